@@ -16,7 +16,7 @@ use std::time::Duration;
 const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Which directory it is, whatever its name.
+/// The identity of a directory, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Place {
@@ -89,7 +89,7 @@ impl DirectoryChange {
             let Err(error) = removed else { return Ok(Undone::Undone) };
             match error.raw_os_error() {
                 Some(libc::ENOENT) => return Ok(Undone::Gone),
-                // Somebody made something in it.
+                // Another program made an entry in it.
                 Some(libc::ENOTEMPTY) => return Ok(Undone::Changed),
                 Some(libc::EBUSY) if self.made.is_none() || self.has_groups() => {
                     return Ok(Undone::Changed)

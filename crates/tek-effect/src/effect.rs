@@ -28,13 +28,12 @@ pub struct Change(u64);
 /// was given back its own policy (20 ms).
 pub struct Effect {
     journal: Journal,
-    /// Changes that nobody wants any more and that could not be undone yet, and whether that was
-    /// tried again.
+    /// Changes to undo that could not be undone yet, and whether that was tried again.
     owed: Vec<(u64, bool)>,
     returned: Returned,
 }
 
-/// A thread that executes a program has done so after that time.
+/// A thread that is executing a program has finished exec after that time.
 const EXECUTED: Duration = Duration::from_millis(20);
 
 impl Effect {
@@ -49,8 +48,8 @@ impl Effect {
         Ok((effect, restored))
     }
 
-    /// Sets what a thread runs under. Under a real-time policy and SCHED_IDLE its nice value stays
-    /// whatever `wanted` says. A thread under SCHED_DEADLINE is left alone ([`Error::Deadline`]).
+    /// Sets the scheduling of a thread. Under a real-time policy and SCHED_IDLE this ignores the
+    /// nice value of `wanted`. A thread under SCHED_DEADLINE is left alone ([`Error::Deadline`]).
     ///
     /// Needs CAP_SYS_NICE, for more than lowering a thread of one's own user.
     pub fn set_scheduling(&mut self, who: Identity, wanted: Scheduling) -> Result<Change, Error> {
@@ -58,8 +57,9 @@ impl Effect {
         self.schedule(SchedulingChange::planned(who, wanted)?)
     }
 
-    /// The same of a thread that may have children meanwhile, which begin with what is set: undoing
-    /// gives them what the thread had. A child whose parent has ended by then is not found.
+    /// The same for a thread that may have children meanwhile. They start with the value that is
+    /// set; undoing gives them the thread's previous value. It does not find a child after its
+    /// parent has ended.
     pub fn set_scheduling_of_line(
         &mut self,
         who: Identity,
@@ -73,14 +73,14 @@ impl Effect {
         let who = planned.who;
         let inherits = |earlier: &SchedulingChange| earlier.is_inherited_by(&planned);
         if self.journal.held().schedulings().any(inherits) {
-            // Else that would be taken for the thread's own, and given back.
+            // Otherwise the inherited value would be restored as the thread's own.
             return Err(Error::Executing { tid: who.tid });
         }
         self.make(What::Scheduling(planned.clone()), || planned.act()).map(|(change, ())| change)
     }
 
-    /// A thread is about to be changed: what it has now, if that was looked for, is its own, and
-    /// nothing that it kept of an earlier change.
+    /// Checks a thread for the last time, as [`Effect::look_at_returned`] does, before the caller
+    /// changes it. Its policy then counts as its own.
     pub fn settle(&mut self, who: Identity) {
         self.returned.settle(who);
     }
@@ -91,25 +91,24 @@ impl Effect {
         self.returned.next_ns()
     }
 
-    /// Looks again, a few times within 10 s, at threads that were given back their own policy: a
-    /// system call that the kernel had let pass before may have given them what they had by our
-    /// change.
+    /// Checks threads again, a few times within 10 s, after their own policy was restored. A system
+    /// call that passed the kernel's check before may have set the policy of our change again.
     pub fn look_at_returned(&mut self, now_ns: u64) {
         let held = self.journal.held();
         let is_changed = |who| held.schedulings().any(|change| change.who == who);
         self.returned.look(now_ns, is_changed);
     }
 
-    /// Another value for such a change; what is restored stays the same. If a process with a right
-    /// to it changed it since, that stays: [`Error::Changed`]. Of several changes of one thread,
-    /// only the last can get another value.
+    /// Sets another value for such a change; the values that are restored stay the same. A later
+    /// change by a process that has the right to make it stays: [`Error::Changed`]. Of several
+    /// changes of one thread, only the last can get another value.
     pub fn set_again(&mut self, change: Change, wanted: Scheduling) -> Result<(), Error> {
         let planned = self.last_scheduling(change)?.clone();
         let value = planned.planned_again(wanted)?;
         self.journal.again(change.0, Value::Scheduling(value))?;
         let set = planned.act_again(value);
         match &set {
-            // Nothing but this is ours now, whatever was written down before.
+            // Only this value is ours now; earlier noted values no longer count.
             Ok(()) => self.keep_only(change, value),
             Err(_) => {
                 let latest = Value::Scheduling(planned.latest());
@@ -119,9 +118,9 @@ impl Effect {
         set
     }
 
-    /// Gives back what was there for a while: the change stays noted, for [`Effect::resume`]. Of the
-    /// policy of a thread that is changed often: writing down takes longer than changing.
-    /// [`Undone::Changed`], [`Undone::Gone`]: it is to be given back for good.
+    /// Restores the previous policy for a while; the change stays in the journal, for
+    /// [`Effect::resume`]. For a thread that changes often: a journal write takes longer than the
+    /// change. [`Undone::Changed`], [`Undone::Gone`]: the caller undoes the change for good.
     pub fn rest(&mut self, change: Change) -> Result<Undone, Error> {
         match self.last_scheduling(change)?.undo() {
             Err(Error::Gone { .. }) => Ok(Undone::Gone),
@@ -129,8 +128,8 @@ impl Effect {
         }
     }
 
-    /// Another value for a change that rests. It is noted if it is not one of the last two.
-    /// [`Error::Changed`]: somebody else changed the thread since.
+    /// Sets another value for a change that rests. The journal records a value that it does not yet
+    /// hold for the change. [`Error::Changed`]: another process changed the thread since.
     pub fn resume(&mut self, change: Change, wanted: Scheduling) -> Result<(), Error> {
         let planned = self.last_scheduling(change)?.clone();
         let value = planned.planned_after_rest(wanted)?;
@@ -157,9 +156,9 @@ impl Effect {
         self.make(What::Limit(planned.clone()), || planned.act()).map(|(change, ())| change)
     }
 
-    /// A process that was born of one whose limit is changed has inherited what is set: it gets
-    /// what there was before, for good, and loses real-time policies that it has by that limit
-    /// only. Nothing if a process with a right to it gave it another limit.
+    /// Restores the previous limit in a child process that inherited the changed one, for good. The
+    /// child loses real-time policies that it has by that limit only. No effect if a process that
+    /// has the right to do so gave the child another limit.
     pub fn disinherit_limit(&self, change: Change, child: Identity) -> Result<(), Error> {
         match self.journal.held().get(change.0) {
             Some(What::Limit(limit)) => {
@@ -169,8 +168,8 @@ impl Effect {
         }
     }
 
-    /// The same for all processes that were born of it: some births may have been missed. A process
-    /// whose parent has ended counts if it is of this user and has just the limit that was set.
+    /// The same for all child processes: the caller may have missed some births. A process without
+    /// its parent counts if it is of this user and has exactly the hard limit that was set.
     pub fn disinherit_limit_of_all(&self, change: Change, uid: u32) {
         let held = self.journal.held();
         if let Some(What::Limit(limit)) = held.get(change.0) {
@@ -183,8 +182,8 @@ impl Effect {
     /// Writes a file of the kernel, such as an attribute of a cgroup, by one write(2). Its content,
     /// at most 1 MiB, is remembered.
     ///
-    /// cgroup.subtree_control is given back by name. cgroup.type cannot be given back, so it is
-    /// written only in a directory that this made and will remove.
+    /// cgroup.subtree_control is restored by controller name. cgroup.type cannot be restored, so it
+    /// is written only in a directory that this `Effect` made and will remove.
     pub fn write_file(&mut self, path: &Path, content: &[u8]) -> Result<Change, Error> {
         if is_threaded_type(path) && !self.has_made(path.parent()) {
             let what = format!("{} could not be given back", path.display());
@@ -196,9 +195,9 @@ impl Effect {
         self.keep(change, Value::Content(shown))
     }
 
-    /// Makes a directory, such as a cgroup, that was not there. Undoing removes it: who is in the
-    /// group by then, being born there, goes to where his process or its parent is, else to the
-    /// group above. A directory that others made something in stays.
+    /// Makes a directory, such as a cgroup, that does not exist. Undoing removes it. A thread that
+    /// started in the group then goes to the group of its process or of the parent process, else to
+    /// the group above. A directory in which another program made an entry stays.
     pub fn make_directory(&mut self, path: &Path) -> Result<Change, Error> {
         let planned = DirectoryChange::planned(path)?;
         let act = || planned.act();
@@ -206,7 +205,7 @@ impl Effect {
         self.keep(change, Value::Place(place))
     }
 
-    /// Moves a thread to another cgroup of a hierarchy, whose directory is `to`.
+    /// Moves a thread to the cgroup of a hierarchy that has the directory `to`.
     ///
     /// On version 2 the whole process moves if `to` is in another domain than the thread, so move
     /// its threads there first, and then one by one to threaded groups: cgroups(7).
@@ -221,9 +220,9 @@ impl Effect {
         self.make(What::Member(planned.clone()), act).map(|(change, ())| change)
     }
 
-    /// The same for a while, of a thread that may have children meanwhile, which begin in the new
-    /// group: [`Heirs`] moves them to where the thread was. [`Effect::undo_all`] does that, too; a
-    /// child whose parent has ended by then is not found.
+    /// The same for a while, for a thread that may have children meanwhile. They start in the new
+    /// group; [`Heirs`] moves them to the thread's original group, and so does
+    /// [`Effect::undo_all`]. Neither finds a child after its parent has ended.
     pub fn move_line_to(
         &mut self,
         who: Identity,
@@ -251,7 +250,7 @@ impl Effect {
         }
     }
 
-    /// Moves all of them whose parents are there.
+    /// Moves all of them that have a living parent.
     pub fn take_all_heirs(&self, heirs: &Heirs) {
         let held = self.journal.held();
         heirs.take_all(|who| held.moved(who, &heirs.0));
@@ -316,8 +315,8 @@ impl Effect {
         !self.owed.is_empty()
     }
 
-    /// Where the first thread of a process is another one by now, which had the same, its is what is
-    /// to be given back.
+    /// Undoes the change of another thread that executed a program and replaced the first thread of
+    /// its process, when both had the same scheduling.
     fn undo_heirs(&self, what: &What, patience: bool) -> Result<(), Error> {
         let What::Scheduling(first) = what else { return Ok(()) };
         let others = self.journal.held().schedulings().filter(|other| other.may_be(first));
@@ -325,8 +324,8 @@ impl Effect {
         others.try_for_each(|other| other.undo_of_heir(patience))
     }
 
-    /// As [`What::undo`], which takes a thread that is there no more for the first of its process, if
-    /// that has the same. It may rather have it by a change of its own.
+    /// As [`What::undo`], which treats an ended thread as the first of its process if that has the
+    /// same scheduling. Here the first thread's own change takes precedence if it fits better.
     fn undo_itself(&self, what: &What) -> Result<Undone, Error> {
         if let What::Scheduling(change) = what {
             let mut firsts = self.journal.held().schedulings().filter(|own| change.may_be(own));
@@ -337,19 +336,19 @@ impl Effect {
         what.undo(self.journal.held())
     }
 
-    /// All of them, the last first.
+    /// Undoes all changes, the latest first.
     pub fn undo_all(&mut self) -> Restored {
         let changes = self.journal.held().all().map(|(change, _)| Change(change)).collect();
         self.undo_these(changes)
     }
 
-    /// Those that are in force, the last first.
+    /// Undoes the given changes that are in force, the latest first.
     pub(crate) fn undo_these(&mut self, mut changes: Vec<Change>) -> Restored {
         let mut restored = Restored::default();
         changes.sort_unstable_by_key(|change| Reverse(change.0));
         let heirs: Vec<Heirs> = changes.iter().filter_map(|it| self.heirs_of(*it)).collect();
-        // What fails may wait for what is undone after it: the first thread of a process that another
-        // one has replaced, which was real-time, is not put back into its group before that.
+        // A failed undo may depend on a later one: a first thread that a real-time thread replaced
+        // goes back into its group only after its policy is restored.
         if self.undo_each(&changes, &mut restored, true) || !restored.failed.is_empty() {
             sleep(EXECUTED);
             self.undo_each(&changes, &mut restored, false);
@@ -403,7 +402,7 @@ impl Effect {
         }
     }
 
-    /// Notes it, makes it, and forgets it if it was not made.
+    /// Notes a change, makes it, and forgets it if it was not made.
     fn make<T>(
         &mut self,
         what: What,
@@ -430,7 +429,7 @@ impl Effect {
         }
     }
 
-    /// One after which the thread was not changed once more.
+    /// The scheduling change, if it is the latest change of its thread.
     fn last_scheduling(&self, change: Change) -> Result<&SchedulingChange, Error> {
         let Some(What::Scheduling(scheduling)) = self.journal.held().get(change.0) else {
             return Err(not_in_force(change));

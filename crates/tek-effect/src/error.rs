@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Nothing was changed by the call that returns one, unless the variant says otherwise.
+/// The call that returns an error has changed nothing, unless the variant states otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The thread ended, or another one has its id now.
@@ -18,7 +18,7 @@ pub enum Error {
         /// Its id.
         tid: i32,
     },
-    /// Its policy was set again and again while its own was given back.
+    /// Its policy was set repeatedly while its own was being restored.
     #[error(
         "thread {tid} is given another policy again and again: find the process that does so, and try again"
     )]
@@ -32,12 +32,12 @@ pub enum Error {
         /// Its id.
         tid: i32,
     },
-    /// What was asked for cannot be.
+    /// The request is invalid.
     #[error("{what}: {advice}")]
     Invalid {
-        /// What is wrong.
+        /// The mistake.
         what: String,
-        /// What to do.
+        /// The cure.
         advice: &'static str,
     },
     /// The kernel refused something about a thread.
@@ -45,11 +45,11 @@ pub enum Error {
     Thread {
         /// Its id.
         tid: i32,
-        /// What was tried, as in "give SCHED_RR 20 to".
+        /// The operation that failed, as in "give SCHED_RR 20 to".
         tried: String,
-        /// What to do.
+        /// The cure.
         advice: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The kernel refused something about a file or a directory.
@@ -57,17 +57,17 @@ pub enum Error {
     File {
         /// Which.
         path: PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         tried: &'static str,
-        /// What to do.
+        /// The cure.
         advice: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Somebody else changed it since; that stays.
+    /// Another process changed it since; that change stays.
     #[error("{what} was changed by somebody else since, and that stays: undo the change and make another if it should be as wanted")]
     Changed {
-        /// What.
+        /// The thing that was changed.
         what: String,
     },
     /// A change that is not in force (any more).
@@ -82,7 +82,7 @@ pub enum Error {
         /// The journal's directory.
         directory: PathBuf,
     },
-    /// Somebody else could have written the journal.
+    /// Another user could have written the journal.
     #[error("the journal {path} cannot be trusted, {what}: remove it, or give it to the user that runs this, writable by nobody else")]
     Untrusted {
         /// It, or its directory.
@@ -109,7 +109,7 @@ impl Error {
         Self::Invalid { what: what.into(), advice }
     }
 
-    /// The errno value that says it best, for who must put it into one number.
+    /// The errno value that fits best, for a caller that must return one number.
     pub fn errno(&self) -> i32 {
         match self {
             Self::Gone { .. } => libc::ESRCH,
@@ -123,7 +123,7 @@ impl Error {
         }
     }
 
-    /// Itself and what the kernel said, in one line.
+    /// The error and the kernel's error, in one line.
     pub(crate) fn told(&self) -> String {
         match std::error::Error::source(self) {
             Some(source) => format!("{self} ({source})"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A child is killed before and after each of its system calls that change something, and whoever
-//! opens its journal next finds nothing to be different from before.
+//! A child is killed before and after each of its system calls that change something. After the
+//! next owner has opened its journal, nothing differs from before.
 #[path = "../tests/common/mod.rs"]
 pub(crate) mod common;
 

@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 /// More than any attribute has.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Which controllers the groups below have: shown as a list, written as "+this -that".
+/// The controllers of the groups below: shown as a list, written as "+this -that".
 const CONTROLLERS: &str = "cgroup.subtree_control";
 /// Once "threaded" it stays so until the group is removed.
 const TYPE: &str = "cgroup.type";
@@ -40,7 +40,7 @@ impl Content {
         }
     }
 
-    /// Controllers, or others that are separated by white space.
+    /// The words of a text, such as controllers, that are separated by white space.
     fn words(&self) -> BTreeSet<&str> {
         match self {
             Self::Text(text) => text.split_ascii_whitespace().collect(),
@@ -112,7 +112,7 @@ impl FileChange {
     }
 }
 
-/// What a list of controllers becomes by "+this -that".
+/// The list of controllers after "+this -that" is applied.
 fn result(was: &Content, content: &Content) -> Content {
     let mut words = was.words();
     for word in content.words() {
@@ -125,7 +125,7 @@ fn result(was: &Content, content: &Content) -> Content {
     Content::Text(words.into_iter().collect::<Vec<_>>().join(" "))
 }
 
-/// What makes one list of controllers of another.
+/// The "+this -that" that makes one list of controllers of another.
 fn difference(present: &Content, was: &Content) -> Vec<u8> {
     let (present, was) = (present.words(), was.words());
     let added = was.difference(&present).map(|name| format!("+{name}"));
@@ -142,7 +142,7 @@ pub(crate) fn is_threaded_type(path: &Path) -> bool {
     is_named(path, TYPE)
 }
 
-/// Absolute and without a way up, so that what is noted names one place whoever reads it.
+/// Absolute and without `..`, so that a noted path names one place for each reader.
 pub(crate) fn check_path(path: &Path) -> Result<(), Error> {
     let mut components = path.components();
     let first = components.next();
@@ -153,7 +153,7 @@ pub(crate) fn check_path(path: &Path) -> Result<(), Error> {
     Err(Error::invalid(what, "give the whole path"))
 }
 
-/// A file that is not there any more, or whose group is not, is no error.
+/// A file that no longer exists, or a file of a group that no longer exists, is no error.
 fn none_if_gone<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),

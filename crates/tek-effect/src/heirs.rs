@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Children of a thread whose policy, or of a process whose limit, was changed: they inherit what
-//! was set. When it is given back they get what there was, which they would have inherited without
-//! the change.
+//! Children of a thread with a changed policy, or of a process with a changed limit: they inherit
+//! the changed value. Undoing gives them the previous value, which they would have inherited
+//! without the change.
 use crate::identity::{parent_of, process_of};
 use crate::scheduling::{set_rule, Rule};
 use crate::sys;
@@ -11,13 +11,13 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-/// Descendants are looked for so deep.
+/// Highest number of generations in which descendants are searched.
 const MOST_GENERATIONS: usize = 32;
-/// For so many seconds ids say who is younger: the kernel gives them away in their order, and begins
-/// anew only after at least 32,768.
+/// Ids show which thread is younger for this many seconds: the kernel assigns them in ascending
+/// order, and starts again only after at least 32,768.
 const IN_ORDER: u64 = 10;
 
-/// What is remembered of the moment at which a thread was changed, to know who was born since.
+/// The moment at which a thread was changed, to find the threads that started since.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Births {
@@ -35,8 +35,8 @@ impl Births {
         Ok(Self { process, last_id: last_id(), at_ticks: sys::boot_ticks() })
     }
 
-    /// Gives `was`, with this slice, to all who were born since of the process, and of those who
-    /// were born of it, and have one of `ours`. A child whose parent has ended is not found.
+    /// Gives `was`, with this slice, to each thread of the process and its descendants that started
+    /// since and has one of `ours`. It does not find a child after its parent has ended.
     pub(crate) fn give(&self, ours: &[Rule], was: Rule, slice_ns: Option<u64>) {
         self.each_process(|process, may_be_born| {
             self.give_to_threads(process.tid, may_be_born, ours, |tid, present| {
@@ -46,13 +46,13 @@ impl Births {
         });
     }
 
-    /// Calls `visit` for the process and for its descendants that were born since, with a filter of
-    /// ids that threads which were born since can have; not at all if no thread of the device was
-    /// born. A child whose parent has ended is not found.
+    /// Calls `visit` for the process and for its descendants that started since, with a filter of
+    /// the ids that new threads can have. It makes no call if no thread of the device started. It
+    /// does not find a child after its parent has ended.
     pub(crate) fn each_process(&self, mut visit: impl FnMut(Identity, &dyn Fn(&i32) -> bool)) {
         let last_id = last_id();
         if last_id == self.last_id {
-            return; // nobody was born on the whole device
+            return; // no thread started on the whole device
         }
         let may_be_born = self.ids_since(last_id);
         let mut processes = HashSet::from([self.process.tid]);
@@ -70,7 +70,7 @@ impl Births {
         }
     }
 
-    /// All processes that were born since.
+    /// All processes that started since.
     pub(crate) fn all_processes(&self) -> Vec<Identity> {
         let last_id = last_id();
         let is_born = |process: &Identity| process.start_ticks >= self.at_ticks;
@@ -81,7 +81,7 @@ impl Births {
         all.into_iter().filter(is_born).collect()
     }
 
-    /// The ids that threads which were born since can have.
+    /// The ids that threads started since can have.
     fn ids_since(&self, last_id: i32) -> impl Fn(&i32) -> bool + '_ {
         let is_soon = sys::boot_ticks() < self.at_ticks + IN_ORDER * sys::ticks_a_second();
         move |id: &i32| !is_soon || is_between(*id, self.last_id, last_id)
@@ -106,7 +106,7 @@ impl Births {
         }
     }
 
-    /// Threads of a process that were born since.
+    /// Threads of a process that started since.
     pub(crate) fn threads_of(
         &self,
         process: i32,
@@ -137,8 +137,8 @@ thread_local! {
     static LISTED: RefCell<Listed> = RefCell::default();
 }
 
-/// The processes of the device, which are listed once for all threads that are given back one after the
-/// other: while nobody is born a list has everybody.
+/// The processes of the device, listed once for all threads that are restored one after the other:
+/// a list is complete until a new thread starts.
 #[derive(Default)]
 struct Listed {
     last_id: i32,
@@ -149,8 +149,8 @@ struct Listed {
 }
 
 impl Listed {
-    /// Lists them, unless the list has everybody up to this id. After a while the ids may have begun
-    /// anew.
+    /// Lists them, unless the list is complete up to this id. An old list is renewed, because ids
+    /// may have started again.
     fn renew(&mut self, last_id: i32, now_ticks: u64) {
         let is_old = now_ticks >= self.at_ticks + sys::ticks_a_second();
         if self.last_id != last_id || is_old || self.pids.is_empty() {

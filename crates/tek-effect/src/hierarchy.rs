@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hierarchies of cgroups, of both versions: where they are mounted, and who is in which group.
+//! Hierarchies of cgroups, of both versions: their mount points, and the group of each thread.
 //!
 //! A group is named as /proc/TID/cgroup does ("/a/b"), or by its directory, which depends on where
 //! and from which group on the hierarchy is mounted.
@@ -24,7 +24,7 @@ pub enum Version {
 }
 
 thread_local! {
-    /// Those that were mounted at the last look.
+    /// The hierarchies that were mounted at the last check.
     static KNOWN: RefCell<Vec<Hierarchy>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -64,13 +64,13 @@ impl Hierarchy {
         Ok(has_none.then_some(within))
     }
 
-    /// That of version 2; `None` if it is not mounted.
+    /// The hierarchy of version 2; `None` if it is not mounted.
     pub fn unified() -> Result<Option<Self>, Error> {
         Self::named("")
     }
 
-    /// By what the journal calls it. It is looked for again only where it is not mounted any more as
-    /// it was: each thread that moves back needs it.
+    /// By what the journal calls it. It is looked for again only where it is not mounted any more
+    /// as it was: each thread that moves back needs it.
     pub(crate) fn named(key: &str) -> Result<Option<Self>, Error> {
         let of_key = |all: &Vec<Self>| all.iter().find(|one| one.key == key).cloned();
         let known = KNOWN.with_borrow(of_key);
@@ -83,12 +83,12 @@ impl Hierarchy {
         Ok(found)
     }
 
-    /// What the journal calls it: its controllers as in /proc/PID/cgroup, so "" is version 2.
+    /// Its name in the journal: its controllers as in /proc/PID/cgroup, so "" is version 2.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Which of both.
+    /// Its version.
     pub fn version(&self) -> Version {
         if self.key.is_empty() {
             Version::V2
@@ -128,7 +128,7 @@ impl Hierarchy {
         check_path(&directory).ok().map(|()| directory)
     }
 
-    /// The group whose directory this is.
+    /// The group that has this directory.
     pub(crate) fn group(&self, directory: &Path) -> Result<String, Error> {
         check_path(directory)?;
         let below = directory.strip_prefix(&self.mount).map_err(|_| {
@@ -190,7 +190,7 @@ impl Hierarchy {
         at.to_owned()
     }
 
-    /// Where threads of one process are apart, moving all of it would forget who was where.
+    /// If threads of one process are apart, a move of the process would lose the group of each.
     fn check_together(&self, tid: i32) -> Result<(), Error> {
         let own = self.group_of(tid)?;
         let process = process_of(tid)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which thread is meant.
+//! The identity of a thread.
 use crate::{sys, watch, Error};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use tek_abi::TimeOffsets;
 /// More than 52 numbers and a name have.
 const STAT_BYTES: usize = 2048;
 
-/// More than the lines of /proc/TID/status take before those that are asked for, which are the first.
+/// More bytes than the needed lines of /proc/TID/status take, which are its first.
 const STATUS_BYTES: usize = 1024;
 
 /// Three numbers.
@@ -25,8 +25,8 @@ const STAYS: u32 = 0x0400_0000;
 
 /// A thread, and no later one that got its id.
 ///
-/// The kernel tells start times in clock ticks (usually 10 ms); a thread that ends and whose id is
-/// given away within one tick cannot be told from its successor.
+/// The kernel reports start times in clock ticks (usually 10 ms). A thread that ends is not
+/// distinguishable from a successor that gets its id within the same tick.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
@@ -46,7 +46,8 @@ impl Identity {
         }
     }
 
-    /// The thread of this id, if it is one of that process. [`Error::Gone`] if it is not, or is ending.
+    /// The thread of this id, if it is one of that process. [`Error::Gone`] if it is not, or is
+    /// ending.
     pub fn of_thread_of(pid: i32, tid: i32) -> Result<Self, Error> {
         match Stat::at(pid, tid)? {
             Some(stat) if stat.runs() => Ok(Self { tid, start_ticks: stat.start_ticks }),
@@ -54,7 +55,7 @@ impl Identity {
         }
     }
 
-    /// The process that has this id now, whose first thread may have ended. [`Error::Gone`] if there
+    /// The process that has this id now; its first thread may have ended. [`Error::Gone`] if there
     /// is none.
     pub fn of_process(pid: i32) -> Result<Self, Error> {
         match Stat::of(pid)? {
@@ -65,8 +66,8 @@ impl Identity {
         }
     }
 
-    /// Whether it has not ended. A zombie, or a thread that is about to end, is not there. One that
-    /// cannot be looked at, for want of descriptors or memory, is not known to have ended.
+    /// Whether the thread has not ended. A zombie, or a thread that is about to end, is not there.
+    /// A thread that cannot be checked, for want of descriptors or memory, counts as there.
     pub fn is_there(self) -> bool {
         !matches!(self.check(), Err(Error::Gone { .. }))
     }
@@ -86,13 +87,13 @@ impl Identity {
             .is_some_and(|stat| stat.flags & (OF_KERNEL | STAYS) != 0)
     }
 
-    /// Whether the process whose first thread this is has not ended: its first thread may have.
+    /// Whether the process of this first thread still exists; the first thread may have ended.
     pub(crate) fn process_is_there(self) -> bool {
         !matches!(self.check_process(), Err(Error::Gone { .. }))
     }
 
-    /// Where the first stack of the process begins whose first thread this is: elsewhere in each
-    /// program that it executes.
+    /// The start address of the first stack, where this is the first thread of its process. The
+    /// address differs in each program that the process executes.
     pub fn stack_start(self) -> Result<u64, Error> {
         match Stat::of(self.tid)? {
             Some(stat) if self.is_start_of(&stat) => Ok(stat.stack),
@@ -100,7 +101,7 @@ impl Identity {
         }
     }
 
-    /// As `check`, of the process whose first thread this is: that may have ended.
+    /// As `check`, for the process of this first thread; the first thread may have ended.
     pub fn check_process(self) -> Result<(), Error> {
         self.check_that(Stat::is_of_process)
     }
@@ -117,8 +118,8 @@ impl Identity {
         }
     }
 
-    /// As `check`, for after something was done to whoever has the id: if that is another thread
-    /// now, calls first.
+    /// As `check`, after an operation on the thread that has the id. If another thread has the id
+    /// now, calls `make_good` first.
     pub(crate) fn check_after(self, make_good: impl FnOnce()) -> Result<(), Error> {
         if watch::is_there(self) {
             return Ok(());
@@ -135,12 +136,12 @@ impl Identity {
 }
 
 thread_local! {
-    /// So far apart the start times of one thread may be that two readers tell.
+    /// Highest difference between the start times of one thread that two readers report.
     static ROUNDED_TICKS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Calls with identities that another reader wrote down. In a time namespace whose offset is no
-/// multiple of a clock tick that reader may have rounded start times up.
+/// Calls `act` with identities that another reader recorded. In a time namespace with an offset
+/// that is no multiple of a clock tick, that reader may have rounded start times up.
 pub(crate) fn of_another_reader<T>(act: impl FnOnce() -> T) -> T {
     let before = ROUNDED_TICKS.replace(1);
     let result = act();
@@ -148,27 +149,27 @@ pub(crate) fn of_another_reader<T>(act: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Whether a thread that has this start time now is about to become the first of its process, having
-/// executed a program: it takes over the first one's start time, and then its id.
+/// Whether a thread with this present start time is about to become the first of its process after
+/// an exec: it takes over the first thread's start time, and then the first thread's id.
 fn takes_over(tid: i32, start_ticks: u64) -> bool {
-    // Of one that is the first by now, nobody is left who has this id.
+    // A thread that is the first by now has the first thread's id: no thread has this id.
     let Ok(process) = process_of(tid) else { return true };
     let first = || Stat::of(process).ok().flatten();
     process != tid && first().is_some_and(|first| first.start_ticks == start_ticks)
 }
 
-/// What a process runs. A thread that executes a program becomes the first of its process: it gives
-/// up its own id, and takes the first one's with its start time, but keeps its policy.
+/// The program of a process. A thread that executes a program becomes the first of its process: it
+/// takes the id and start time of the first thread, but keeps its own policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Program {
     process: Identity,
-    /// Where its first stack lies, which is elsewhere in each program that is executed.
+    /// The start address of its first stack, which differs in each executed program.
     stack: u64,
 }
 
 impl Program {
-    /// That of a thread; `None` if it is the first one, which keeps its id.
+    /// The program of a thread; `None` if it is the first one, which keeps its id.
     pub(crate) fn of_other_thread(tid: i32) -> Result<Option<Self>, Error> {
         // Asked first, because it takes a tenth of the time that a file does.
         match crate::sys::is_first_thread(tid) {
@@ -215,7 +216,7 @@ pub fn stack_of(pid: i32) -> Option<u64> {
     Stat::of(pid).ok().flatten().map(|stat| stat.stack)
 }
 
-/// What /proc/TID/stat says of it.
+/// The fields of /proc/TID/stat.
 struct Stat {
     state: u8,
     flags: u32,
@@ -266,7 +267,7 @@ impl Stat {
         })
     }
 
-    /// Whether any thread is left of the process whose first one this is.
+    /// Whether the process of this first thread still has a thread.
     fn is_of_process(&self) -> bool {
         self.runs() || self.threads > 1
     }
@@ -288,7 +289,7 @@ fn field<T: FromStr>(fields: &[&str], number: usize) -> Option<T> {
     fields.get(number - 3)?.parse().ok()
 }
 
-/// Whether the kernel says that there is no such thread, or none any more.
+/// Whether the kernel reports that the thread does not exist or has ended.
 pub(crate) fn is_none(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }

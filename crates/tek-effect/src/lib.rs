@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The only code of TEK that changes the system outside of its own process.
 //!
-//! An [`Effect`] owns a journal. Each change is written into it before it is made, with what was
-//! there, so that whoever opens the journal next can undo what a killed owner left. Undoing gives
-//! back what was there and no default; what a process with a right to it has changed since is the
-//! last word and stays. A change that a thread could make only by what it was lent ([`loan`]) is
-//! undone as well.
+//! An [`Effect`] owns a journal. Each change is written into it, with the previous value, before it
+//! is made. The next owner of the journal can so undo the changes of a killed owner.
+//! Undoing restores the previous value, never a default. A later change by a process that has the
+//! right to make it stays. A later change that needed a right lent by TEK ([`loan`]) is undone too.
 //!
-//! A thread is named by its id and its start time ([`Identity`]), so that one which got the id
-//! later is left alone.
+//! A thread is named by its id and its start time ([`Identity`]), so that a later thread with the
+//! same id is left alone.
 #![deny(unsafe_code)]
 
 mod directory;

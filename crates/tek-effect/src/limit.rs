@@ -48,22 +48,22 @@ impl Resource {
     }
 }
 
-/// Both of a limit; `u64::MAX` is none.
+/// Soft and hard limit; `u64::MAX` is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// What is in force.
+    /// The limit in force.
     pub soft: u64,
-    /// How far the process may raise that.
+    /// The highest value to which the process may raise it.
     pub hard: u64,
 }
 
 impl Limits {
-    /// Those of a process.
+    /// The limits of a process.
     pub fn of(pid: i32, resource: Resource) -> Result<Self, Error> {
         let limits = match sys::limits(pid, resource.number()) {
-            // prlimit(2) tells limits of others' processes with CAP_SYS_RESOURCE only, /proc
-            // always.
+            // prlimit(2) reports limits of other users' processes with CAP_SYS_RESOURCE only,
+            // /proc always.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => Self::in_proc(pid, resource),
             limits => limits,
         };
@@ -121,7 +121,7 @@ pub(crate) struct RealTime {
 const ORDINARY: u32 = libc::SCHED_OTHER as u32;
 
 /// After a limit was lowered, threads that had a real-time policy by it may have children with that
-/// policy until they have lost it themselves. They are looked through so often at most.
+/// policy until they have lost it themselves. This is the highest number of passes over them.
 const MOST_LOOKS: usize = 32;
 
 impl LimitChange {
@@ -186,7 +186,7 @@ impl LimitChange {
         }
     }
 
-    /// The same for children of the process whose parents are there.
+    /// The same for children of the process that have a living parent.
     pub(crate) fn take_from_children(&self, keeps: &Keeps) {
         let Some(births) = &self.births else { return };
         births.each_process(|process, _| {
@@ -196,8 +196,8 @@ impl LimitChange {
         });
     }
 
-    /// The same for processes of a user that were born since and have just the limit that was set,
-    /// whatever their parents are. A process that has it by a change of its own keeps it.
+    /// The same for processes of a user, with any parent, that started since and have exactly the
+    /// hard limit that was set. A process that has it by a change of its own keeps it.
     pub(crate) fn take_from_orphans(
         &self,
         uid: u32,
@@ -279,7 +279,7 @@ impl RealTime {
         Ok(Self { highest: Right::of(pid)?.priority, had })
     }
 
-    /// The policies that threads of a process have only by the limit are taken away.
+    /// Takes away the policies that threads of a process have only by the limit.
     fn take_from(&self, who: Identity, ours: &[Limits], keeps: &Keeps) -> Result<(), Error> {
         let highest = ours.iter().map(|ours| ours.hard).max().unwrap_or(0);
         for _ in 0..MOST_LOOKS {
@@ -389,8 +389,8 @@ mod tests {
         assert!(Limits::parse("Max open files            1024\n", "Max open files").is_none());
     }
 
-    /// A shell with this limit of descriptors. For each line that it reads it starts a process
-    /// whose parent has ended.
+    /// A shell with this limit of descriptors. For each line that it reads it starts a process and
+    /// ends the parent of that process.
     struct Forker {
         shell: Child,
         lines: Lines<BufReader<ChildStdout>>,

@@ -84,7 +84,7 @@ impl Right {
 /// Whether a thread may use a capability outside of user namespaces of its own.
 pub(crate) fn has_privilege(tid: i32, capability: u32) -> Result<bool, Error> {
     let failed = |source| Error::thread(tid, "ask for the capabilities of", source);
-    // What is permitted may be made effective at any time.
+    // A permitted capability may be made effective at any time.
     let permitted = sys::permitted_capabilities(tid).map_err(failed)?;
     Ok(permitted >> capability & 1 == 1 && is_in_own_user_namespace(tid))
 }

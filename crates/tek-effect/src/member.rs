@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which cgroup of a hierarchy a thread is in.
+//! The cgroup of a thread in a hierarchy, and its changes.
 use crate::heirs::Births;
 use crate::identity::{has_never_run, parent_of, process_of};
 use crate::{Error, Hierarchy, Identity, Undone};
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 const TOPMOST: &str = "/";
 
-/// While a thread is being made it is looked at again after so long, and then after twice as long each time, a
-/// second in all: who makes it may have lost its CPU in the midst of that.
+/// First wait before a thread that is being made is checked again. Each later wait is twice as
+/// long, a second in all: the creating thread may have lost its CPU halfway.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 const MOST_LOOKS: u32 = 10;
 
@@ -24,18 +24,17 @@ pub(crate) struct MemberChange {
     pub(crate) hierarchy: String,
     pub(crate) was: String,
     pub(crate) ours: Vec<String>,
-    /// To find children of the thread, which begin in its group and are to go where it was.
+    /// To find children of the thread, which start in its group and go to its original group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) births: Option<Births>,
 }
 
-/// Threads and processes that were born of a thread while it was moved to another group for a
-/// while. They begin in that group, and belong where the thread was.
+/// Threads and processes that a thread made while it was in another group for a while. They start
+/// in that group, and belong in the thread's original group.
 #[derive(Clone, Debug)]
 pub struct Heirs(pub(crate) MemberChange);
 
-/// Threads that were born may have children before they are moved. They are looked through so often
-/// at most.
+/// Highest number of passes over the new threads, which may have children before they are moved.
 const MOST_PASSES: usize = 8;
 
 impl Heirs {
@@ -46,7 +45,7 @@ impl Heirs {
         way(self) == way(other)
     }
 
-    /// Whether this thread is in the group in which the children begin that are moved.
+    /// Whether this thread is in the group in which the children to move start.
     pub fn begin_with(&self, tid: i32) -> bool {
         let within = Hierarchy::named(&self.0.hierarchy).ok().flatten();
         let group = within.and_then(|within| within.group_of(tid).ok());
@@ -69,14 +68,15 @@ impl Heirs {
         change.put(within, &home, Hierarchy::put_back).map(|()| true)
     }
 
-    /// Where the thread is, or where it was if it is still away or has ended.
+    /// The thread's group, or its original group if it is still away or has ended.
     fn home(&self, within: &Hierarchy) -> String {
         let now = self.0.who.check().and_then(|()| within.group_of(self.0.who.tid));
         let is_back = |now: &String| !self.0.ours.contains(now);
         now.ok().filter(is_back).unwrap_or_else(|| within.nearest(&self.0.was))
     }
 
-    /// Moves all whose parents are there, except threads that are away by a change of their own.
+    /// Moves all children with a living parent, except those that are away by a change of their
+    /// own.
     pub(crate) fn take_all(&self, is_away: impl Fn(Identity) -> bool) {
         let Some(births) = &self.0.births else { return };
         let Ok(Some(within)) = Hierarchy::named(&self.0.hierarchy) else { return };
@@ -106,7 +106,7 @@ impl MemberChange {
         Ok(Self { who, hierarchy, was, ours: vec![to], births: None })
     }
 
-    /// The same of a thread whose children are to go where it was.
+    /// The same for a thread with children that are to go to its original group.
     pub(crate) fn planned_with_births(
         who: Identity,
         within: &Hierarchy,
@@ -134,13 +134,13 @@ impl MemberChange {
         if !self.ours.contains(&present) {
             return Ok(Undone::Changed);
         }
-        // Somebody may have removed the group meanwhile.
+        // Another process may have removed the group meanwhile.
         let home = within.nearest(&self.was);
         self.put(&within, &home, Hierarchy::put_back)?;
         Ok(if home == self.was { Undone::Undone } else { Undone::Changed })
     }
 
-    /// If another thread got the id in the midst of it, it goes to where its process is.
+    /// If another thread got the id during the move, that thread goes to the group of its process.
     fn put(
         &self,
         within: &Hierarchy,
@@ -166,9 +166,9 @@ fn is_group(group: &str) -> bool {
     group.starts_with('/') && !Path::new(group).components().any(|c| c == Component::ParentDir)
 }
 
-/// Where a thread belongs that was born in a group: with its process, or with the process that made
-/// this one, whichever is elsewhere. One whose parent has ended is a child of process 1, which has
-/// not made it.
+/// The group for a thread that started in `group`: that of its process, or else of the parent
+/// process, if that is outside of `group`. After its parent has ended a process is a child of
+/// process 1, which did not make it, so process 1 does not count.
 fn home_of(within: &Hierarchy, tid: i32, group: &str) -> Option<String> {
     groups_of_relatives(within, tid).find(|home| !Path::new(home).starts_with(group))
 }
@@ -178,8 +178,8 @@ fn groups_of_relatives(within: &Hierarchy, tid: i32) -> impl Iterator<Item = Str
     relatives.filter(|&it| it > 1).filter_map(|relative| within.group_of(relative).ok())
 }
 
-/// The group that a thread is in. The kernel lists one a moment before it puts it where its creator is: until then
-/// it is in the topmost group, and has not run.
+/// The group that a thread is in. The kernel lists a new thread shortly before it moves the thread
+/// to its creator's group. Until then the thread is in the topmost group, and has not run.
 fn settled_group_of(within: &Hierarchy, tid: i32) -> Result<String, Error> {
     let group = within.group_of(tid)?;
     if group != TOPMOST || groups_of_relatives(within, tid).all(|relatives| relatives == TOPMOST) {
@@ -196,7 +196,7 @@ fn settled_group_of(within: &Hierarchy, tid: i32) -> Result<String, Error> {
     within.group_of(tid)
 }
 
-/// Moves whoever is still in a group that is to be removed: children of those who were moved there.
+/// Moves the threads that are still in a group to be removed: children of threads moved there.
 pub(crate) fn empty(directory: &Path) -> Result<(), Error> {
     let Some(within) = Hierarchy::around(directory) else { return Ok(()) };
     let group = within.group(directory)?;

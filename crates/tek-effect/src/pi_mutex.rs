@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A lock whose owner is as urgent as whoever waits for it: PTHREAD_PRIO_INHERIT. The standard
-//! library's is none, so that a thread of low priority that has it can be held up by all in between.
+//! A lock with priority inheritance (PTHREAD_PRIO_INHERIT): the owner inherits its waiters'
+//! priority. The standard library's lock has none, so threads of middle priority can delay a
+//! low-priority owner.
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// Around something that several threads use.
+/// A lock around a value that several threads use.
 pub struct PiMutex<T> {
-    // In a place of its own, because the kernel and others know it by its address.
+    // Boxed, because the kernel and waiting threads know it by its address.
     raw: Box<UnsafeCell<libc::pthread_mutex_t>>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: who has the lock is the only one who gets at the value, which may go to any thread.
+// SAFETY: only the owner of the lock accesses the value, and the value may go to any thread.
 unsafe impl<T: Send> Send for PiMutex<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for PiMutex<T> {}
@@ -21,8 +22,8 @@ impl<T> PiMutex<T> {
     /// A lock that no thread has.
     pub fn new(value: T) -> Self {
         let raw = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
-        // SAFETY: the attributes are initialised before they are used and destroyed once; the lock is
-        // not used before it is initialised.
+        // SAFETY: the attributes are initialised before they are used and destroyed once; the lock
+        // is not used before it is initialised.
         unsafe {
             let mut attributes = std::mem::zeroed();
             libc::pthread_mutexattr_init(&raw mut attributes);
@@ -34,7 +35,7 @@ impl<T> PiMutex<T> {
         Self { raw, value: UnsafeCell::new(value) }
     }
 
-    /// Waits for it. A thread that has it already must not ask.
+    /// Waits for the lock. A thread that owns the lock must not call this.
     pub fn lock(&self) -> PiGuard<'_, T> {
         // SAFETY: it is initialised, and stays where it is.
         let error = unsafe { libc::pthread_mutex_lock(self.raw.get()) };
@@ -42,7 +43,7 @@ impl<T> PiMutex<T> {
         PiGuard(self, PhantomData)
     }
 
-    /// `None`: somebody has it.
+    /// `None`: a thread owns the lock.
     pub fn try_lock(&self) -> Option<PiGuard<'_, T>> {
         // SAFETY: as above.
         let error = unsafe { libc::pthread_mutex_trylock(self.raw.get()) };
@@ -52,12 +53,12 @@ impl<T> PiMutex<T> {
 
 impl<T> Drop for PiMutex<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody has it, because nobody has a reference.
+        // SAFETY: no thread owns the lock, because no reference to it exists.
         unsafe { libc::pthread_mutex_destroy(self.raw.get()) };
     }
 }
 
-/// Who has it has the lock, until it is dropped, by the thread that took it.
+/// Ownership of the lock until it is dropped, by the thread that took the lock.
 pub struct PiGuard<'a, T>(&'a PiMutex<T>, PhantomData<*const ()>);
 
 impl<T> Deref for PiGuard<'_, T> {

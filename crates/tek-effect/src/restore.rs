@@ -4,9 +4,9 @@
 /// How one change was undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Undone {
-    /// What was there is there again.
+    /// The previous value is restored.
     Undone,
-    /// The thread ended, or the file or directory is no more.
+    /// The thread ended, or the file or directory no longer exists.
     Gone,
     /// A process with a right of its own changed it since, and that stays.
     Changed,
@@ -15,11 +15,11 @@ pub enum Undone {
 /// How many were undone.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Restored {
-    /// What was there is there again.
+    /// The previous value is restored.
     pub undone: usize,
-    /// Threads that ended, files and directories that are no more, and all of an earlier boot.
+    /// Threads that ended, removed files and directories, and all changes of an earlier boot.
     pub gone: usize,
-    /// What somebody else has changed since, which stays.
+    /// Things that another process has changed since, which stay.
     pub changed: usize,
     /// What could not be undone and is tried again with the next journal's owner, and lines of the
     /// journal that are damaged; a sentence each.

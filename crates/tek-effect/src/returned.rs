@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that were given back their own policy a short time ago, and are looked at again.
+//! Threads with a recently restored policy, which are checked again.
 //!
 //! The kernel checks whether a caller may set a policy before it locks the thread. A call that was
 //! checked while the thread was real-time by our change may be carried out after we undid that: at
@@ -9,12 +9,12 @@ use crate::scheduling::SchedulingChange;
 use crate::{sys, Identity, Undone};
 use std::collections::HashMap;
 
-/// The time until the first look. Each further one takes so many times as long.
+/// The time until the first check, and the factor for each further one.
 const FIRST_NS: u64 = 100_000_000;
 const LONGER: u64 = 4;
 const LOOKS: u32 = 4;
 
-/// Those threads.
+/// The threads to check.
 #[derive(Default)]
 pub(crate) struct Returned(HashMap<Identity, Entry>);
 
@@ -31,7 +31,7 @@ impl Entry {
         Self { change, next_ns, wait_ns: FIRST_NS, looks_left: LOOKS }
     }
 
-    /// `false`: there is nothing more to be looked at.
+    /// `false`: no further check is needed.
     fn look(&mut self, is_changed: &impl Fn(Identity) -> bool) -> bool {
         if matches!(self.change.is_kept(), Ok(false)) {
             return self.wait_longer();
@@ -71,19 +71,19 @@ impl Returned {
         self.0.is_empty()
     }
 
-    /// When the next of them is to be looked at, by CLOCK_MONOTONIC.
+    /// When the next thread is to be checked, in ns of CLOCK_MONOTONIC.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.0.values().map(|entry| entry.next_ns).min()
     }
 
-    /// Looks at those whose time has come. Threads for which `is_changed` is true are changed
-    /// again.
+    /// Checks the threads that are due. A thread for which `is_changed` is true has been changed
+    /// again, and is dropped.
     pub(crate) fn look(&mut self, now_ns: u64, is_changed: impl Fn(Identity) -> bool) {
         let look = |entry: &mut Entry| !is_changed(entry.change.who) && entry.look(&is_changed);
         self.0.retain(|_, entry| entry.next_ns > now_ns || look(entry));
     }
 
-    /// Looks at a thread for the last time: it is about to be changed again.
+    /// Checks a thread for the last time: it is about to be changed again.
     pub(crate) fn settle(&mut self, who: Identity) {
         if let Some(mut entry) = self.0.remove(&who) {
             entry.look(&|_| false);

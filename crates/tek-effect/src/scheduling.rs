@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a thread runs under, and changing that.
+//! The scheduling of a thread: policy, priority, flag and nice value, and their changes.
 //!
-//! The nice value is a part of its own: the kernel keeps it while a thread is real-time, anybody
-//! may set it meanwhile, and it is in force again afterwards. So the policy with its priority and
-//! flag is one thing that is changed, compared and restored, and the nice value another. A change
-//! to a real-time policy does not touch it.
+//! The nice value is a separate part. The kernel keeps it while a thread is real-time, any process
+//! with the right may set it meanwhile, and it is in force again afterwards.
+//! Policy, priority and flag are changed, compared and restored as one unit, the nice value as
+//! another. A change to a real-time policy does not touch the nice value.
 use crate::heirs::Births;
 use crate::identity::Program;
 use crate::loan::{Loan, Right};
@@ -22,11 +22,11 @@ pub(crate) const IDLE: u32 = libc::SCHED_IDLE as u32;
 pub(crate) const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 const EXT: u32 = 7;
 
-/// The kernel checks whether a caller may set a policy before it locks the thread. So a call that
-/// was on its way may come after ours, and ours is made so often at most.
+/// The kernel checks whether a caller may set a policy before it locks the thread. A call that
+/// passed the check may thus take effect after ours; this is the highest number of our tries.
 const MOST_TRIES: usize = 16;
 
-/// What sched_getattr(2) says.
+/// The scheduling that sched_getattr(2) returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scheduling {
@@ -57,14 +57,14 @@ impl Rule {
     }
 }
 
-/// Whether this process has taken the flag away from a thread. That needs a privilege, which only
-/// the kernel can tell of: of root in a user namespace it does not hold.
+/// Whether this process has taken the flag away from a thread. That needs a privilege that only the
+/// kernel can check: root in a user namespace does not have it.
 static TAKES_FLAGS: AtomicBool = AtomicBool::new(false);
 
 /// Sets a rule in place of another. The flag comes first and goes last: the kernel copies a thread
 /// that forks without a lock and in no certain order, and could find the policy real-time and the
-/// flag not there yet, or gone already. Then the child would be real-time, and nobody would know of
-/// it. (Where a fork stands still for as long as the thread is real-time, it still may.)
+/// flag not there yet, or gone already. The child would then be real-time without a record of it.
+/// (This can still happen if a fork stalls for as long as the thread is real-time.)
 ///
 /// Where the flag might have to stay when the policy is refused, both come at once.
 pub(crate) fn set_rule(tid: i32, from: Rule, to: Rule) -> io::Result<()> {
@@ -84,7 +84,7 @@ pub(crate) fn set_rule(tid: i32, from: Rule, to: Rule) -> io::Result<()> {
 }
 
 impl Scheduling {
-    /// What the thread with this id has now; 0 is the calling thread.
+    /// The present scheduling of the thread with this id; 0 is the calling thread.
     pub fn of(tid: i32) -> Result<Self, Error> {
         let failed = |source| Error::thread(tid, "ask for the policy of", source);
         let rule = sys::rule(tid).map_err(failed)?;
@@ -137,7 +137,7 @@ impl Scheduling {
 pub(crate) struct SchedulingChange {
     pub(crate) who: Identity,
     pub(crate) was: Scheduling,
-    /// What was set, the latest last.
+    /// The values that were set, the latest last.
     pub(crate) ours: Vec<Scheduling>,
     /// The thread's own right, before the change.
     #[serde(default, skip_serializing_if = "Right::is_none")]
@@ -148,13 +148,13 @@ pub(crate) struct SchedulingChange {
     /// The slice that it had for itself: sched_attr.sched_runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) slice_ns: Option<u64>,
-    /// If those who are born of it, and so have what was set, are to get what it had.
+    /// Set if the thread's children, which inherit the changed value, are to get the previous one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) births: Option<Births>,
 }
 
 impl SchedulingChange {
-    /// What is to be noted.
+    /// The change to note in the journal.
     pub(crate) fn planned(who: Identity, wanted: Scheduling) -> Result<Self, Error> {
         wanted.check()?;
         let was = Scheduling::of(who.tid)?;
@@ -169,7 +169,7 @@ impl SchedulingChange {
         Ok(Self { who, was, ours, right, program, slice_ns, births: None })
     }
 
-    /// The same of a change that its children are to be relieved of, too.
+    /// The same for a change that is to be undone for the thread's children, too.
     pub(crate) fn planned_with_births(who: Identity, wanted: Scheduling) -> Result<Self, Error> {
         let births = Some(Births::since_now(who.tid)?);
         Ok(Self { births, ..Self::planned(who, wanted)? })
@@ -179,7 +179,7 @@ impl SchedulingChange {
         self.set(self.was, self.latest())
     }
 
-    /// What is to be noted before [`SchedulingChange::act_again`].
+    /// The value to note before [`SchedulingChange::act_again`].
     pub(crate) fn planned_again(&self, wanted: Scheduling) -> Result<Scheduling, Error> {
         wanted.check()?;
         let present = Scheduling::of(self.who.tid)?;
@@ -195,7 +195,7 @@ impl SchedulingChange {
         self.set(self.latest(), wanted)
     }
 
-    /// What is to be noted before [`SchedulingChange::act_after_rest`]: the thread has its own.
+    /// The value to note before [`SchedulingChange::act_after_rest`]: the thread has its own.
     pub(crate) fn planned_after_rest(&self, wanted: Scheduling) -> Result<Scheduling, Error> {
         wanted.check()?;
         let tid = self.who.tid;
@@ -224,13 +224,13 @@ impl SchedulingChange {
         Loan { was: self.was, ours: &self.ours, right: self.right }
     }
 
-    /// Whether the thread could set again, without any right, what it is given back from.
+    /// Whether the change lends real-time rights that the thread could use again after the undo.
     pub(crate) fn lends_real_time(&self) -> bool {
         self.loan().is_real_time()
     }
 
-    /// Whether it has, after it was given back what it had, what only the change can have lent it.
-    /// This is one system call.
+    /// Whether the thread, after the undo, has a policy that only the change can have lent it.
+    /// Makes one system call.
     pub(crate) fn is_kept(&self) -> io::Result<bool> {
         Ok(self.loan().is_lent(sys::rule(self.who.tid)?))
     }
@@ -253,8 +253,8 @@ impl SchedulingChange {
         self.check_after()
     }
 
-    /// If another thread got the id in the midst of it, what it had before cannot be known; nearly
-    /// all have the usual policy.
+    /// If another thread got the id during the change, its previous policy is unknown. Nearly all
+    /// threads have the usual policy, so it gets that.
     fn check_after(&self) -> Result<(), Error> {
         self.who.check_after(|| {
             let usual = Rule { policy: NORMAL, priority: 0, reset_on_fork: false };
@@ -262,7 +262,7 @@ impl SchedulingChange {
         })
     }
 
-    /// If the thread has executed a program, it is undone of what it has become.
+    /// If the thread has executed a program, the change is undone in the thread that it has become.
     pub(crate) fn undo(&self) -> Result<Undone, Error> {
         let undone = match self.undo_itself() {
             Err(Error::Gone { .. }) => match self.heir()? {
@@ -279,8 +279,8 @@ impl SchedulingChange {
         Ok(undone)
     }
 
-    /// What the thread has become by executing a program: the first of its process, which has what
-    /// was set.
+    /// The thread's new identity after it executed a program: the first thread of its process, if
+    /// that has the values that were set.
     fn heir(&self) -> Result<Option<Identity>, Error> {
         let Some(program) = self.program else { return Ok(None) };
         let first = program.process();
@@ -291,8 +291,8 @@ impl SchedulingChange {
         }
         match program.is_executed_anew()? {
             true if !is_vacant => Ok(Some(first)),
-            // It may be about to be, or the first thread has the same by itself, as most have that are
-            // not real-time.
+            // It may be about to be, or the first thread has the same by itself, as most have that
+            // are not real-time.
             _ if matches!(self.latest().policy, FIFO | RR) => {
                 Err(Error::Executing { tid: self.who.tid })
             }
@@ -300,7 +300,7 @@ impl SchedulingChange {
         }
     }
 
-    /// Whether a thread, if it is there, has what was set, or was being given back what there was.
+    /// Whether a thread exists and has a rule that was set, or is halfway to the restored one.
     fn has_ours(&self, thread: Identity) -> Result<bool, Error> {
         let has = match thread.check().and_then(|()| Scheduling::of(thread.tid)) {
             Err(Error::Gone { .. }) => return Ok(false),
@@ -309,8 +309,8 @@ impl SchedulingChange {
         Ok(self.may_be_ours(has) || self.loan().is_lent(has))
     }
 
-    /// Whether a thread under this rule has what was set or, if whoever set it or gave it back was killed, is
-    /// between two rules that it had: [`set_rule`].
+    /// Whether a thread under this rule has a rule that was set. True also between two such rules,
+    /// if the process that set or restored one was killed halfway: [`set_rule`].
     fn may_be_ours(&self, rule: Rule) -> bool {
         let all = || self.ours.iter().chain([&self.was]).map(|known| known.rule());
         let is_halfway = |to: Rule| !to.reset_on_fork && to.halfway() == rule;
@@ -318,23 +318,23 @@ impl SchedulingChange {
             || all().any(is_halfway) && all().any(|from| from.reset_on_fork)
     }
 
-    /// Whether the thread of the `other` change may now be this one's, which executed a program, and
-    /// both had the same.
+    /// Whether the first thread of the `other` change may now be this change's thread, which
+    /// executed a program: both had the same rule.
     pub(crate) fn may_be(&self, other: &Self) -> bool {
         let is_first = self.program.is_some_and(|program| program.process() == other.who);
         is_first && self.ours.iter().any(|ours| ours.rule() == other.latest().rule())
     }
 
-    /// Of the first thread of a process, while another one's change is the same: whether the thread
-    /// that is the first now rather is this one's than the other one, which executed a program. Its
-    /// nice value tells, because that is its own while it is real-time.
+    /// For a change of the first thread of a process, when the `other` change set the same: whether
+    /// the present first thread is this change's thread and not the other, after an exec. The nice
+    /// value decides, because a real-time thread keeps its own.
     pub(crate) fn fits_better(&self, other: &Self) -> bool {
         let (own, others) = (self.latest().nice, other.latest().nice);
         own != others && Scheduling::of(self.who.tid).is_ok_and(|has| has.nice == own)
     }
 
-    /// As `undo`, if the thread certainly has executed a program. With patience it is an error that it
-    /// may just be doing so.
+    /// As `undo`, if the thread certainly has executed a program. With patience it is an error that
+    /// it may just be doing so.
     pub(crate) fn undo_of_heir(&self, patience: bool) -> Result<(), Error> {
         if self.who.is_there() {
             return Ok(());
@@ -360,7 +360,7 @@ impl SchedulingChange {
         let has = self.give_back_rule()?;
         let nice = self.give_back_nice()?;
         self.check_after()?;
-        // What was not touched is anybody's to change.
+        // Any process may have changed a value that this change did not touch.
         let untouched = self.ours.iter().all(|ours| ours.nice == self.was.nice);
         match has == self.was.rule() && (untouched || nice == self.was.nice) {
             true => Ok(Undone::Undone),

@@ -38,12 +38,12 @@ fn checked(result: c_long) -> io::Result<c_long> {
     }
 }
 
-/// A descriptor that tells when a process, whose first thread this is, has ended.
+/// A descriptor that reports the end of a process, given its first thread.
 pub(crate) fn open_pidfd(tid: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers only.
     let fd = checked(unsafe { libc::syscall(libc::SYS_pidfd_open, tid, 0) })?;
     let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+    // SAFETY: the kernel has just made this descriptor for us, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -55,7 +55,7 @@ fn attributes(tid: i32) -> io::Result<Attributes> {
     Ok(attributes)
 }
 
-/// What a thread runs under.
+/// The scheduling of a thread, except the nice value.
 pub(crate) fn rule(tid: i32) -> io::Result<Rule> {
     let attributes = attributes(tid)?;
     Ok(Rule {
@@ -124,7 +124,7 @@ pub(crate) fn give_slice(tid: i32, slice_ns: Option<u64>) -> io::Result<()> {
 pub(crate) fn nice(tid: i32) -> io::Result<i32> {
     // SAFETY: no memory is involved.
     let value = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid) };
-    // The kernel itself says 20 - nice, because a negative number is an error.
+    // The kernel returns 20 - nice, because a negative number is an error.
     Ok(20 - checked(value)? as i32)
 }
 
@@ -188,7 +188,7 @@ const CAPABILITY_VERSION: u32 = 0x2008_0522;
 /// The capabilities that a thread may make effective, a bit each.
 pub(crate) fn permitted_capabilities(tid: i32) -> io::Result<u64> {
     let mut header = (CAPABILITY_VERSION, tid);
-    // Effective, permitted and inheritable ones, of the first 32 capabilities and of the others.
+    // Effective, permitted and inheritable ones, of capabilities 0 to 31 and of 32 to 63.
     let mut sets = [[0u32; 3]; 2];
     // SAFETY: the kernel reads two words from `header`, and writes one to it and six to `sets`.
     checked(unsafe { libc::syscall(libc::SYS_capget, &raw mut header, &raw mut sets) })?;

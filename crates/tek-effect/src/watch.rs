@@ -14,12 +14,12 @@ fn watched() -> &'static PiMutex<BTreeMap<(i32, u64), OwnedFd>> {
     WATCHED.get_or_init(|| PiMutex::new(BTreeMap::new()))
 }
 
-/// Until it is dropped, whether a thread is there is asked by a descriptor (pidfd_open(2)), which takes
-/// a tenth of the time that /proc does; each change asks three times. For threads of the kernel and
-/// first threads of processes: the kernel has no such descriptors of others everywhere.
+/// Until it is dropped, checks of a thread's existence poll a descriptor (pidfd_open(2)), which
+/// takes a tenth of the time of /proc; each change checks three times. For threads of the kernel
+/// and first threads of processes: not every kernel has such descriptors for other threads.
 ///
-/// Belongs to nobody: any thread may make and drop it. Two of the same thread are one: it ends with the
-/// first that is dropped.
+/// Any thread may make and drop it. Two watches of the same thread are one: it ends with the first
+/// that is dropped.
 #[derive(Debug)]
 pub struct Watch(Identity);
 

@@ -10,8 +10,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tek_effect::{Effect, Error, Identity, Scheduling};
 
-/// As many at least, and so many times as many at most until enough changes were in force at the kills: how
-/// much CPU an owner gets in its life is left to chance.
+/// As many at least, and so many times as many at most until enough changes were in force at the
+/// kills: how much CPU an owner gets in its life is left to chance.
 const ROUNDS: usize = 50;
 const MOST_TIMES: usize = 10;
 const LONGEST: Duration = Duration::from_secs(120);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tek_effect::{Effect, Error, Hierarchy, Identity, Undone, Version};
 
 struct Bench {
-    // Dropped in this order: the group is removed when nobody is in it.
+    // Dropped in this order: the group is removed when no thread is in it.
     effect: Effect,
     hierarchy: Hierarchy,
     group: PathBuf,

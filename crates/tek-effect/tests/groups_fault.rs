@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The owner of the groups is killed at random moments; the next one brings everybody back.
+//! The owner of the groups is killed at random moments; the next owner moves all threads back.
 mod common;
 
 use common::ground::Ground;
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use tek_effect::{Change, Effect, Error, Groups, Hierarchy, Identity, Place, Scheduling, Version};
 use tek_policy::{Group, Weights};
 
-/// As many at least, and so many times as many at most until enough changes were in force at the kills: how
-/// much CPU an owner gets in its life is left to chance.
+/// As many at least, and so many times as many at most until enough changes were in force at the
+/// kills: how much CPU an owner gets in its life is left to chance.
 const ROUNDS: usize = 30;
 const MOST_TIMES: usize = 10;
 /// An owner lives so long at most, as long as it takes to make groups so often where that is more:
@@ -48,14 +48,14 @@ impl Scene {
         self.state.path().join("state")
     }
 
-    /// Groups, policy and priority of each thread of the one whose threads stay the same.
+    /// Group, policy and priority of each thread of the sleeping process, which makes no threads.
     fn picture(&self) -> BTreeMap<i32, (String, common::Seen)> {
         let text = |tid| fs::read_to_string(format!("/proc/{tid}/cgroup")).unwrap();
         let tids = self.sleeping.tids();
         tids.into_iter().map(|tid| (tid, (text(tid), common::seen(tid)))).collect()
     }
 
-    /// Threads of the others, with the processes that they made, that are not at home.
+    /// Threads of the busy processes, and their children, that are not in their original group.
     fn strayed(&self) -> Vec<(i32, PathBuf)> {
         let tids = self.busy.iter().flat_map(|victim| {
             let children = format!("/proc/{0}/task/{0}/children", victim.pid);
@@ -66,7 +66,7 @@ impl Scene {
         });
         let is_at = |tid| Some((tid, self.within.directory_of(tid).ok()?));
         let strayed = tids.filter_map(is_at).filter(|(_, at)| at != self.within.mount_point());
-        // One that is ending, or has not been waited for, is told where it was.
+        // A thread that is ending, or a zombie, is still listed in its last group.
         strayed.filter(|(tid, _)| Identity::of(*tid).is_ok()).collect()
     }
 }

@@ -86,7 +86,8 @@ impl Bench {
     }
 
     fn are_all_at(&self, victim: &Victim, place: &str) -> bool {
-        // The kernel calls the topmost group that of a thread which is being made or, on version 1, is ending.
+        // The kernel calls the topmost group that of a thread which is being made or, on version 1,
+        // is ending.
         let is_there = |tid| Identity::of(tid).is_ok();
         let mut tids = victim.tids().into_iter().filter(|&tid| !common::has_never_run(tid));
         tids.all(|tid| self.is_at(tid).is_none_or(|at| at == Path::new(place) || !is_there(tid)))

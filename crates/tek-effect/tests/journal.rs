@@ -9,7 +9,7 @@ use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::PathBuf;
 use tek_effect::{Effect, Error, Identity, Scheduling};
 
-/// What everybody may give and take.
+/// A policy that any user may give and take away.
 const BATCH: Scheduling = Scheduling { policy: 3, nice: 0, priority: 0, reset_on_fork: false };
 const OTHER: Scheduling = Scheduling { policy: 0, ..BATCH };
 

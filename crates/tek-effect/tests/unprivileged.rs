@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel refuses leaves no trace. A program of its own: in it nobody has had a privilege.
+//! A change that the kernel refuses leaves no trace. In a test program of its own, because no
+//! thread of the process may have used the privilege before.
 mod common;
 
 use common::{seen, Sleeper};

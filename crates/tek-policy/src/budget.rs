@@ -12,8 +12,8 @@ use std::time::Duration;
 pub enum Budget {
     /// No guard of ours.
     Off,
-    /// So much CPU time in each window: of a rule from a window's beginning to its end, of a process
-    /// in whichever window one looks at.
+    /// This much CPU time in each window: for a rule in each window from its beginning to its end,
+    /// for a process in any window.
     Limit {
         /// CPU time.
         cpu: Duration,
@@ -25,8 +25,8 @@ pub enum Budget {
 impl Budget {
     /// So much in each window.
     ///
-    /// [`Invalid`] where it is none: a window has 10 ms to an hour, and a budget is not more than that
-    /// and not nothing.
+    /// [`Invalid`] if out of range: a window has 10 ms to 1 h, and a budget is above 0 and at most
+    /// its window.
     pub fn limit(cpu: Duration, window: Duration) -> Result<Self, Invalid> {
         if window < Duration::from_millis(10) || window > Duration::from_secs(3600) {
             return Err(Invalid::Window);
@@ -40,8 +40,8 @@ impl Budget {
         Ok(Self::Limit { cpu, window })
     }
 
-    /// This one, if nobody who keeps to it can overrun the other: what a thread asks to be held to
-    /// counts beside what is granted only if it is narrower.
+    /// This one, if no thread that keeps to it can overrun `granted`; else `granted`. The budget
+    /// that a thread requests counts only if it is narrower than the granted one.
     pub fn or_wider(self, granted: Self) -> Self {
         let (Self::Limit { cpu, window }, Self::Limit { cpu: most, window: per }) = (self, granted)
         else {

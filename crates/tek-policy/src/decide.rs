@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What rules make of a thread: the reference for lib/mediate/rules.c, in which it happens.
+//! The effect of rules on a thread: the reference for lib/mediate/rules.c, which applies them.
 use crate::budget::Budget;
 use crate::glob::Glob;
 use crate::rule::{Group, Match, Rule};
@@ -9,7 +9,7 @@ use crate::value::{Priority, Role};
 /// name is as good as none: no pattern fits it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'a> {
-    /// What the program was called by, without directories.
+    /// The name by which the program was called, without directories.
     pub program: &'a [u8],
     /// The name that was set for this very thread.
     pub thread: Option<&'a [u8]>,
@@ -28,7 +28,7 @@ pub struct Given<T> {
     pub rule: usize,
 }
 
-/// What the rules set; `None` is what no rule says anything about.
+/// The values that the rules set; `None`: no rule sets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision<'a> {
     /// Its role.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The variable TEK_RULES, by which libtek.so is told the rules (libtek(7)).
+//! The variable TEK_RULES, by which libtek.so receives the rules (libtek(7)).
 use crate::glob::{Glob, Subject};
 use crate::rule::{Match, Rule, Set, MOST_RULES};
 use percent_encoding::{percent_decode_str, utf8_percent_encode, AsciiSet, CONTROLS};
 use std::fmt::Display;
 
-/// What separates rules and fields, and what escapes them.
+/// The characters that separate rules and fields, and that escape them.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%').add(b',').add(b';');
 
 /// The environment of a program has room for other things too; one variable may have 128 KiB.
@@ -25,7 +25,7 @@ pub enum EnvironmentError {
     Rule {
         /// Its number, from 1.
         rule: usize,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
 }
@@ -66,8 +66,8 @@ fn write_rule(rule: &Rule) -> String {
 }
 
 /// Reads rules as libtek.so does, but for patterns that no name can fit (`[a`, one that is too
-/// long): libtek.so takes them, and they match nothing there; here they are refused. `tek run` never
-/// writes one.
+/// long): libtek.so takes them, and they match nothing there; here they are refused. `tek run`
+/// never writes one.
 pub fn from_environment(text: &str) -> Result<Vec<Rule>, EnvironmentError> {
     if text.is_empty() {
         return Ok(Vec::new());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use toml::ser::ValueSerializer;
 use toml::Spanned;
 
-/// What is wrong in a rules file, and where.
+/// A mistake in a rules file, with its place.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {reason}")]
 pub struct Error {
@@ -17,11 +17,11 @@ pub struct Error {
     pub line: usize,
     /// Character in the line, from 1.
     pub column: usize,
-    /// What it is.
+    /// The kind of the mistake.
     pub reason: Reason,
 }
 
-/// What is wrong in a rules file.
+/// A mistake in a rules file.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// A byte that begins no character.
@@ -50,7 +50,7 @@ struct File {
     stack: Option<Spanned<StackSettings>>,
 }
 
-/// What a rules file says.
+/// The content of a rules file.
 #[derive(Debug, PartialEq)]
 pub struct Contents {
     /// Its rules, in their order.

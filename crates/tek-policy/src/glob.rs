@@ -6,10 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::ffi::CString;
 use std::fmt;
 
-/// Whose names a pattern is for.
+/// The kind of names that a pattern is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// What a program was called by, without directories.
+    /// The name by which a program was called, without directories.
     Program,
     /// The name of a thread.
     Thread,
@@ -70,7 +70,8 @@ impl Glob {
         Ok(Self(text.to_owned()))
     }
 
-    /// The pattern that only this name matches, which was made text with U+FFFD for what is none.
+    /// The pattern that only this name matches. U+FFFD in `name` stands for bytes that are no
+    /// UTF-8.
     pub fn exactly(name: &str, subject: Subject) -> Result<Self, Invalid> {
         if name.contains(char::REPLACEMENT_CHARACTER) {
             return Err(Invalid::NotText);
@@ -108,7 +109,7 @@ impl fmt::Display for Glob {
     }
 }
 
-/// The fields of `match`, for serde: each knows whose names it is for.
+/// The fields of `match`, for serde: each has the kind of its names.
 macro_rules! deserialize {
     ($($name:ident: $subject:expr;)*) => {$(
         pub(crate) fn $name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Glob>, D::Error> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Grants: who may have critical threads on a device, how many, and on which terms.
+//! Grants: which processes may have critical threads on a device, how many, and on which terms.
 //!
-//! The first grant that fits a process decides about it. Nothing here asks the system: who asks,
-//! how many threads he has and what time it is are arguments.
+//! The first grant that fits a process decides about it. This module makes no system call: the
+//! requester, its number of threads and the time are arguments.
 use crate::grant_rate::Bucket;
 use crate::grant_who::{Group, Pattern, User};
 use crate::{Budget, Priority};
@@ -18,7 +18,7 @@ pub struct RealTime {
 }
 
 impl RealTime {
-    /// The highest that can be handed out: two more are for those who watch.
+    /// The highest that can be granted: the two above it are for the watching threads.
     pub const HIGHEST: u32 = 97;
 
     /// The real-time priority for a SCHED_TEK priority, the same as in libtek.so.
@@ -28,7 +28,7 @@ impl RealTime {
     }
 }
 
-/// One `[[grant]]`: whom it means, and what they may do.
+/// One `[[grant]]`: the processes that it matches, and their terms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
     /// Where it is written, or that it is the default.
@@ -41,11 +41,11 @@ pub struct Grant {
     pub programs: Vec<Pattern>,
     /// Paths of control groups; none: any.
     pub cgroups: Vec<Pattern>,
-    /// What they may do.
+    /// The terms of the grant.
     pub terms: Terms,
 }
 
-/// What a grant gives.
+/// The terms that a grant gives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Terms {
     /// Critical threads a process.
@@ -64,7 +64,7 @@ pub struct Terms {
     pub burst: u32,
     /// The process may switch by itself.
     pub limit: bool,
-    /// It may switch threads of other processes; not said: root may.
+    /// It may switch threads of other processes; `None`: only root may.
     pub others: Option<bool>,
 }
 
@@ -88,7 +88,7 @@ impl Default for Terms {
     }
 }
 
-/// The process that asks.
+/// The process that makes the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requester {
     /// Effective user.
@@ -103,7 +103,7 @@ pub struct Requester {
     pub active: bool,
 }
 
-/// What there is already.
+/// The present numbers of critical threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Critical threads of the process.
@@ -124,7 +124,7 @@ pub enum Refusal {
     /// Out of the range.
     #[error("priority {asked} is not granted, {first} to {last} are")]
     Priority {
-        /// What was asked for.
+        /// The requested priority.
         asked: i32,
         /// The best that is granted.
         first: i32,
@@ -134,7 +134,7 @@ pub enum Refusal {
     /// The process has as many as it may.
     #[error("a process may have {0} critical threads (threads in tekd.toml)")]
     ProcessThreads(u32),
-    /// The user has as many as he may.
+    /// The user has its highest number of them.
     #[error("a user may have {0} critical threads (user_threads in tekd.toml)")]
     UserThreads(u32),
     /// Too often.
@@ -143,7 +143,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The errno(3) value that says the same.
+    /// The errno(3) value for this refusal.
     pub fn errno(self) -> i32 {
         match self {
             Self::NoGrant(_) | Self::Others | Self::Priority { .. } => libc::EPERM,
@@ -193,8 +193,8 @@ impl Terms {
         }
     }
 
-    /// Whether so many `more` threads may be critical, of a process and of a user that have `counts`
-    /// of them already.
+    /// Whether so many `more` threads may be critical, of a process and of a user that have
+    /// `counts` of them already.
     pub fn may_add(&self, more: u32, counts: Counts) -> Result<(), Refusal> {
         if more > 0 && counts.process.saturating_add(more) > self.threads {
             return Err(Refusal::ProcessThreads(self.threads));
@@ -202,7 +202,7 @@ impl Terms {
         self.user_may_add(more, counts.user)
     }
 
-    /// The same where it does not matter whose threads they are.
+    /// The same for the user alone, where the process of the threads does not matter.
     pub fn user_may_add(&self, more: u32, count: u32) -> Result<(), Refusal> {
         match more > 0 && count.saturating_add(more) > self.user_threads {
             true => Err(Refusal::UserThreads(self.user_threads)),

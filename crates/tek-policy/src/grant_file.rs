@@ -12,24 +12,24 @@ use std::fmt;
 use std::path::PathBuf;
 use toml::Spanned;
 
-/// What tekd.toml says; without a file the default.
+/// The content of tekd.toml; without a file the default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configuration {
     /// In their order: the first that fits decides.
     pub grants: Vec<Grant>,
     /// The priorities that are handed out.
     pub real_time: RealTime,
-    /// Everybody is sent back when ordinary threads did not run for so many seconds; 0: never.
+    /// All critical threads are demoted after ordinary threads did not run for so many s; 0: never.
     pub canary_seconds: u32,
     /// Names of processes that are never touched.
     pub protected: Vec<Pattern>,
-    /// By which means threads are Fast.
+    /// The backend that makes threads Fast.
     pub backend: Backend,
-    /// The groups, if everybody is to be placed in groups.
+    /// The groups, if all processes are to be placed in groups.
     pub groups: Option<GroupSettings>,
-    /// Who is placed where, in their order: the first that fits decides.
+    /// The group for each process, in their order: the first that fits decides.
     pub places: Vec<Placing>,
-    /// How the kernel's threads follow those who wait on them, if they do.
+    /// How the kernel's threads follow the tasks that wait on them, if they do.
     pub kthreads: Option<KthreadSettings>,
 }
 
@@ -62,7 +62,7 @@ impl Configuration {
         self.grants.iter().find(|grant| grant.is_for(who)).ok_or(Refusal::NoGrant(who.uid))
     }
 
-    /// The place for a process; `None`: nothing is said of it.
+    /// The place for a process; `None`: no entry matches it.
     pub fn place_for(&self, who: &Resident) -> Option<&Placing> {
         self.places.iter().find(|place| place.is_for(who))
     }
@@ -84,8 +84,8 @@ impl Configuration {
             || self.places.iter().any(|place| !place.cgroups.is_empty())
     }
 
-    /// Replaces names of users and groups by their numbers. What is returned are the names that
-    /// nobody has, in the order of the file: such a name grants nothing.
+    /// Replaces names of users and groups by their numbers. Returns the names that no user or group
+    /// has, in the order of the file: such a name grants nothing.
     pub fn look_up(
         &mut self,
         mut user_id: impl FnMut(&str) -> Option<u32>,
@@ -117,9 +117,9 @@ impl Configuration {
         unknown
     }
 
-    /// Grants programs that are named by a link as if they were named by their own paths, which is
-    /// all that the kernel tells. `behind` gives the files behind a pattern's links, or `None`
-    /// where nothing fits the pattern. What is returned are the patterns that nothing fits.
+    /// Grants programs that are named by a link as if they were named by their own paths, because
+    /// the kernel reports only these. `behind` gives the files behind a pattern's links, or `None`
+    /// where no file fits the pattern. Returns the patterns that no file fits.
     pub fn follow_links(
         &mut self,
         mut behind: impl FnMut(&Pattern) -> Option<Vec<PathBuf>>,
@@ -292,7 +292,7 @@ pub fn read_configuration(text: impl AsRef<[u8]>, file: &str) -> Result<Configur
         None => usual.grants,
         Some(tables) => source.each(tables, GrantTable::into_grant)?,
     };
-    // Without groups nobody can be placed; under backend fair there always are some.
+    // Without groups no process can be placed; backend fair always has groups.
     let without_groups = parsed.groups.is_none() && parsed.backend != Backend::Fair;
     if let Some(place) = parsed.place.first().filter(|_| without_groups) {
         let wrong =

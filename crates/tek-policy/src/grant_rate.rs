@@ -20,8 +20,8 @@ impl Bucket {
         self.take_many(1, rate, burst, now_ns)
     }
 
-    /// Takes several tokens, all or none. More than fit are taken from a full bucket, and the rest is
-    /// owed.
+    /// Takes several tokens, all or none. A request above the bucket's size needs a full bucket;
+    /// the rest becomes debt.
     pub fn take_many(&mut self, tokens: u32, rate: u32, burst: u32, now_ns: u64) -> bool {
         let interval = interval_ns(rate);
         let missing = self.full_at_ns.saturating_sub(now_ns);
@@ -33,8 +33,8 @@ impl Bucket {
         true
     }
 
-    /// Takes tokens even if they are not there: who comes later waits for them, but never for more than
-    /// come in a second.
+    /// Takes tokens even if the bucket has too few: later callers wait for them, but never for more
+    /// than one second's worth.
     pub fn owe(&mut self, tokens: u32, rate: u32, burst: u32, now_ns: u64) {
         let interval = interval_ns(rate);
         let missing = self.full_at_ns.saturating_sub(now_ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whom a grant means: users, groups, and patterns of paths.
+//! The subjects of a grant: users, groups, and patterns of paths.
 use crate::cut::is_cut_from;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::Deserialize;
@@ -12,16 +12,16 @@ use std::path::Path;
 pub enum User {
     /// `*`.
     Everybody,
-    /// `@active`: who sits at the device.
+    /// `@active`: the user that sits at the device.
     Active,
     /// By number.
     Id(u32),
-    /// By a name that was not looked up yet, or that nobody has.
+    /// By a name that is not resolved yet, or that no user has.
     Name(String),
 }
 
 impl User {
-    /// Whether it is he. A name that was not looked up is nobody's.
+    /// Whether it is this user. A name that is not resolved matches no user.
     pub fn is(&self, uid: u32, active: bool) -> bool {
         match self {
             Self::Everybody => true,
@@ -48,12 +48,12 @@ impl fmt::Display for User {
 pub enum Group {
     /// By number.
     Id(u32),
-    /// By a name that was not looked up yet, or that no group has.
+    /// By a name that is not resolved yet, or that no group has.
     Name(String),
 }
 
 impl Group {
-    /// Whether it is one of these. A name that was not looked up is none's.
+    /// Whether it is one of these. A name that is not resolved matches no group.
     pub fn is_among(&self, gids: &[u32]) -> bool {
         matches!(self, Self::Id(id) if gids.contains(id))
     }

@@ -4,8 +4,9 @@
 //! [`parse`] reads the TOML of a rules file (tek-rules(5)) and says where it is wrong, [`to_toml`]
 //! writes it. [`to_environment`] writes what libtek.so follows, the variable `TEK_RULES`
 //! (libtek(7)), and [`from_environment`] reads it. [`decide`] is what libtek.so makes of rules and
-//! a thread. [`read_configuration`] reads tekd.toml (tekd.toml(5)), and a [`Grant`] says who may have
-//! critical threads. [`kthread`] has the priorities of the kernel's own threads. No I/O is done here.
+//! a thread. [`read_configuration`] reads tekd.toml (tekd.toml(5)), and a [`Grant`] permits a
+//! process to have critical threads. [`kthread`] has the priorities of the kernel's own threads.
+//! This crate does no I/O.
 
 mod budget;
 mod cut;

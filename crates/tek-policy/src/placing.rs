@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd.toml says of backends and groups: by which means threads are Fast, which groups there
-//! are, and who is in which.
+//! Backends and groups of tekd.toml: the backend that makes threads Fast, the groups, and the
+//! processes in each group.
 use crate::grant_who::{paths, Pattern, User};
 use crate::rule::Group;
 use crate::weights::{Floor, Weight, Weights};
@@ -8,7 +8,7 @@ use serde::de::{Deserializer, Error};
 use serde::Deserialize;
 use std::fmt;
 
-/// By which means threads are Fast.
+/// The backend that makes threads Fast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {

@@ -17,7 +17,7 @@ impl Source<'_> {
         Error { file: self.file.to_owned(), line, column, reason }
     }
 
-    /// Name and line of a byte, for those who ask later where something stands.
+    /// File name and line of a byte, for later messages.
     pub fn place(&self, offset: usize) -> String {
         format!("{}:{}", self.file, position(self.bytes, offset).0)
     }
@@ -53,8 +53,8 @@ impl Source<'_> {
     }
 }
 
-/// Where a line `[table]` begins. It is the commonest mistake: the parser speaks of a sequence, or, of
-/// two such lines, of a duplicate key.
+/// Where a line `[table]` begins. It is the commonest mistake: the parser speaks of a sequence, or,
+/// of two such lines, of a duplicate key.
 fn single_brackets(text: &str, table: &str) -> Option<usize> {
     let header = format!("[{table}]");
     let mut start = 0;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Settings of the Stack Tuner: the table `[stack]` of a rules file, and the same on a command line.
+//! Settings of the Stack Tuner: the table `[stack]` of a rules file, and the same on a command
+//! line.
 use crate::Size;
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is wrong with one.
+/// The mistake in a setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidStack {
     /// No share.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is wrong with a value.
+/// The mistake in a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// A pattern without a character.
@@ -13,7 +13,7 @@ pub enum Invalid {
     /// A pattern that no name can match.
     #[error("a pattern cannot contain control characters")]
     ControlInGlob,
-    /// A name of which only a part can be told.
+    /// A name that is not UTF-8.
     #[error("the name is not UTF-8, so no pattern can be it alone")]
     NotText,
     /// A pattern that libtek.so has no room for.
@@ -29,7 +29,7 @@ pub enum Invalid {
         least: usize,
         /// Bytes of the longest name that there can be.
         most: usize,
-        /// Whose name.
+        /// The kind of the name.
         what: &'static str,
     },
     /// A backslash that escapes nothing.
@@ -67,7 +67,7 @@ pub enum Invalid {
     ControlInRole,
 }
 
-/// What a thread is for, in the words of a person.
+/// The purpose of a thread, as a person writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Role(String);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Weights of groups: who gets how much CPU time where several want it.
+//! Weights of groups: the share of CPU time that each group gets where several compete.
 //!
 //! In normal mode the four groups share it by their weights. In responsiveness mode the Fast Region
 //! is a group beside all of them together, the Lazy Region, which keeps a floor.
@@ -32,7 +32,7 @@ pub enum InvalidWeight {
 pub struct Weight(u32);
 
 impl Weight {
-    /// What a group has if nobody says otherwise.
+    /// The default weight of a group.
     pub const DEFAULT: Self = Self(DEFAULT_WEIGHT);
 
     /// [`InvalidWeight::Weight`] if it is not within 1 to 10000.
@@ -80,13 +80,13 @@ impl fmt::Display for Weight {
     }
 }
 
-/// What the Lazy Region keeps of each CPU that the Fast Region wants whole: 1 to 50 percent.
+/// The share of each CPU that the Lazy Region keeps while the Fast Region is busy: 1 to 50 percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub struct Floor(u32);
 
 impl Floor {
-    /// As much as the kernel leaves to ordinary threads beside real-time ones.
+    /// The share that the kernel leaves to ordinary threads beside real-time ones.
     pub const DEFAULT: Self = Self(5);
 
     /// [`InvalidWeight::Floor`] if it is not within 1 to 50.
@@ -102,8 +102,9 @@ impl Floor {
         self.0
     }
 
-    /// The Fast Region's cpu.weight on cgroup v2 beside a Lazy Region of [`Weight::DEFAULT`], 100 to
-    /// 9900. Since the Lazy Region keeps the kernel's own, one write enters the mode and one leaves.
+    /// The Fast Region's cpu.weight on cgroup v2 beside a Lazy Region of [`Weight::DEFAULT`], 100
+    /// to 9900. The Lazy Region keeps the kernel's own weight, so one write enters the mode and one
+    /// leaves it.
     pub fn fast_weight(self) -> u32 {
         self.beside(DEFAULT_WEIGHT)
     }
@@ -147,10 +148,10 @@ impl fmt::Display for Floor {
 
 /// The weight of each group, and the floor.
 ///
-/// By default `normal` is as the kernel has everything. `urgent` is 4 times that, so that what one
-/// looks at has 80% of a CPU beside another that is busy. `service` is half of it, so that daemons
-/// still keep up with what waits for them, and `background` a tenth, which is enough to get on. A
-/// group in which nobody wants to run costs the others nothing.
+/// By default `normal` has the kernel's own weight. `urgent` has 4 times that: the visible program
+/// gets 80% of a CPU beside one busy `normal` group. `service` has half, so that daemons keep up
+/// with their requests. `background` has a tenth, which is enough for progress.
+/// A group without runnable threads costs the other groups nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Weights {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is in which group.
+//! The threads and processes of each group.
 use super::Groups;
 use crate::identity::process_of;
 use crate::{sys, Change, Effect, Error, Identity, Scheduling, Undone, Version};
@@ -8,8 +8,8 @@ use std::io;
 use std::path::Path;
 use tek_policy::Group;
 
-/// A process is looked through again until no thread of it is elsewhere, so often at most: threads
-/// that are born of placed ones are where they should be, so only the others' children count.
+/// Highest number of passes over a process until all its threads are in the group. A child of a
+/// placed thread starts in the right group, so only children of unplaced threads need a new pass.
 const MOST_LOOKS: usize = 64;
 
 /// How many threads a call was about.
@@ -25,17 +25,17 @@ pub struct Placed {
 pub struct Moving {
     process: Identity,
     group: Group,
-    /// Threads of this look that are still to be moved.
+    /// Threads of this pass that are still to be moved.
     tids: Vec<i32>,
     looks: usize,
-    /// Some were, in this look.
+    /// Whether this pass moved a thread.
     moved: bool,
-    /// So far.
+    /// The counts so far.
     pub placed: Placed,
 }
 
 impl Moving {
-    /// Which process.
+    /// The process.
     pub fn process(&self) -> Identity {
         self.process
     }
@@ -44,12 +44,12 @@ impl Moving {
 /// Where a thread was put.
 #[derive(Default)]
 pub(super) struct Seat {
-    /// Its group in the Lazy Region, if it has one from us.
+    /// Its group in the Lazy Region, if this `Groups` placed it.
     pub(super) group: Option<Group>,
     pub(super) home: Option<Change>,
     /// For a while: in the Fast Region, or where real-time threads can be.
     pub(super) away: Option<Change>,
-    /// It was given its group while it was away, and is not there yet.
+    /// The group was set while the thread was away; the thread is not in it yet.
     is_awaited: bool,
 }
 
@@ -59,19 +59,20 @@ impl Seat {
     }
 }
 
-/// What is known of a process.
+/// The state of a placed process.
 pub(super) struct Process {
     pub(super) group: Group,
-    /// Version 2: it was moved here as a whole.
+    /// Version 2: the move of the whole process into the groups.
     pub(super) brought: Option<Change>,
 }
 
 impl Groups {
-    /// Puts a thread into a group of the Lazy Region, whichever it was in. `false`: it is there
-    /// already, or will be when it is Fast no more.
+    /// Puts a thread into a group of the Lazy Region from any other group. `false`: the thread is
+    /// in it already, or will be when it is no longer Fast.
     ///
-    /// On version 2 threads cannot be apart from a process that is outside of the groups: all others
-    /// of it then go to `normal`. [`Error::Invalid`] for a thread of the kernel.
+    /// On version 2 a thread cannot be apart from a process that is outside of the groups: the
+    /// other threads of that process then go to `normal`. [`Error::Invalid`] for a thread of the
+    /// kernel.
     pub fn place_thread(
         &mut self,
         effect: &mut Effect,
@@ -83,9 +84,9 @@ impl Groups {
         self.seat(effect, who, group)
     }
 
-    /// Puts all threads of a process into a group of the Lazy Region; it is named by its first
-    /// thread. Those that are born meanwhile are found, too. Those that are Fast get there when they
-    /// are Fast no more.
+    /// Puts all threads of a process into a group of the Lazy Region; `process` is its first
+    /// thread. Threads that start meanwhile are found, too. A Fast thread gets there when it is no
+    /// longer Fast.
     ///
     /// [`Error::Gone`]: the process ended. After another error some may have been moved.
     pub fn place_process(
@@ -99,7 +100,7 @@ impl Groups {
         Ok(moving.placed)
     }
 
-    /// Begins the same of a process that may have thousands of threads; [`Groups::go_on`] moves them.
+    /// Begins the same for a process with up to thousands of threads; [`Groups::go_on`] moves them.
     pub fn begin(
         &mut self,
         effect: &mut Effect,
@@ -121,7 +122,7 @@ impl Groups {
         })
     }
 
-    /// Moves threads as long as there is time, but at least one. `true`: all have been moved.
+    /// Moves threads while `has_time` returns true, at least one. `true`: all have been moved.
     pub fn go_on(
         &mut self,
         effect: &mut Effect,
@@ -149,8 +150,8 @@ impl Groups {
     /// Moves a thread to the Fast Region, by one write; nothing if it is there.
     ///
     /// The first move after a while waits for the kernel's other CPUs (an RCU grace period, about
-    /// 8 ms; not if the hierarchy is mounted with `favordynmods`), those soon after it do not, and
-    /// weights never do.
+    /// 8 ms; not if the hierarchy is mounted with `favordynmods`). Moves soon after it do not wait,
+    /// and changes of weights never do.
     pub fn fast(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
         check_movable(who)?;
         self.bring_in(effect, who)?;
@@ -162,9 +163,9 @@ impl Groups {
         self.note_sent(effect, who, change)
     }
 
-    /// To be called before a thread gets a real-time policy. Where no group but the topmost has
-    /// runtime for such threads (version 1 with RT_GROUP_SCHED) it is moved there; elsewhere nothing
-    /// is done, and `false` returned.
+    /// The caller calls it before it gives a thread a real-time policy. Where only the topmost
+    /// group has real-time runtime (version 1 with RT_GROUP_SCHED) this moves the thread there.
+    /// Elsewhere it does nothing and returns `false`.
     pub fn for_real_time(&mut self, effect: &mut Effect, who: Identity) -> Result<bool, Error> {
         if !self.tree.refuses_real_time {
             return Ok(false);
@@ -182,8 +183,8 @@ impl Groups {
         Ok(true)
     }
 
-    /// Moves a thread back after [`Groups::fast`] or [`Groups::for_real_time`], by one write; its
-    /// real-time policy has to be taken away before. Nothing if it is in neither.
+    /// Moves a thread back after [`Groups::fast`] or [`Groups::for_real_time`], by one write. The
+    /// caller takes away the real-time policy before. No effect if neither call moved the thread.
     pub fn lazy_again(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
         let Some(seat) = self.seats.get_mut(&who) else { return Ok(()) };
         let Some(away) = seat.away else { return Ok(()) };
@@ -192,7 +193,7 @@ impl Groups {
         let is_awaited = std::mem::take(&mut seat.is_awaited);
         match (undone, seat.group) {
             (Undone::Undone, Some(group)) if is_awaited => self.seat(effect, who, group).map(drop),
-            // To where it was: its group, or elsewhere if somebody had moved it.
+            // It is where it was: in its group, or where another process had moved it.
             (Undone::Undone, Some(_)) => Ok(()),
             (Undone::Gone, _) => self.forget(effect, who),
             (Undone::Changed, Some(_)) => Ok(()),
@@ -200,8 +201,8 @@ impl Groups {
         }
     }
 
-    /// The group that a thread is to be in while it is not Fast; `None`: it was not placed by itself
-    /// or as one of its process's.
+    /// The group of a thread while it is not Fast; `None`: neither the thread nor its process was
+    /// placed.
     pub fn group_of(&self, who: Identity) -> Option<Group> {
         self.seats.get(&who).and_then(|seat| seat.group).or_else(|| {
             let process = Identity::of_process(process_of(who.tid).ok()?).ok()?;
@@ -221,7 +222,7 @@ impl Groups {
                 to.placed.moved += 1;
             }
             Ok(_) => {}
-            // It has become real-time in this very moment.
+            // The thread has become real-time since the check above.
             Err(error) if error.errno() == libc::EINVAL && self.cannot_have(who) => {
                 to.placed.left += 1;
             }
@@ -242,7 +243,8 @@ impl Groups {
         self.seats.get(&who).is_some_and(|seat| seat.away.is_some())
     }
 
-    /// Moves it to a group of the Lazy Region, or remembers that for when it is back.
+    /// Moves a thread to a group of the Lazy Region; if it is away, records the group for its
+    /// return.
     pub(super) fn seat(
         &mut self,
         effect: &mut Effect,
@@ -262,7 +264,7 @@ impl Groups {
         let seat = self.seats.entry(who).or_default();
         seat.group = Some(group);
         match seat.home.replace(change) {
-            // What was there before that is given back by the later one.
+            // The later change now restores what was there before the earlier one.
             Some(earlier) => effect.undo(earlier).map(|_| true),
             None => Ok(true),
         }
@@ -284,7 +286,7 @@ impl Groups {
         }
     }
 
-    /// Version 2: brings in the process of a thread, if it is outside.
+    /// Version 2: moves the process of a thread into the groups, if it is outside.
     fn bring_in(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
         if self.tree.within.version() == Version::V1 || self.tree.holds(who.tid)? {
             return Ok(());
@@ -300,14 +302,14 @@ impl Groups {
             self.check_confined(process)?;
             let change = effect.move_to(process, &self.tree.within, &self.tree.top)?;
             if let Some(earlier) = brought.replace(change) {
-                effect.undo(earlier)?; // somebody had moved it away since
+                effect.undo(earlier)?; // another process had moved it away since
             }
         }
         self.processes.insert(process, Process { group, brought });
         Ok(())
     }
 
-    /// systemd ends a unit whose processes have all gone elsewhere.
+    /// systemd ends a unit after all its processes have moved elsewhere.
     fn check_confined(&self, process: Identity) -> Result<(), Error> {
         let Some(confined_to) = &self.tree.confined_to else { return Ok(()) };
         let group = self.tree.within.group_of(process.tid)?;

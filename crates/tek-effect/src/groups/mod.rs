@@ -17,21 +17,21 @@ use std::path::{Path, PathBuf};
 use tek_policy::{Group, Weights};
 use tree::Tree;
 
-/// A tree of groups, and who was put where.
+/// A tree of groups, and the threads and processes that were placed in it.
 ///
-/// Life: [`Groups::open`]; [`Groups::place_process`] for everybody whom it concerns; then for each
+/// Life: [`Groups::open`]; [`Groups::place_process`] for each process to place; then for each
 /// Fast thread [`Groups::fast`] and [`Groups::lazy_again`], and around the time in which there are
 /// any [`Groups::enter`] and [`Groups::leave`]; at the end [`Groups::remove`].
 ///
-/// **Everybody has to be placed.** Where a thread is outside of the tree it competes with all of the
-/// tree: on version 1 one by one, as if each were a group of its own, so that 20 busy ones there take
-/// 20 shares and the tree takes one. What the weights and the floor promise they promise among those
-/// who were placed. Threads of the kernel are never moved; they stay outside, where no weight in the
-/// tree starves them. New threads and processes are where those are that made them, so who is placed
-/// stays so.
+/// **Each process must be placed.** A thread outside of the tree competes with the whole tree. On
+/// version 1 each such thread counts as a group: 20 busy ones take 20 shares and the tree takes
+/// one. Weights and floor hold only among the placed processes. Threads of the kernel are never
+/// moved: no weight in the tree starves them outside. New threads and processes start in their
+/// creator's group, so a placed process stays placed.
 ///
-/// All changes are in the journal of the [`Effect`] that is given to each call, which has to be the
-/// same one always. After a SIGKILL [`Effect::open`] brings everybody back and removes the groups.
+/// All changes are in the journal of the [`Effect`] that is given to each call; the caller always
+/// gives the same one. After a SIGKILL [`Effect::open`] moves all threads back and removes the
+/// groups.
 ///
 /// Belongs to one thread at a time, like `Effect`. Nothing here waits for other threads, but for
 /// those in a group that is removed (at most 0.1 s a group).
@@ -43,19 +43,19 @@ pub struct Groups {
     seats: HashMap<Identity, Seat>,
     /// By their first threads.
     processes: HashMap<Identity, Process>,
-    /// Since then, in clock ticks since boot, threads may have been born in the topmost group.
+    /// Threads may have started in the topmost group since this time, in clock ticks since boot.
     away_since: Option<u64>,
-    /// Processes of those who have been there since.
+    /// Processes of the threads that have been there since.
     away_from: HashSet<i32>,
-    /// Threads there that were looked at.
+    /// Threads there that were checked.
     seen: HashSet<i32>,
 }
 
 impl Groups {
     /// Makes the groups. A call that fails has left nothing.
     ///
-    /// [`Error::File`] with EEXIST: there is such a group already, which an `Effect` with another
-    /// journal made, or somebody else.
+    /// [`Error::File`] with EEXIST: there is such a group already. An `Effect` with another
+    /// journal, or another program, made it.
     pub fn open(effect: &mut Effect, place: &Place, weights: Weights) -> Result<Self, Error> {
         let tree = Tree::make(effect, place, &weights)?;
         let (seats, processes) = (HashMap::new(), HashMap::new());
@@ -84,8 +84,8 @@ impl Groups {
         (!self.tree.has_weights).then(|| format!("{at} is in a hierarchy without controller cpu"))
     }
 
-    /// Responsiveness mode: the Fast Region gets all but the floor. One write to the groups, however
-    /// many threads are in them; nothing if it is entered already.
+    /// Responsiveness mode: the Fast Region gets all but the floor. One write for any number
+    /// of threads; no effect if it is entered already.
     pub fn enter(&mut self, effect: &mut Effect) -> Result<(), Error> {
         if let Some(why) = self.without_weights() {
             return Err(Error::invalid(why, "use the place that is found by itself"));
@@ -141,10 +141,11 @@ impl Groups {
         self.tree.holds(tid)
     }
 
-    /// Puts everybody back where they were and removes the groups. Who was born in them goes to
-    /// where his process is, or the one that made it, else to the group above.
+    /// Moves all threads back to their original groups and removes the groups. A thread that
+    /// started in them goes to the group of its process or of the parent process, else to the group
+    /// above.
     ///
-    /// What failed is in the journal still, and is tried again by [`Effect::undo_all`].
+    /// A change that could not be undone stays in the journal; [`Effect::undo_all`] tries again.
     pub fn remove(self, effect: &mut Effect) -> Restored {
         let mut changes: Vec<Change> = self.entered.into_iter().chain(self.tree.changes).collect();
         changes.extend(self.tree.weights);

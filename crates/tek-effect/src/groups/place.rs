@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the groups can be: in which hierarchy of cgroups, below which group, and why not elsewhere.
+//! The place of the groups: the cgroup hierarchy, the group above, and why no other place.
 use crate::file::{self, check_path};
 use crate::sys;
 use crate::{Error, Hierarchy, Version};
@@ -19,11 +19,11 @@ pub struct Place {
     pub(crate) within: Hierarchy,
     pub(crate) above: PathBuf,
     pub(crate) name: String,
-    /// Somebody else looks after the groups outside of this one, so processes there stay.
+    /// Another manager owns the groups outside of this one, so processes there stay.
     pub(crate) is_delegated: bool,
 }
 
-/// What was found, and for people why not elsewhere.
+/// The place that was found, and the reasons against other places as text for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The place to use, if there is one.
@@ -33,7 +33,7 @@ pub struct Found {
 }
 
 impl Place {
-    /// Below a given group, whose directory is `above`. Whether that can be is not looked at.
+    /// Below the group with the directory `above`. This does not check whether groups can be there.
     pub fn new(within: Hierarchy, above: &Path, name: &str) -> Result<Self, Error> {
         within.group(above)?;
         let is_delegated = false;
@@ -50,12 +50,12 @@ impl Place {
         Ok(Self { name: name.to_owned(), ..self })
     }
 
-    /// Where this process can make groups with weights. A controller is in one hierarchy, so there is
-    /// at most one place.
+    /// Where this process can make groups with weights. A controller is in one hierarchy, so there
+    /// is at most one place.
     ///
-    /// `below` is a group as /proc/PID/cgroup names it ("/a/b") if the groups have to be beneath that;
-    /// else they are beneath the topmost, or under systemd with version 2 beneath what was delegated
-    /// to the unit that this process is of.
+    /// `below` is a group as /proc/PID/cgroup names it ("/a/b") if the groups have to be beneath
+    /// that; else they are beneath the topmost, or under systemd with version 2 beneath what was
+    /// delegated to the unit that this process is of.
     pub fn find(below: Option<&str>) -> Result<Found, Error> {
         let mut found = Found { place: None, refused: Vec::new() };
         let v1 = Hierarchy::with("cpu")?.filter(|one| one.version() == Version::V1);
@@ -123,15 +123,15 @@ fn delegated(directory: &Path) -> Option<PathBuf> {
     directory.ancestors().find(is_delegated).map(Path::to_owned)
 }
 
-/// What decides whether groups can be made somewhere.
+/// The facts that decide whether groups can be made below a group.
 struct Facts {
     has_cpu: bool,
     has_cpuset: bool,
     is_writable: bool,
-    /// systemd looks after the hierarchy, and it has not delegated this group.
+    /// systemd manages the hierarchy, and has not delegated this group.
     is_of_systemd: bool,
-    /// Processes are in it that would be between the groups and the rest of the device, and nobody
-    /// has left them to us.
+    /// The group has processes that would be between the groups and the rest of the device, and it
+    /// is not delegated to this process.
     has_processes: bool,
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that are born where they should not stay, and those that have ended.
+//! Threads that start in a group where they must not stay, and threads that have ended.
 use super::members::none_if_gone;
 use super::Groups;
 use crate::identity::{parent_of, process_of};
 use crate::{Effect, Error, Identity};
 use tek_policy::Group;
 
-/// A chain of parents is not followed further.
+/// Highest number of parents that are followed.
 const MOST_PARENTS: usize = 64;
 
 impl Groups {
-    /// Moves threads out of the Fast Region that were born there: threads and processes that Fast
-    /// threads made. How many. To be called now and then while anybody is Fast, and before
-    /// [`Groups::leave`].
+    /// Moves threads out of the Fast Region that started there: threads and processes that Fast
+    /// threads made. Returns how many. The caller calls it periodically while a thread is Fast, and
+    /// before [`Groups::leave`].
     pub fn return_strays(&mut self, effect: &mut Effect) -> Result<usize, Error> {
         let mut moved = 0;
         for tid in self.tree.fast_tids() {
@@ -26,7 +26,7 @@ impl Groups {
         Ok(moved)
     }
 
-    /// The same for one that was just born. `false`: it was not born there.
+    /// The same for one thread that just started. `false`: it did not start there.
     pub fn return_stray(&mut self, effect: &mut Effect, who: Identity) -> Result<bool, Error> {
         let is_fast = self.tree.is_in(who.tid, &self.tree.fast)?;
         if !is_fast || self.is_away(who) {
@@ -36,10 +36,10 @@ impl Groups {
         self.seat(effect, who, group)
     }
 
-    /// The same of those whom Fast threads made while [`Groups::for_real_time`] had them in the
-    /// topmost group. Only processes that `may_move` says are moved: others are born there, too. To
-    /// be called now and then, once more after the last of them is back, and not for each thread
-    /// that leaves: it reads who is in the topmost group.
+    /// The same for the children that Fast threads made while [`Groups::for_real_time`] had these
+    /// in the topmost group. `may_move` selects the processes: unrelated ones start there, too. The
+    /// caller calls it periodically, and once after the last Fast thread is back. It is too slow
+    /// for each thread that leaves: it reads all threads of the topmost group.
     pub fn return_from_topmost(
         &mut self,
         effect: &mut Effect,
@@ -51,7 +51,7 @@ impl Groups {
         let mut moved = 0;
         for tid in there.into_iter().filter(|tid| !seen.contains(tid)) {
             let Ok(who) = Identity::of(tid) else { continue };
-            // One that executed a program is its process's first thread now, as old as that was.
+            // A thread that executed a program has the id and start time of the first thread.
             let is_new = who.start_ticks >= since || self.away_from.contains(&tid);
             if !is_new || self.is_away(who) {
                 continue;
@@ -77,14 +77,14 @@ impl Groups {
         Ok(moved)
     }
 
-    /// Whether [`Groups::return_from_topmost`] has to look once more.
+    /// Whether [`Groups::return_from_topmost`] must be called once more.
     pub fn may_have_strays(&self) -> bool {
         self.away_since.is_some()
     }
 
     /// Forgets threads and processes that have ended, so that the journal does not grow with them.
-    /// To be called when a process has ended, and now and then. An error, the first, is of one of
-    /// them; that change is undone by [`Effect::try_again`].
+    /// The caller calls it when a process has ended, and periodically. Returns the first error;
+    /// [`Effect::try_again`] undoes each change that failed.
     pub fn forget_ended(&mut self, effect: &mut Effect) -> Result<(), Error> {
         let mut forgotten = Ok(());
         let ended: Vec<Identity> =
@@ -103,8 +103,8 @@ impl Groups {
         forgotten
     }
 
-    /// Where one belongs that was born in the Fast Region: as its process or the nearest above that
-    /// is in a group, being placed or born there.
+    /// The group for a thread that started in the Fast Region: that of its process, or of the
+    /// nearest ancestor that is in a group or was placed in one.
     fn group_for(&self, tid: i32) -> Group {
         let of = |process: i32| {
             let placed = self.processes.get(&Identity::of(process).ok()?);
@@ -117,7 +117,7 @@ impl Groups {
 
     pub(super) fn forget(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
         let Some(seat) = self.seats.remove(&who) else { return Ok(()) };
-        // The last first, so that each finds what it set.
+        // The latest first, so that each undo finds the value that its change set.
         let changes = [seat.away, seat.home].into_iter().flatten();
         changes.map(|change| effect.give_back(change).map(drop)).fold(Ok(()), Result::and)
     }

@@ -24,9 +24,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tek_policy::{Group, Weights};
 
-/// Which controllers the groups below have.
+/// The file with the controllers that the groups below have.
 const ENABLED: &str = "cgroup.subtree_control";
-/// A group is looked through again until nobody is in it, so often at most.
+/// Highest number of passes over a group until no thread is in it.
 const MOST_LOOKS: usize = 64;
 
 /// The groups of a place.
@@ -89,7 +89,7 @@ impl Tree {
         for group in Group::ALL {
             self.add(effect, &self.group(group))?;
         }
-        // Last, and so undone first: then the group above takes those who were born in these.
+        // Last, and so undone first: then the group above takes the threads that started in these.
         for directory in [above, &top, &lazy] {
             self.enable(effect, directory)?;
         }
@@ -126,7 +126,7 @@ impl Tree {
                 self.weight(effect, &self.group(group), weight.shares(), weight.weight())?;
             self.weights.push(change);
         }
-        // What there was before the earlier ones is given back by the later.
+        // The later changes now restore the values from before the earlier ones.
         let earlier = self.weights.len() - groups.len();
         self.weights.drain(..earlier).try_for_each(|change| effect.undo(change).map(drop))
     }
@@ -190,12 +190,12 @@ impl Tree {
         Ok(self.within.group_of(tid)? == self.within.group(directory)?)
     }
 
-    /// Who is in the Fast Region's group.
+    /// The threads in the Fast Region's group.
     pub(super) fn fast_tids(&self) -> Vec<i32> {
         self.tids(&self.fast)
     }
 
-    /// Who is in the topmost group.
+    /// The threads in the topmost group.
     pub(super) fn topmost_tids(&self) -> Vec<i32> {
         self.tids(self.within.mount_point())
     }
@@ -209,7 +209,7 @@ impl Tree {
     }
 }
 
-/// Those that a file lists, and that can be seen from here.
+/// The ids in a file that are visible in this PID namespace.
 fn ids(file: &Path) -> impl Iterator<Item = i32> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let ids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a journal's lines come to: the changes that are in force. No I/O.
+//! The changes in force that a journal's lines amount to. No I/O.
 use super::line::{Line, VERSION};
 use super::what::{Thing, What};
 use crate::limit::Resource;
@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Held {
     changes: BTreeMap<u64, What>,
-    /// Of each thing its changes, so that thousands of others cost nothing.
+    /// The changes of each thing, so that thousands of changes of other things cost nothing.
     of_things: HashMap<Thing, BTreeSet<u64>>,
-    /// Those of what threads run under.
+    /// The changes of threads' scheduling.
     schedulings: BTreeSet<u64>,
     last: u64,
 }
@@ -126,7 +126,7 @@ impl Held {
     }
 }
 
-/// What was read from a journal.
+/// The content that was read from a journal.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Content {
     /// Which boot of the machine it is about; "" if it has no beginning.

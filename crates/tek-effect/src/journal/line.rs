@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Of this text.
 pub(crate) const VERSION: u32 = 1;
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Line {
@@ -31,7 +31,7 @@ const AT_TEXT: usize = BEFORE_SUM.len() + DIGITS + AFTER_SUM.len();
 impl Line {
     /// With its end.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        // What has only numbers, texts and lists in it can always be written.
+        // Numbers, texts and lists can always be serialized.
         let text = serde_json::to_vec(self).unwrap_or_default();
         let mut line = Vec::with_capacity(AT_TEXT + text.len() + 2);
         line.extend_from_slice(BEFORE_SUM);

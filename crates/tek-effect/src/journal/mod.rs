@@ -25,12 +25,12 @@ use std::path::{Path, PathBuf};
 pub(crate) use what::{Value, What};
 
 const NAME: &str = "journal";
-/// What is written to take its place.
+/// The new file that replaces it.
 const NEW: &str = "journal.new";
-/// A copy of one with lines that are none, to be looked at.
+/// A copy of a journal with invalid lines, for inspection.
 const DAMAGED: &str = "journal.damaged";
 
-/// A journal that is so long, and twice as long as it need be, is written anew.
+/// A journal that is this long, and twice as long as necessary, is rewritten.
 const LONG_BYTES: u64 = 256 << 10;
 /// On a small file system a journal is long that takes such a part of it: the new one takes room
 /// beside the old one.
@@ -50,12 +50,12 @@ pub(crate) struct Journal {
     held: Held,
 }
 
-/// What an earlier owner left besides the changes that are in force.
+/// The remains of an earlier owner besides the changes that are in force.
 #[derive(Default)]
 pub(crate) struct Left {
     /// Changes of an earlier boot.
     pub(crate) earlier: usize,
-    /// What is wrong with the file.
+    /// The damage of the file.
     pub(crate) damage: Vec<String>,
 }
 
@@ -121,8 +121,8 @@ impl Journal {
         self.append(Line::Again { change, value })
     }
 
-    /// A change is no more. Where that cannot be written it would be undone once more, which does
-    /// nothing.
+    /// Ends a change. If this cannot be written, the next owner undoes the change again, which has
+    /// no effect.
     pub(crate) fn done(&mut self, change: u64) {
         let line = Line::Done { change };
         let is_last = self.held.all().all(|(other, _)| other == change);
@@ -157,7 +157,7 @@ impl Journal {
             self.replace()?;
         }
         let mut written = self.write(&line);
-        // Most of a long one may be about changes that are no more.
+        // Most of a long journal may be about changes that are no longer in force.
         if written.as_ref().is_err_and(is_about_room) && self.rewrite().is_ok() {
             written = self.write(&line);
         }
@@ -197,7 +197,7 @@ impl Journal {
         }
     }
 
-    /// Whether somebody removed the file: what is written to it then ends with this process.
+    /// Whether the file was removed: its content then ends with this process.
     fn is_removed(&self) -> bool {
         self.file.metadata().is_ok_and(|about| about.nlink() == 0)
     }
@@ -287,7 +287,7 @@ fn open_file(path: &Path) -> Result<File, Error> {
     Err(Error::Untrusted { path: path.to_owned(), what: "it is no file of its own" })
 }
 
-/// What somebody else could have written is not acted on.
+/// Refuses a journal that another user could have written.
 fn trust(path: &Path, file: &File) -> Result<(), Error> {
     let about = file.metadata().map_err(|error| Error::file(path, "look at", error))?;
     let untrusted = |what| Err(Error::Untrusted { path: path.to_owned(), what });
@@ -306,7 +306,7 @@ fn boot() -> Result<String, Error> {
     Ok(String::from_utf8_lossy(id.trim_ascii()).into_owned())
 }
 
-/// What is said of a journal with lines that are none.
+/// The report about a journal with invalid lines; it keeps a copy of the journal.
 fn keep_damaged(directory: &Path, content: &Content) -> String {
     let copy = directory.join(DAMAGED);
     let kept = match fs::copy(directory.join(NAME), &copy) {

@@ -28,7 +28,7 @@ fn what() -> impl Strategy<Value = What> {
     })
 }
 
-/// Lines as a journal may have them, and others.
+/// Lines that a journal may have, and lines that it may not have.
 fn line() -> impl Strategy<Value = Line> {
     prop_oneof![
         4 => (1u64..20, what()).prop_map(|(change, what)| Line::Note { change, what }),
@@ -52,7 +52,7 @@ fn held(bytes: &[u8]) -> Vec<(u64, What)> {
     held.all().map(|(change, what)| (change, what.clone())).collect()
 }
 
-/// Something that a disk, or somebody, did to the bytes.
+/// A change of the bytes, as by a disk or by a writer.
 fn mutate(bytes: &mut Vec<u8>, (kind, at, byte): (u8, usize, u8)) {
     let at = at % (bytes.len() + 1);
     match kind % 6 {

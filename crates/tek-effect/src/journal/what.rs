@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was changed, of whatever kind.
+//! A change of any kind.
 use super::Held;
 use crate::directory::{DirectoryChange, Place};
 use crate::file::{Content, FileChange};
@@ -10,7 +10,7 @@ use crate::{Error, Identity, Resource, Scheduling, Undone};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What there was and what was set.
+/// The previous values and the values that were set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum What {
@@ -21,7 +21,7 @@ pub(crate) enum What {
     Member(MemberChange),
 }
 
-/// What is the same in all changes of one thing.
+/// The key that all changes of one thing share.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Thing {
     Scheduling(Identity),
@@ -40,7 +40,7 @@ pub(crate) enum Value {
 }
 
 impl What {
-    /// Other changes are in force as `held` says.
+    /// `held` has the other changes that are in force.
     pub(crate) fn undo(&self, held: &Held) -> Result<Undone, Error> {
         let undone = match self {
             Self::Scheduling(change) => change.undo(),
@@ -72,7 +72,7 @@ impl What {
         true
     }
 
-    /// What was changed; `None`: something that cannot be changed twice.
+    /// The thing that was changed; `None`: it cannot be changed twice.
     pub(crate) fn thing(&self) -> Option<Thing> {
         match self {
             Self::Scheduling(change) => Some(Thing::Scheduling(change.who)),
@@ -83,8 +83,8 @@ impl What {
         }
     }
 
-    /// A change of the same thing that was made before is no more: its part is this one's from now
-    /// on.
+    /// Takes over an earlier change of the same thing, which ends: this change then restores its
+    /// values.
     pub(crate) fn take_over(&mut self, before: Self) {
         match (self, before) {
             (Self::Scheduling(change), Self::Scheduling(before)) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A group of a test's own in which it makes others. What a test left that was killed is removed by
-//! the next one.
+//! A group of a test's own in which the test makes its groups. The next test removes the groups
+//! that a killed test left.
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -55,7 +55,7 @@ fn list(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Removes it with all groups in it, from which everybody goes to another.
+/// Removes it with all groups in it; their threads go to `to`.
 fn clear(directory: &Path, to: &Path) {
     let mut groups = Vec::new();
     list(directory, &mut groups);

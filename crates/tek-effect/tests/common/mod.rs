@@ -116,7 +116,7 @@ pub fn seen(tid: i32) -> Seen {
     (policy, fields[19 - 3].parse().unwrap(), fields[40 - 3].parse().unwrap())
 }
 
-/// Sets it, as somebody else would. `false`: the kernel refuses.
+/// Sets it, as another process would. `false`: the kernel refuses.
 pub fn set(tid: i32, (policy, nice, priority): Seen) -> bool {
     // SAFETY: the kernel reads one int.
     let set = unsafe { libc::syscall(libc::SYS_sched_setscheduler, tid, policy, &priority) };
@@ -177,7 +177,7 @@ pub struct Swept(pub PathBuf);
 
 impl Drop for Swept {
     fn drop(&mut self) {
-        // Those who were in it may be ending still.
+        // Threads that were in it may still be ending.
         for _ in 0..100 {
             let below = fs::read_dir(&self.0).into_iter().flatten().flatten();
             for entry in below.filter(|entry| entry.path().is_dir()) {

@@ -29,9 +29,9 @@ impl Direction {
 
 /// The account of changes of the priorities of kernel threads.
 ///
-/// What undoes a boost is always made, but it counts, so that others wait the longer. More than a
-/// second's worth is never owed. In a second there are thus at most as many as are allowed and a tenth
-/// more, beside those that undo.
+/// A change that undoes a boost is always made, but it counts, so later changes wait longer. The
+/// debt is never over a second's worth. A second thus has at most the allowed number and a tenth
+/// more, beside the changes that undo.
 #[derive(Clone, Debug)]
 pub struct Changes {
     rate: u32,

@@ -28,9 +28,9 @@ pub enum Class {
     IoUring,
     /// `kthreadd`.
     Creator,
-    /// Those on which the kernel's own order rests, whoever waits: never changed for a task's sake.
+    /// Threads on which the kernel's own order rests: never changed for any waiter.
     Untouchable,
-    /// It is not known who waits for it, so nothing is done about it.
+    /// The tasks that wait for it are not known, so it is not changed.
     Unknown,
 }
 
@@ -45,8 +45,8 @@ pub enum ClassGroup {
     IndirectWorker,
 }
 
-/// What begins so, a number or the end of the name following, is of the class. The longer ones of one
-/// beginning first. Names are cut to 15 bytes by the kernel where they are not read from /proc.
+/// A name of the class is this prefix, then a number or the end. A longer prefix precedes a shorter
+/// one. The kernel cuts names to 15 bytes where they are not read from /proc.
 const NUMBERED: &[(&str, Class)] = &[
     ("irq/", Class::Irq),
     ("ksoftirqd/", Class::Softirq),
@@ -69,10 +69,10 @@ const NUMBERED: &[(&str, Class)] = &[
     ("backlog_napi/", Class::Softirq),    // network packets that softirqs put off, since Linux 6.10
 ];
 
-/// What begins so is of the class.
+/// A name with this prefix is of the class.
 const BEGINNINGS: &[(&str, Class)] = &[
     ("kworker/", Class::Worker),
-    // fsync(2) waits until the journal is written, and who wants room in it until it is emptied.
+    // fsync(2) waits until the journal is written; a task that needs room waits until it is empty.
     ("jbd2/", Class::Worker),
     ("xfsaild/", Class::Worker),
     ("btrfs-transacti", Class::Worker),
@@ -165,7 +165,7 @@ impl Class {
         }
     }
 
-    /// What it does, and who waits for it: the end of a sentence about the thread.
+    /// Its work and its waiters: the end of a sentence about the thread.
     pub fn what(self) -> &'static str {
         match self {
             Self::Irq => "handles an interrupt; who waits for the device waits for it",

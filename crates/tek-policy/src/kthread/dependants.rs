@@ -2,9 +2,9 @@
 //! R(k): the critical tasks that depend on a kernel thread now.
 //!
 //! A multiset: a task is in it once for each inode that it made dirty, each piece of work and each
-//! request. Number, sum and highest priority are kept up to date, as in section V.1 of the paper, so
-//! that an event costs the same however many depend on the thread; for the highest, which the paper
-//! had to search, there is a counter for each of the 99 priorities and a bit for those that are used.
+//! request. Each event updates number, sum and highest priority, as in section V.1 of the paper.
+//! An event therefore costs the same for any number of dependants. The paper searches the highest
+//! priority; here each of the 99 priorities has a counter, and a bit that is set while it is used.
 use super::RtPriority;
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ pub struct Dependants<Id: Eq + Hash> {
     sum: u64,
     /// How many have a priority, by the priority.
     counts: [u64; 100],
-    /// Bit n: somebody has the priority n.
+    /// Bit n: at least one task has the priority n.
     bits: u128,
 }
 
@@ -60,8 +60,8 @@ impl<Id: Copy + Eq + Hash> Default for Dependants<Id> {
 }
 
 impl<Id: Copy + Eq + Hash> Dependants<Id> {
-    /// The task is in it once more. A priority other than it had is its priority from now on, for
-    /// the times that it is in R(k) already, too.
+    /// Adds the task once more. A new priority also applies to the times that the task is already
+    /// in R(k).
     pub fn add(&mut self, who: Id, priority: RtPriority) {
         self.change_priority(who, priority);
         let (_, times) = self.members.entry(who).or_insert((priority, 0));
@@ -69,7 +69,7 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
         self.count_in(priority, 1);
     }
 
-    /// The task is in it once less; false: it was not in it.
+    /// Removes the task once; false: it was not in R(k).
     pub fn remove(&mut self, who: Id) -> bool {
         let Entry::Occupied(mut member) = self.members.entry(who) else { return false };
         let (priority, times) = *member.get();
@@ -81,14 +81,14 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
         true
     }
 
-    /// The task is not in it any more; how often it was.
+    /// Removes the task wholly; returns how often it was in R(k).
     pub fn remove_all_of(&mut self, who: Id) -> u64 {
         let Some((priority, times)) = self.members.remove(&who) else { return 0 };
         self.count_out(priority, times);
         times
     }
 
-    /// The task has another priority; false: it had it already, or is not in R(k).
+    /// Sets the priority of the task; false: it had that priority already, or is not in R(k).
     pub fn change_priority(&mut self, who: Id, priority: RtPriority) -> bool {
         let Some(member) = self.members.get_mut(&who) else { return false };
         let (old, times) = *member;
@@ -111,7 +111,7 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
         self.count == 0
     }
 
-    /// How often a task is in it.
+    /// How often a task is in R(k).
     pub fn times_of(&self, who: Id) -> u64 {
         self.members.get(&who).map_or(0, |(_, times)| *times)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `[kthreads]` of tekd.toml: whether the kernel's threads follow those who wait on them, and how.
+//! `[kthreads]` of tekd.toml: whether and how the kernel's threads follow their waiters.
 use super::{Class, Method, Weight};
 use crate::grant_who::Pattern;
 use serde::de::value::MapAccessDeserializer;
@@ -14,11 +14,11 @@ use std::time::Duration;
 pub struct KthreadSettings {
     /// How their priorities are computed.
     pub method: Method,
-    /// How long who has what he waited for still counts.
+    /// How long a task still counts after its wait ends.
     pub linger: Duration,
     /// Priorities that may be changed in a second.
     pub changes_per_second: u32,
-    /// The real-time priority of who changes them.
+    /// The real-time priority of the thread that changes them.
     pub priority: u32,
     /// By class.
     pub weights: ClassWeights,
@@ -36,7 +36,7 @@ impl Default for KthreadSettings {
             method: Method::default(),
             linger: Duration::from_millis(20),
             changes_per_second: 1000,
-            // Above all whom it helps, and below watchdogs.
+            // Above all its beneficiaries, and below watchdogs.
             priority: 98,
             weights: ClassWeights::default(),
             functions: BTreeMap::new(),
@@ -124,7 +124,7 @@ pub struct ClassWeights {
     pub irq: Weight,
     /// 1.2 by default.
     pub softirq: Weight,
-    /// 0.8 by default, as all others.
+    /// 0.8 by default, as all fields below.
     pub writeback: Weight,
     /// Of [`Class::Reclaim`].
     pub kswapd: Weight,

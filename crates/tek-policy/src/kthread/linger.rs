@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who has what he waited for stays in R(k) for a while.
+//! A task stays in R(k) for the linger time after its wait ends.
 //!
-//! A task that writes 16 bytes each 250 µs would otherwise change priorities 8,000 times a second. So
-//! a relation that ends stays in R(k) for the linger time, and the next one of the same task takes
-//! its place, the one that ended last first: a task is in R(k) as often as it was at most at any one
-//! time of the last linger time.
+//! Otherwise a task that writes 16 bytes each 250 µs would change priorities 8,000 times a second.
+//! A relation that ends stays in R(k) for the linger time.
+//! The next relation of the same task replaces the relation of that task that ended last.
+//! The count of a task in R(k) is thus its highest count within the last linger time.
 //!
-//! An event costs the same however many there are: for each task there is at most one alarm, which is
-//! put off when it goes, and not with every event. What is kept is no more than the relations that
-//! there were at one time.
+//! An event costs the same for any number of relations. Each task has at most one alarm, which is
+//! set again when it expires and not at each event.
+//! Memory is bounded by the highest number of relations at one time.
 use super::{Dependants, RtPriority};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::hash::Hash;
 
-/// R(k) with those who linger.
+/// R(k) with the tasks that linger.
 #[derive(Clone, Debug)]
 pub struct Lingering<Id: Copy + Eq + Hash + Ord> {
     linger_ns: u64,
     members: Dependants<Id>,
     tasks: HashMap<Id, Task>,
-    /// When to look at a task, at the latest when its first relation has lingered.
+    /// When to check a task, at the latest when its first relation has lingered.
     alarms: BinaryHeap<Reverse<(u64, Id)>>,
 }
 
@@ -28,14 +28,14 @@ pub struct Lingering<Id: Copy + Eq + Hash + Ord> {
 struct Task {
     /// Relations that go on.
     active: u64,
-    /// When those that ended leave R(k), in their order.
+    /// When the ended relations leave R(k), in their order.
     leaves_at: VecDeque<u64>,
     /// There is an alarm.
     is_watched: bool,
 }
 
 impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
-    /// An empty one. With 0 ns nobody lingers.
+    /// An empty R(k). With 0 ns no task lingers.
     pub fn new(linger_ns: u64) -> Self {
         Self {
             linger_ns,
@@ -45,12 +45,12 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
         }
     }
 
-    /// R(k), with those who linger.
+    /// R(k), with the tasks that linger.
     pub fn dependants(&self) -> &Dependants<Id> {
         &self.members
     }
 
-    /// A relation of the task begins. Whether R(k) is another now.
+    /// A relation of the task begins. Returns whether R(k) changed.
     pub fn begin(&mut self, who: Id, priority: RtPriority) -> bool {
         let task = self.tasks.entry(who).or_default();
         task.active += 1;
@@ -63,8 +63,8 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
         }
     }
 
-    /// A relation of the task ends, and lingers from now on. Nothing happens if none is known.
-    /// Whether R(k) is another now. `now_ns` is any clock that does not go back.
+    /// A relation of the task ends, and lingers from now on. No effect if the task has none.
+    /// Returns whether R(k) changed. `now_ns` is of any monotonic clock.
     pub fn end(&mut self, who: Id, now_ns: u64) -> bool {
         let Some(task) = self.tasks.get_mut(&who).filter(|task| task.active > 0) else {
             return false;
@@ -82,7 +82,7 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
         false
     }
 
-    /// A relation of the task ends, and does not linger. Whether R(k) is another now.
+    /// A relation of the task ends, and does not linger. Returns whether R(k) changed.
     pub fn end_now(&mut self, who: Id) -> bool {
         let Some(task) = self.tasks.get_mut(&who).filter(|task| task.active > 0) else {
             return false;
@@ -93,8 +93,8 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
         true
     }
 
-    /// All relations of all tasks end, and linger: for when ends of relations may have been missed,
-    /// so that none is left behind. Those that still go on have to be begun anew.
+    /// All relations of all tasks end, and linger. The caller uses it when it may have missed ends
+    /// of relations. It begins the relations that still exist again.
     pub fn end_all(&mut self, now_ns: u64) -> bool {
         let going: Vec<(Id, u64)> =
             self.tasks.iter().map(|(who, task)| (*who, task.active)).collect();
@@ -105,13 +105,13 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
         changed
     }
 
-    /// The task has another priority. Whether R(k) is another now.
+    /// The task has another priority. Returns whether R(k) changed.
     pub fn change_priority(&mut self, who: Id, priority: RtPriority) -> bool {
         self.members.change_priority(who, priority)
     }
 
-    /// The task is in R(k) no more, at once: it has exited, or is not critical any more. Whether R(k)
-    /// is another now.
+    /// The task leaves R(k) at once: it has exited, or is no longer critical. Returns whether R(k)
+    /// changed.
     pub fn remove_all_of(&mut self, who: Id) -> bool {
         if let Some(task) = self.tasks.get_mut(&who) {
             task.active = 0;
@@ -121,8 +121,8 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
         self.members.remove_all_of(who) > 0
     }
 
-    /// Nobody lingers any more: a worker of the pool begins work that has nothing to do with them.
-    /// Whether R(k) is another now.
+    /// Ends all lingering: a worker of the pool begins work that no lingering task depends on.
+    /// Returns whether R(k) changed.
     pub fn drop_now(&mut self) -> bool {
         let mut changed = false;
         for (who, task) in &mut self.tasks {
@@ -136,14 +136,14 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
         changed
     }
 
-    /// R(k) is empty: the kernel thread has ended. Whether it is another now.
+    /// Empties R(k): the kernel thread has ended. Returns whether R(k) changed.
     pub fn clear(&mut self) -> bool {
         let changed = !self.members.is_empty();
         *self = Self::new(self.linger_ns);
         changed
     }
 
-    /// Those who lingered long enough leave. Whether R(k) is another now.
+    /// Removes the relations whose linger time is over. Returns whether R(k) changed.
     pub fn expire(&mut self, now_ns: u64) -> bool {
         let mut changed = false;
         while let Some(Reverse((at, who))) = self.alarms.peek().copied() {
@@ -165,14 +165,14 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
         changed
     }
 
-    /// When [`Lingering::expire`] is to be called next; `None`: nobody lingers. It may turn out then
-    /// that nobody leaves yet, once in a linger time for each task.
+    /// When to call [`Lingering::expire`] next; `None`: no task lingers. That call may remove no
+    /// task, once in a linger time for each task.
     pub fn next_ns(&self) -> Option<u64> {
         self.alarms.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Forgets a task without relations, unless there is an alarm that would then be one too many
-    /// if it came back.
+    /// Forgets a task without relations. A task with an alarm stays, because it would get a second
+    /// alarm if it began a relation again.
     fn forget_if_idle(&mut self, who: Id) {
         let is_idle =
             |task: &Task| task.active == 0 && task.leaves_at.is_empty() && !task.is_watched;

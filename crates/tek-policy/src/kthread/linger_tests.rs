@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of who lingers, against a list of all that happened.
+//! Tests of the tasks that linger, against a list of all events.
 use super::*;
 use proptest::prelude::*;
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Equations (1), (2) and (3) of the paper: the priority of a kernel thread, from R(k).
 //!
-//! All results are rounded to the nearest priority, and a half upwards: what is rounded down always
-//! would deny help to a task of priority 1 (0.8 × 1), and with a tie those who wait come first. It is
-//! done once, at the end, so that no step in between adds an error.
+//! All results are rounded to the nearest priority, and a half upwards. Rounding down would deny
+//! help to a task of priority 1 (0.8 × 1), and a half goes to the waiters.
+//! Rounding happens once, at the end, so that no intermediate step adds an error.
 //!
-//! What is below 1 after that is no real-time priority: the thread has what the kernel gave it. None is
-//! above the highest in R(k), nor, so, above 99. But it may be below the priority that the thread has
-//! without anybody: an interrupt thread is at 50, and at 40 while only a task at 40 waits for it, so
-//! that it does not stop one at 45.
+//! A result below 1 is no real-time priority: the thread has what the kernel gave it.
+//! No result is above the highest priority in R(k), and so none is above 99.
+//! A result may be below the usual priority of the thread: an interrupt thread has 50, and 40
+//! while only a task at 40 waits for it, so that it does not preempt a task at 45.
 use super::{Ratio, RtPriority, Summary, Weight};
 use serde::Deserialize;
 use std::fmt;
@@ -26,9 +26,9 @@ pub enum Method {
 }
 
 impl Method {
-    /// The priority of a kernel thread, of whose R(k) a summary is given. `ratio` is
-    /// [`Ratio::ONE`] but for kswapd. `None`: the thread has its default policy. [`Method::Plain`]
-    /// looks at neither weight nor ratio.
+    /// The priority of a kernel thread; `of` is the summary of its R(k). `ratio` is [`Ratio::ONE`]
+    /// except for kswapd. `None`: the thread has its default policy. [`Method::Plain`] ignores
+    /// weight and ratio.
     pub fn priority(self, weight: Weight, ratio: Ratio, of: Option<Summary>) -> Option<RtPriority> {
         let Summary { count, sum, highest } = of.filter(|summary| summary.count > 0)?;
         if self == Self::Plain {

@@ -18,7 +18,7 @@ fn weighted(thousandths: u32, ratio: u32, all: &Dependants<usize>) -> Option<u8>
     Method::Weighted.priority(weight, ratio, all.summary()).map(RtPriority::get)
 }
 
-/// Equation (1): the highest, whoever else is in R(k).
+/// Equation (1): the highest priority in R(k), for any other members.
 #[test]
 fn equation_1_agrees_with_the_table() {
     let table: [(&[u32], Option<u8>); 5] = [
@@ -39,7 +39,7 @@ fn equation_1_agrees_with_the_table() {
 #[test]
 fn equation_2_agrees_with_the_table_for_the_weight_0_8() {
     let table: [(&[u32], Option<u8>); 11] = [
-        (&[], None),                    // nobody
+        (&[], None),                    // no task
         (&[40], Some(32)),              // 0.8 × 40 = 32
         (&[50, 40], Some(36)),          // 0.8 × 90/2 = 36
         (&[40, 40, 10], Some(24)),      // the task at 40 wrote two files: 0.8 × 90/3 = 24

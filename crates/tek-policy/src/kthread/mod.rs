@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Priorities of the kernel's threads, from those who wait on them.
+//! Priorities of the kernel's threads, from the tasks that wait on them.
 //!
 //! After D. Kang, W. Lee, C. Park, "Kernel Thread Scheduling in Real-Time Linux for Wearable
 //! Computers" (2007): a kernel thread k has a multiset R(k) of critical tasks that depend on it now
 //! ([`Dependants`]), each of which stays in it for a while after it has what it waited for
-//! ([`Lingering`]); [`Method`] makes a priority of R(k) and of a [`Weight`] that the kernel thread's
-//! [`Class`] has. [`plan`] keeps ksoftirqd beneath RCU, [`Changes`] counts what is changed, and
-//! [`KthreadSettings`] is what tekd.toml says of it. There is no I/O here, and no clock.
+//! ([`Lingering`]); [`Method`] makes a priority of R(k) and of a [`Weight`] that the kernel
+//! thread's [`Class`] has. [`plan`] keeps ksoftirqd beneath RCU, [`Changes`] counts what is
+//! changed, and [`KthreadSettings`] is its table of tekd.toml. There is no I/O here, and no clock.
 
 mod changes;
 mod class;

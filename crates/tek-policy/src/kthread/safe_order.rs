@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! irq_work > rcu > ksoftirqd: the order in which the kernel's own threads must come.
 //!
-//! What ksoftirqd does is ended by RCU, and RCU on PREEMPT_RT is told by irq_work that a reader is
-//! done. A ksoftirqd above RCU's threads, busy with packets or timers, so keeps out what it waits for
-//! itself, and memory is not given back meanwhile; that has locked up devices. Those who set these
-//! priorities by hand have ksoftirqd at 2 and rcuc and rcub at 4 (tuned's realtime-virtual-host), or
+//! RCU completes the work of ksoftirqd. On PREEMPT_RT irq_work reports finished readers to RCU.
+//! A busy ksoftirqd above RCU's threads starves the threads that it depends on itself.
+//! The kernel then frees no memory, which has locked up devices.
+//! Manual set-ups have ksoftirqd at 2 and rcuc and rcub at 4 (tuned's realtime-virtual-host), or
 //! set rcutree.kthread_prio along with ksoftirqd.
 //!
 //! *Where the kernel runs RCU's threads as real-time ones*, as PREEMPT_RT and every kernel with
-//! RCU_BOOST or rcutree.kthread_prio does (at 1 by default), they are raised along: it is what
-//! rcutree.kthread_prio is for, and readers that were preempted are boosted by the kernel itself.
-//! Nobody is raised above the highest of those who wait for ksoftirqd. RCU's callbacks take
-//! milliseconds, which are no task's of that priority to lose; so ksoftirqd stays up to two beneath
-//! it, to leave them room. At 1 or 2 there is none, and ksoftirqd stays what it is.
+//! RCU_BOOST or rcutree.kthread_prio does (at 1 by default), they are raised with ksoftirqd.
+//! rcutree.kthread_prio exists for this, and the kernel itself boosts preempted readers.
+//! No thread is raised above the highest task that waits for ksoftirqd: RCU's callbacks take
+//! milliseconds that a task of that priority must not lose. So ksoftirqd stays up to two beneath
+//! that task, to leave RCU and irq_work room. At 1 or 2 there is no room: ksoftirqd is not raised.
 //!
-//! *Where RCU's threads are SCHED_OTHER* ksoftirqd is not raised at all. To raise rcu_preempt alone
-//! would be no order: readers that were preempted are not boosted there, and RCU waits for them. And
-//! little is lost, because on such a kernel every interrupt runs what softirqs are pending when it
-//! ends, whoever is on the CPU: ksoftirqd is starved of the rest of it for a tick at most.
+//! *Where RCU's threads are SCHED_OTHER* ksoftirqd is not raised at all. Raising rcu_preempt alone
+//! gives no order: that kernel does not boost preempted readers, and RCU waits for them.
+//! Little is lost. On such a kernel each interrupt runs the pending softirqs when it ends, on any
+//! current thread. ksoftirqd starves of the rest for a tick at most.
 //!
-//! What is said of ksoftirqd holds for ktimers and for all others of the class, too.
+//! All of this also applies to ktimers and to all other threads of the class.
 //!
-//! It is one order for the whole device, not one for each CPU: rcu_preempt has no CPU, and irq_work
-//! must be above it wherever it runs. That costs two changes a CPU when the first ksoftirqd is raised,
-//! none when another one is that is no higher.
+//! The whole device has one order: rcu_preempt has no CPU, and irq_work must be above it on each
+//! CPU. The first ksoftirqd that is raised costs two changes a CPU. A later one that is no higher
+//! costs none.
 use super::{Class, Direction, RtPriority};
 
 /// What a thread is in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
-    /// ksoftirqd, ktimers, and all others of [`Class::Softirq`].
+    /// ksoftirqd, ktimers, and all other threads of [`Class::Softirq`].
     Softirq,
-    /// What ends grace periods, boosts readers and calls callbacks back: rcu_preempt, rcuc, rcub.
+    /// Ends grace periods, boosts readers and calls callbacks: rcu_preempt, rcuc, rcub.
     Rcu,
-    /// Threads of RCU that the kernel may leave SCHED_OTHER beside real-time ones: rcuop and rcuog, for
-    /// CPUs that are freed of callbacks, and expedited grace periods. Raised only where they are
-    /// real-time.
+    /// Threads of RCU that the kernel may leave SCHED_OTHER beside real-time ones: rcuop and rcuog,
+    /// for CPUs that are freed of callbacks, and expedited grace periods. Raised only where they
+    /// are real-time.
     RcuBeside,
     /// irq_work.
     IrqWork,
@@ -83,7 +83,7 @@ pub struct Ordered<Id> {
 /// One change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step<Id> {
-    /// Whose.
+    /// The thread to change.
     pub id: Id,
     /// What it will have: its usual policy where that is equal to `usual`.
     pub then: Option<RtPriority>,
@@ -98,9 +98,9 @@ pub struct Step<Id> {
 pub enum Held {
     /// RCU's threads are SCHED_OTHER, so it is not raised.
     RcuIsOrdinary,
-    /// There are too few priorities beneath the highest who waits for it, so it is not raised.
+    /// There are too few priorities beneath its highest waiter, so it is not raised.
     NoRoom,
-    /// It is beneath those who must come before it.
+    /// It is beneath the threads that must come before it.
     Beneath(RtPriority),
 }
 
@@ -126,7 +126,7 @@ impl std::fmt::Display for Held {
 pub struct Plan<Id> {
     /// In this order; after each of them the threads are in order.
     pub steps: Vec<Step<Id>>,
-    /// Who has less than was wanted, and why.
+    /// Each ksoftirqd that has less than was wanted, and why.
     pub held: Vec<(Id, Held)>,
 }
 
@@ -142,9 +142,9 @@ impl<Id> Plan<Id> {
 
 /// The steps by which all threads get what they should have and may have.
 ///
-/// The order never gets worse: after each step a ksoftirqd is beneath all of RCU that is real-time,
-/// and that beneath irq_work, but where the kernel, or who set it up, has it otherwise and
-/// nothing is changed.
+/// The order never gets worse. After each step a ksoftirqd is beneath all real-time threads of RCU,
+/// and these are beneath irq_work. Where the kernel or the administrator set another order, that
+/// order stays and nothing is changed.
 pub fn plan<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
     let room = Room::of(threads);
     let mut held = Vec::new();
@@ -195,8 +195,8 @@ pub fn plan<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
     Plan { steps, held }
 }
 
-/// The same for when there were too many changes: who is raised and should be further stays as he is,
-/// and what is to be undone is undone.
+/// The plan after too many changes. A thread that is raised and should be raised further stays at
+/// its priority. Changes that undo a boost are still made.
 pub fn plan_without_raises<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
     let kept = |thread: &Ordered<Id>| {
         let Some(wish) = thread.wish else { return *thread };
@@ -220,7 +220,7 @@ fn of_rank<Id>(
     threads.iter().filter(move |thread| is(thread.rank))
 }
 
-/// What those who must come before ksoftirqd have of themselves.
+/// The usual priorities of the threads that must come before ksoftirqd.
 struct Room {
     /// None of them is SCHED_OTHER that must not be.
     rcu_is_real_time: bool,
@@ -247,8 +247,7 @@ impl Room {
         self.rcu.is_some_and(|rcu| rcu <= priority.get())
     }
 
-    /// The highest priority up to what is wanted, so that nobody has to be raised above the highest
-    /// who waits.
+    /// The highest priority up to the wanted one that requires no thread above the highest waiter.
     fn beneath(&self, wish: Wish) -> (Option<RtPriority>, Option<Held>) {
         if !self.rcu_is_real_time {
             return (None, Some(Held::RcuIsOrdinary));

@@ -203,7 +203,7 @@ proptest! {
             for step in plan.steps {
                 let thread = threads.iter_mut().find(|it| it.id == step.id).unwrap();
                 thread.now = step.then;
-                // Never above the highest who waits, but what the kernel has.
+                // Never above the highest waiter or the kernel's own priority.
                 prop_assert!(step.then <= step.usual.max(highest));
                 if let Some(wish) = thread.wish.filter(|_| step.then != step.usual) {
                     prop_assert!(step.then <= Some(wish.priority) || without);
@@ -212,7 +212,7 @@ proptest! {
                 prop_assert!(all_in_order(&threads), "{:?} broke {:?}", step, threads);
             }
         }
-        // When nobody waits any more all is as the kernel has it, in order all the way.
+        // Without waiters each thread returns to its usual priority, in order at each step.
         threads.iter_mut().for_each(|it| it.wish = None);
         let last = plan(&threads);
         prop_assert_eq!(last.direction(), Direction::Back);

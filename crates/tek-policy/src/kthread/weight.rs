@@ -12,14 +12,14 @@ use std::fmt;
 #[error("the weight {0} is none: write 0.1 to 10, with at most three digits after the point")]
 pub struct InvalidWeight(String);
 
-/// How much of the mean priority of those who wait a kernel thread gets: 0.1 to 10.
+/// The share of its waiters' mean priority that a kernel thread gets: 0.1 to 10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weight(u32);
 
 impl Weight {
-    /// 0.8: below 1 a kernel thread stays behind those who wait for it, and hurts the others less.
+    /// 0.8: below 1 a kernel thread stays below its waiters, and delays other threads less.
     pub const INDIRECT: Self = Self(800);
-    /// 1.2: of those on whose every delay a task waits. What is above the highest is cut off.
+    /// 1.2: for kernel threads that delay a task directly. The result is capped at the highest.
     pub const DIRECT: Self = Self(1200);
 
     /// From thousandths, 100 to 10000.
@@ -92,8 +92,8 @@ impl Ratio {
         Self(thousandths.min(1000))
     }
 
-    /// `part` ÷ `whole`, to the nearest thousandth. Of nothing it is 0. The numbers may be counted at
-    /// different moments, so that a part can be more than the whole: that is 1.
+    /// `part` ÷ `whole`, to the nearest thousandth. Of nothing it is 0. The numbers may be counted
+    /// at different moments, so that a part can be more than the whole: that is 1.
     pub fn of(part: u64, whole: u64) -> Self {
         let (part, whole) = (u128::from(part.min(whole)), u128::from(whole));
         let thousandths = (part * 2000 + whole).checked_div(2 * whole).unwrap_or(0);
