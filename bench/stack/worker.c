@@ -41,7 +41,8 @@ static __attribute__((noinline)) void dig(uintptr_t lowest)
 	/* Below the frame's own variables, so it begins at `lowest` or a little below. */
 	volatile char *block = alloca(here - lowest);
 	volatile char *bottom = block + (lowest - (uintptr_t)block);
-	for (size_t at = here - lowest; at-- > 0; at -= at < 1024 ? at : 1024)
+	size_t bytes = (size_t)(block + (here - lowest) - bottom);
+	for (size_t at = bytes; at-- > 0; at -= at < 1024 ? at : 1024)
 		bottom[at] = 1;
 	bottom[0] = 1;
 }

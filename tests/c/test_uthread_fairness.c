@@ -139,40 +139,31 @@ static struct spread spread_of(const double *values, unsigned int count)
 	return (struct spread){100 * (mean - least) / mean, 100 * (most - mean) / mean};
 }
 
-/* Their quanta are, whatever else the machine does; what they have computed in these is, if they had a CPU. */
-static bool shares_are_equal(void)
+/* Quanta are equal, whatever else the machine does. How much a thread computes in a quantum depends on other users of
+ * caches and cores: `tek bench uthread` measures that. */
+static void compare_shares(void)
 {
 	static struct hog hogs[SHARERS];
-	double quanta[SHARERS], turns[SHARERS];
+	double quanta[SHARERS];
 
 	start_hogs(hogs, SHARERS);
 	sleep_ms(2000);
-	for (unsigned int i = 0; i < SHARERS; i++) {
+	for (unsigned int i = 0; i < SHARERS; i++)
 		quanta[i] = (double)hogs[i].thread->sched.quanta;
-		turns[i] = (double)hogs[i].turns;
-	}
 	stop_hogs(hogs, SHARERS);
-	struct spread by_quanta = spread_of(quanta, SHARERS);
-	struct spread by_turns = spread_of(turns, SHARERS);
-	printf("# rr: shares from -%.2f%% to +%.2f%% by quanta, from -%.2f%% to +%.2f%% by work\n",
-	       by_quanta.below, by_quanta.above, by_turns.below, by_turns.above);
+	struct spread spread = spread_of(quanta, SHARERS);
+	printf("# rr: shares from -%.2f%% to +%.2f%% by quanta\n", spread.below, spread.above);
 	fflush(stdout);
 	/* Of a process that hardly gets a CPU, one quantum is more than 2%. */
 	double one = 100.0 * SHARERS / sum_of(quanta, SHARERS), bar = one > 2 ? one : 2;
-	CHECK(by_quanta.below <= bar && by_quanta.above <= bar);
-	return by_turns.below <= 2 && by_turns.above <= 2;
-}
-
-static void compare_shares(void)
-{
-	check_undisturbed(shares_are_equal);
+	CHECK(spread.below <= bar && spread.above <= bar);
 }
 
 static void rr_gives_equal_shares_within_2_percent_in_2_s(void **state)
 {
 	(void)state;
 	need_ticks();
-	with_undisturbed_engine("sched=rr,quantum=1ms", compare_shares);
+	with_engine("sched=rr,quantum=1ms", compare_shares);
 }
 
 /* mlfq */
