@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * critical - a thread that makes itself time-critical, and says what it is for.
+ * critical - a thread that makes itself time-critical and sets its role.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

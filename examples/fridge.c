@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * fridge [SECONDS [BUSY]] - an ordinary pthread program that knows nothing of TEK.
+ * fridge [SECONDS [BUSY]] - an ordinary pthread program that does not use TEK.
  *
  * A finger touches the screen some ten times a second. The thread `touch` reads the touch and wakes
  * the thread `ui-draw`, which draws for 5 ms. A gas sensor is read meanwhile, and BUSY threads for

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The appliance on the papers' board: how long it takes to answer an event beside many threads.
-# What comes out is for people: an emulated CPU promises nothing.
+# The appliance on the papers' board: its response time to an event beside many threads.
+# The results are for readers, not judged: an emulated CPU has no guaranteed speed.
 tek=/tek/build/armhf/bin/tek
 result=/tmp/response
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Figs. 11 and 12 of tek-2020 on a machine like theirs: 32 bits, 3 GiB of addresses.
+# Figs. 11 and 12 of tek-2020 on a machine like the paper's: 32 bits, 3 GiB of addresses.
 tek=/tek/build/armhf/bin/tek
 result=/tmp/stack
 

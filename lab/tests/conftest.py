@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the tests share that run in guests of the lab only: what tests/e2e shares, and more."""
+"""Fixtures of the tests that run only in guests of the lab: those of tests/e2e, and more."""
 import importlib.util
 import json
 import os
@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-# Its fixtures become ours; `import conftest` would find this file.
+# Its fixtures are imported by file; `import conftest` would find this file.
 _there = pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e" / "conftest.py"
 _spec = importlib.util.spec_from_file_location("e2e_conftest", _there)
 _e2e = importlib.util.module_from_spec(_spec)
@@ -23,7 +23,7 @@ def kernel():
 
 
 def needs_linux(major, minor):
-    """For what a kernel to which the lab falls back does not have."""
+    """Skips a test that needs a feature which the lab's fallback kernel lacks."""
     if kernel() < (major, minor):
         pytest.skip(f"needs Linux {major}.{minor}, this is {os.uname().release}")
 
@@ -37,5 +37,5 @@ def diagnosis(tek):
 
 
 def threads_of(tek, *options):
-    """What `tek ps` tells of threads."""
+    """The output of `tek ps` about threads."""
     return json.loads(tek("ps", "--json", *options).stdout)["threads"]

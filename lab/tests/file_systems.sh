@@ -1,7 +1,7 @@
 #!/bin/sh
-# A table of operations and file systems: `tek bench kthread --parts files` on
-# each file system, on a disk in the guest's memory that takes 0.3 ms for a request and has a
-# cache that must be flushed.  Its time is the guest's own, which a disk of QEMU's has not.
+# A table of operations and file systems: `tek bench kthread --parts files` on each file system.
+# The disk is in the guest's memory, takes 0.3 ms for a request and has a cache that must be
+# flushed.  The disk's time is the guest's own, unlike that of a disk of QEMU's.
 #
 # FILE_SYSTEMS, OPERATIONS (of the benchmark's, separated by commas) and ROUNDS narrow it down.
 : "${FILE_SYSTEMS=ext4 xfs btrfs f2fs loop}" "${OPERATIONS=}" "${ROUNDS=1}" "${OUT=/tmp}"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Experiments of `tek bench kthread` that need a disk of their own and interrupts in threads: the problem is
-# there, and the report names the kernel thread that waited. One round, so the margins are wide.
+# Experiments of `tek bench kthread` that need a disk of their own and interrupts in threads: the
+# problem occurs, and the report names the kernel thread that waited. One round, so the margins are
+# wide.
 . "${0%/*}/tap.sh"
 
 # measure PART VARIANTS: the report is in /tmp/report.
@@ -22,7 +23,7 @@ is_at_least() { awk "BEGIN { exit !(${1:-0} >= $2) }"; }
 
 who_reads_from_the_disk_waits_long_while_real_time_tasks_starve_interrupt_threads() {
 	# The real-time tasks run for 350 ms at a time.
-	# Alone may be held up for 100 ms in an emulated machine.
+	# Alone may be delayed by 100 ms in an emulated machine.
 	measure irq alone,as-it-is && is_at_least "$(longest 'as it is')" 200 &&
 		grep 'as it is: .*waited for a CPU: .*irq/' /tmp/report
 }

@@ -6,10 +6,10 @@ appliance=/tek/build/bench/response/appliance
 
 available_mb() { awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo; }
 
-# Half of the memory is the limit of a file system in memory, which is less than is to be taken.
+# A file system in memory takes at most half of the memory, which is less than the test must take.
 mount -o remount,size=100% /dev/shm || exit 1
 
-# leave MB: takes all memory but so much.
+# leave MB: takes all memory but that many megabytes.
 leave() {
 	dd if=/dev/zero of=/dev/shm/taken bs=1M count=$(($(available_mb) - $1)) 2>/dev/null || exit 1
 	say "$(available_mb) MB are left"
@@ -35,7 +35,7 @@ stacks_are_measured_and_fitted_in_the_last_24_MB() {
 	[ $status = 0 ] && grep 'which saves' /tmp/report && ls /tmp/profiles/*.stack
 }
 
-# Doubles to 8 MB, then takes 8 MB after the other. The inner shell expands it.
+# Doubles to 8 MB, then takes 8 MB at a time. The inner shell expands it.
 # shellcheck disable=SC2016
 filler='piece=0123456789abcdef
 while [ ${#piece} -lt 8388608 ]; do piece=$piece$piece; done

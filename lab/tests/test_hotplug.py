@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""CPUs that go away under threads of TEK's, and come back."""
+"""CPUs that go offline under TEK's threads, and come back."""
 import json
 import os
 import pathlib
@@ -11,7 +11,7 @@ from conftest import BUILD, child_of, eventually, read, threads_of, tids_by_name
 
 CPUS = pathlib.Path("/sys/devices/system/cpu")
 RR = os.SCHED_RR
-# The kernel's own threads for taking a CPU away, and for its timers, come after a critical thread.
+# The kernel's threads that take a CPU offline or run its timers come after a critical thread.
 BUDGET = "--budget=100ms/500ms"
 
 
@@ -88,7 +88,7 @@ def test_budgets_hold_when_the_cpu_of_the_guard_goes_away(run):
     guard = tids_by_name(pid, ["tek-guard"])["tek-guard"]
     os.sched_setaffinity(guard, {2})
     switch(2, False)
-    # From now on only a guard that still runs sends the thread back, again and again.
+    # From now on only a budget guard that still runs sends the thread back, again and again.
     spin = tids["spin"]
     for policy in (os.SCHED_OTHER, RR, os.SCHED_OTHER):
         eventually(lambda: os.sched_getscheduler(spin) & 0xff == policy)

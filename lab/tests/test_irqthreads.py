@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Interrupts in threads on a kernel that is not PREEMPT_RT, and a disk whose interrupts they are."""
+"""Interrupts in threads on a kernel that is not PREEMPT_RT, and a disk with such interrupts."""
 import os
 import pathlib
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A PREEMPT_RT kernel with cgroups of version 2 and sched_ext: what TEK finds, and what it wins."""
+"""A PREEMPT_RT kernel with cgroups of version 2 and sched_ext: TEK's backends and their effect."""
 import json
 import os
 
@@ -53,5 +53,5 @@ def test_a_touch_is_answered_faster_under_tek_than_without(tek):
         f"tek bench response --quick: conventional {conventional:.0f} ms, TEK {tek_name:.0f} ms, "
         f"alone {alone:.0f} ms: {conventional / tek_name:.1f} times as fast, "
         f"{tek_name / alone:.2f} of the time alone\n")
-    # What a slow, emulated CPU can promise; the bars of the papers are for real ones.
+    # Bounds for a slow, emulated CPU; those of the papers are for real ones.
     assert conventional / tek_name > 2

@@ -16,7 +16,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 APP = "/system.slice/app.service"
 OWN = "/system.slice/tekd.service"
-# What systemd's own units need of each other is not what is tested here.
+# The dependencies of systemd's own units are not tested here.
 TARGETS = ("sysinit", "basic", "multi-user", "shutdown", "local-fs", "default")
 GRANTS = '[[grant]]\nusers = ["root"]\n'
 # A program with several threads and processes, which come and go.
@@ -49,7 +49,7 @@ def children(pid):
 
 
 class Machine:
-    """What systemd looks after."""
+    """The units and processes of systemd."""
 
     def __init__(self, directory):
         self.etc = directory / "etc"
@@ -103,7 +103,7 @@ class Machine:
         return self.systemctl("show", "-P", what, unit).stdout.strip()
 
     def configure(self, text, unit=""):
-        """tekd.toml, and what is added to the unit."""
+        """tekd.toml, and the additions to the unit."""
         (self.etc / "tek" / "tekd.toml").write_text(text + GRANTS)
         more = self.units / "tekd.service.d"
         more.mkdir(exist_ok=True)
@@ -121,11 +121,11 @@ class Machine:
         self.run(BUILD / "bin" / "tek", "critical", inner, "--for", "60s")
 
     def main(self):
-        """tekd, as it is called out here."""
+        """tekd, by its path outside of the namespaces."""
         return next(pid for pid in self.pids(OWN) if pathlib.Path(f"/proc/{pid}/comm").read_text() == "tekd\n")
 
     def pids(self, group):
-        """Processes of a group and of those beneath it."""
+        """Processes of a group and of the groups below it."""
         found = []
         for file in (GROUPS / group.lstrip("/")).rglob("cgroup.procs"):
             with contextlib.suppress(OSError):  # of threads only
@@ -133,7 +133,7 @@ class Machine:
         return sorted(set(found))
 
     def app(self):
-        """The first process of app.service, which has begun to do what it does."""
+        """The first process of app.service, which has begun its work."""
         def has_begun():
             pids = self.pids(APP)
             return len(pids) > 1 and len(os.listdir(f"/proc/{pids[0]}/task")) == 2 and pids[0]

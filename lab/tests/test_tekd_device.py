@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tekd on a whole device, and with all rights: what no test may do to a machine that is used."""
+"""tekd on a whole device, and with all rights: no test may do this to a machine that is in use."""
 import contextlib
 import os
 import pathlib
@@ -84,7 +84,7 @@ def start(script, *arguments, **options):
 
 
 def snapshot():
-    """What the kernel has for every thread of the device that tekd could change."""
+    """The kernel's settings, of those that tekd could change, for every thread of the device."""
     found = {}
     for directory in pathlib.Path("/proc").glob("[0-9]*/task/[0-9]*"):
         tid = int(directory.name)
@@ -109,7 +109,7 @@ def groups():
 
 
 def assert_same(before, after):
-    """Of the threads that were there all the time."""
+    """Compares the threads that existed all the time."""
     both = before.keys() & after.keys()
     assert {who: after[who] for who in both} == {who: before[who] for who in both}
 
@@ -290,7 +290,7 @@ def test_a_process_that_lowered_a_raised_limit_keeps_neither_it_nor_what_it_allo
         pid, thread, child, sibling = map(int, client.stdout.readline().split())
         try:
             assert scheduling(thread)[:2] == (os.SCHED_FIFO, 49)
-            # Of siblings only news tell, so they have to be heard before tekd is killed.
+            # Only events report siblings, so they must arrive before tekd is killed.
             for its in child, sibling:
                 eventually(lambda its=its: resource.prlimit(its, resource.RLIMIT_RTPRIO) == (0, 0))
             if way == "close":
@@ -368,7 +368,7 @@ time.sleep(60)
 
 
 def test_a_switch_takes_microseconds_for_other_users_too(device):
-    """Told, not judged: an emulated CPU promises nothing."""
+    """Reported, not judged: an emulated CPU has no guaranteed speed."""
     device.start(GRANTS)
     script = """
 import sys, time, threading

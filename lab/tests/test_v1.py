@@ -12,7 +12,7 @@ GROUPS = pathlib.Path("/sys/fs/cgroup")
 
 @pytest.fixture
 def group():
-    """A group of the cpu controller, and what starts a program in it."""
+    """A group of the cpu controller, and the command that starts a program in it."""
     directory = GROUPS / "cpu" / f"tek-test-{os.getpid()}"
     directory.mkdir()
     yield directory, ["sh", "-c", f'echo $$ >{directory}/cgroup.procs && exec "$@"', "sh"]
@@ -45,7 +45,7 @@ def test_a_thread_in_a_group_with_the_least_weight_becomes_critical_and_stays_th
     assert (ended.returncode, ended.stderr) == (5, "")
     fast, = json.loads(report.read_text())["threads"]
     assert (fast["thread"], fast["overruns"]) == ("ui", 0)
-    # Of the 0.1 s that it ran; clocks of an emulated machine differ.
+    # A share of the 0.1 s that it ran; clocks of an emulated machine differ.
     assert fast["fast_ns"] >= 10_000_000
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the end-to-end tests share: the built command and library, and small programs."""
+"""Common parts of the end-to-end tests: the built command and library, and small programs."""
 import functools
 import os
 import pathlib
@@ -13,18 +13,18 @@ import pytest
 
 BUILD = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve()
 # Prefix of a program, in a session of its own: other load of the machine must not change the
-# behaviour of its threads. Only some users may.
+# behaviour of its threads. Only users with the right to raise priorities have its effect.
 FIRST = ["sh", "-c",
          "echo -10 2>/dev/null >/proc/self/autogroup; renice -n -10 $$ >/dev/null 2>&1; "
          'exec "$@"', "first"]
-# The same of one that takes all CPUs, and so must be alone.
+# The same for a program that takes all CPUs, and so must be alone.
 ALL = [word.replace("-10", "-20") for word in FIRST]
 # Factor of all timeouts. Guests of the kernel lab are emulated, several at a time.
 PATIENCE = float(os.environ.get("TEK_TEST_PATIENCE", "1"))
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
-# Threads by name that each burn 0.1 s of CPU time, then do what the last argument says. One named runaway burns
-# until it is no longer real-time, or 1 s: its guard may lose its CPU for a while.
+# Threads by name that each burn 0.1 s of CPU time, then act by the last argument. One named runaway
+# burns until it is no longer real-time, or 1 s: its budget guard may lose its CPU for a while.
 THREADS = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 }
 """
 
-# What every compiler that is fully installed builds.
+# A program that every fully installed compiler builds.
 EMPTY = """
 #include <stdio.h>
 int main(void) { return 0; }
@@ -158,7 +158,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def open_build(open_directory):
-    """The build, or a copy of it where another user could not get at it."""
+    """The build, or a copy of it where another user could not access the build."""
     for needed in (BUILD / "bin" / "tek", BUILD / "lib" / "libtek.so"):
         assert needed.exists(), f"{needed} is missing: run `make build`, or set TEK_BUILD"
     if everybody_can_enter(BUILD):
@@ -168,7 +168,7 @@ def open_build(open_directory):
     for lib in ("lib/libtek.so", "lib/libtek-profile.so", "lib/libtek-uthread.so", "lib/libtek-rtfifo.so", "lib/libtek-alloc.so",
                 "lib/libtek-libm-musl.so", "lib32/libtek.so", "lib32/libtek-rtfifo.so",
                 "lib32/libtek-alloc.so"):
-        # With the links whose names end with a version.
+        # With the links that have names with a version.
         for file in (BUILD / lib).parent.glob((BUILD / lib).name + "*"):
             if not file.is_dir():
                 (copy / lib).parent.mkdir(exist_ok=True)
@@ -187,7 +187,7 @@ def library_32(open_build):
 
 @pytest.fixture(autouse=True)
 def user_rules(tmp_path_factory, monkeypatch):
-    """The user's rules directory, empty: what the user who runs the tests has there is not meant."""
+    """The user's rules directory, empty: that of the user of the tests must not count."""
     config = tmp_path_factory.mktemp("config")
     (config / "tek").mkdir()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
@@ -235,7 +235,7 @@ def compile_c(open_directory):
         complaint = complaint_of_compiler(source, command, program)
         if complaint and complaint_of_compiler(EMPTY, command, open_directory / f"empty{number}"):
             pytest.skip(f"{' '.join(command)} cannot build here: {complaint.splitlines()[-1]}")
-        # Else it is the program's fault, and the test must not pass for one that cannot run here.
+        # The program is at fault: the test must not count as one that cannot run here.
         if complaint:
             pytest.fail(f"{' '.join(command)} does not build this program:\n{complaint}")
         return program
@@ -244,7 +244,7 @@ def compile_c(open_directory):
 
 
 def complaint_of_compiler(source, command, program):
-    """Builds a program; what the compiler says, where it fails."""
+    """Builds a program; returns the compiler's messages if it fails."""
     file = program.with_suffix(".c")
     file.write_text(source)
     built = subprocess.run([*command, str(file), "-o", str(program)], capture_output=True, text=True,
@@ -254,13 +254,13 @@ def complaint_of_compiler(source, command, program):
 
 @pytest.fixture(scope="session")
 def threads(compile_c):
-    """The program above."""
+    """The program THREADS."""
     return compile_c(THREADS, "cc", "-pthread")
 
 
 @pytest.fixture(scope="session")
 def waiting(compile_c):
-    """The other program above."""
+    """The program WAITING."""
     return compile_c(WAITING, "cc", "-pthread")
 
 
@@ -280,7 +280,7 @@ def eventually(find, seconds=60):
 
 
 def listens_at(path):
-    """Whether a program waits for clients at this path: the file is there a moment before."""
+    """Whether a program waits for clients at this path: the file exists a moment earlier."""
     accepts = 0x10000  # __SO_ACCEPTCON
     sockets = [line.split(maxsplit=7) for line in read("/proc/net/unix").splitlines()[1:]]
     return any(socket[7:] == [str(path)] and int(socket[3], 16) & accepts for socket in sockets)
@@ -295,7 +295,7 @@ def read(path):
 
 
 def names_of(pid):
-    """The names of a process's threads by tid, as the kernel tells them, in order of creation."""
+    """The names of a process's threads by tid, from the kernel, in order of creation."""
     try:
         tids = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -305,7 +305,7 @@ def names_of(pid):
 
 
 def tids_by_name(pid, names):
-    """Waits until a process has threads of these names; their tids."""
+    """Waits until a process has threads of these names; returns their tids."""
     def there():
         found = {}
         # In order of creation: the guard begins with the name of the thread that started it.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A small Debian archive, made and signed by a test: what tek lab fetches from is here, and broken
-as the test wants."""
+"""A small Debian archive, made and signed by a test: the source of `tek lab fetch`, broken as the
+test requires."""
 import email.utils
 import functools
 import hashlib
@@ -127,11 +127,11 @@ class Archive:
 
 
 class Server:
-    """Serves an archive, notes what is asked for, and stops in the middle of files on request."""
+    """Serves an archive, records requests, and stops in the middle of files on request."""
 
     def __init__(self, archive):
         self.asked = []
-        self.stops_in = None  # in paths with this
+        self.stops_in = None  # in paths with this text
         self.stopped = threading.Event()
         self.goes_on = threading.Event()
         outer = self
@@ -175,6 +175,6 @@ class Server:
 
 
 def without_proxies():
-    """The environment without what would send a request to 127.0.0.1 elsewhere."""
+    """The environment without variables that redirect requests to 127.0.0.1."""
     return {name: value for name, value in os.environ.items()
             if not name.lower().endswith("_proxy") and not name.startswith("TEK_LAB_")}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A QEMU whose guest is this program: it says over the inherited sockets what an agent would say,
-and does what a job's command names, so that the host's side can be tested in milliseconds."""
+"""A QEMU with this program as its guest: it sends an agent's frames over the inherited sockets, and
+does what a job's command names. So the host's side is tested in milliseconds."""
 import errno
 import io
 import json
@@ -59,7 +59,7 @@ def console(text):
 
 
 def tar(entries):
-    """An archive with what its author likes: NAME=TEXT is a file, NAME@TARGET a link."""
+    """An archive with any entries: NAME=TEXT is a file, NAME@TARGET a link."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for entry in entries:
@@ -73,7 +73,7 @@ def tar(entries):
 
 
 def terminal():
-    """A shell for one key at a time; sizes are told in brackets."""
+    """A shell for one key at a time; it prints sizes in brackets."""
     port = SOCKETS["terminal"]
     port.sendall(b"$ ")
     while True:
@@ -138,7 +138,7 @@ def run(job):
         while True:
             say(b"O", b"y\n" * 1000)
     elif action == "pour":
-        # Until it is told to end, as fast as it is read.
+        # Until it is ended, as fast as the host reads.
         PORT.setblocking(False)
         frame = b"E" if words[0] == "stderr" else b"O"
         frame += struct.pack("<I", 50_000) + b"y" * 50_000
@@ -166,7 +166,7 @@ def run(job):
         PORT.sendall(b"\x7fELF")
         time.sleep(60)
     elif action == "tell":
-        # Who it is, for somebody who will end it.
+        # Its pid, for the test that will end it.
         with open(words[0] + ".new", "w") as told:
             told.write(str(os.getpid()))
         os.rename(words[0] + ".new", words[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A daemon that tells what a test wants it to tell (abi/tek_abi.h, docs/man/tekd.8)."""
+"""A daemon that reports the data of a test (abi/tek_abi.h, docs/man/tekd.8)."""
 import json
 import os
 import socket
@@ -32,8 +32,8 @@ AT_WORK = {
 
 
 class FakeTekd:
-    """Listens at a path until it is closed. It tells `said`: a dictionary, or bytes that are no JSON;
-    or nothing at all, if that is None."""
+    """Listens at a path until it is closed. It reports `said`: a dictionary, or bytes that are no
+    JSON; or nothing at all, if that is None."""
 
     def __init__(self, path, said=None):
         self.said = said

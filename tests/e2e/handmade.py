@@ -50,7 +50,7 @@ def kind(function, *, seq=2, threads=1, call_site=0, stack=8 << 20, overflow=0, 
 
 
 def write(directory, pid, threads, *, modules=(), kinds=(), workers=(), name=None, **head):
-    """Writes a process's table: each thread is what record() and side() take, by name."""
+    """Writes a process's table: each thread has the arguments of record() and side(), by name."""
     path = directory / (name or f"{pid}.table")
     hidden = directory / f".{path.name}"
     with open(hidden, "wb") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What tests of `make install` share."""
+"""Common parts of the tests of `make install`."""
 import contextlib
 import json
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The ways to run a program: each loads other libraries, or makes them do something else."""
+"""The ways to run a program: each loads other libraries, or changes their behaviour."""
 
 MODES = {
     "plain": ["run"],

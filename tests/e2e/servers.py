@@ -50,11 +50,11 @@ class MariaDb:
 
     @functools.cached_property
     def plain(self):
-        """The answers to 16 clients without TEK, and the exit status."""
+        """The replies to 16 clients without TEK, and the exit status."""
         return self.serve([], 16)
 
     def serve(self, prefix, clients):
-        """The answers to so many clients, and the exit status."""
+        """The replies to so many clients, and the exit status."""
         self.served += 1
         directory = self.directory / str(self.served)
         shutil.copytree(self.directory / "new", directory)

@@ -68,7 +68,7 @@ class Client:
         return self.notices.pop(0) if self.notices else self.receive()
 
     def json(self, kind, tid=0):
-        """STATUS or EXPLAIN: what the file says that comes with the reply."""
+        """STATUS or EXPLAIN: the content of the file that comes with the reply."""
         self.send(kind, tid)
         packet, fds, _, _ = socket.recv_fds(self.socket, 4096, 4)
         assert Answer(packet).error == 0, Answer(packet).text

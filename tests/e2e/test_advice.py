@@ -22,19 +22,19 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0,
 
 
 def command_of(line):
-    """What a line of advice tells to run: behind the last `: `, where `as root` may stand too."""
+    """The command in a line of advice: behind the last `: `, which may follow `as root`."""
     return re.split(r": (?=\S)", line)[-1]
 
 
 class Shell:
-    """A shell that a person types into."""
+    """A shell for typed commands."""
 
     def __init__(self, *prefix):
         self.process = subprocess.Popen([*prefix, "sh"], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def type(self, line):
-        """Its status and what it writes."""
+        """Its status and its output."""
         self.process.stdin.write(f"{line}\necho \"$? that was it\"\n")
         self.process.stdin.flush()
         text, out = "", self.process.stdout.fileno()
@@ -70,7 +70,7 @@ class Shell:
 
 @pytest.fixture
 def shell():
-    """Starts shells, behind a prefix."""
+    """Starts shells, with a prefix."""
     started = []
 
     def start(*prefix):
@@ -84,7 +84,7 @@ def shell():
 
 @pytest.fixture
 def apart(shell):
-    """A shell of root with mounts of its own, on which nothing of this machine depends."""
+    """A shell of root with mounts of its own, so that this machine is not changed."""
     one = shell(needs("unshare"), "--mount", "--propagation", "private")
     if one.process.poll() is not None or one.type("true")[0]:
         pytest.skip("needs a mount namespace")
@@ -93,7 +93,7 @@ def apart(shell):
 
 @pytest.fixture
 def nobody(shell):
-    """A shell of a user without privilege, on a system that could grant some."""
+    """A shell of a user without privilege, on a system that could grant it privileges."""
     return shell(needs("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups",
                  "--inh-caps=-all")
 
@@ -117,7 +117,7 @@ def test_a_user_gets_real_time_priorities_for_a_shell(nobody, shell):
     assert answer == "no"
     now = cure.splitlines()[0]
     if "prlimit" in now:
-        # Of the shell that doctor was started from.
+        # The command names the shell that doctor was started from.
         assert f"--pid {nobody.process.pid} " in now
         shell().does(command_of(now))
         after = nobody.doctor()
@@ -173,7 +173,7 @@ def test_without_control_groups_they_are_mounted(apart):
     before = apart.doctor()
     if before["cgroup"][0] == "yes":
         pytest.skip("the control groups of this machine cannot be unmounted")
-    # Each cure by itself: one of them may be enough.
+    # Each cure alone: one of them may be enough.
     apart.does(command_of(before["fair"][1]))
     assert apart.doctor()["fair"] == ("yes", None)
     if apart.doctor()["cgroup"][0] == "no":
@@ -204,7 +204,7 @@ def test_a_group_without_real_time_run_time_gets_some(shell, group, which):
     before = inside.doctor()
     assert before["rt-group-sched"][0] == before["rt-trial"][0] == "no"
     line, = (line for line in before["rt-group-sched"][1].splitlines() if which in line)
-    # Typed elsewhere, as by root in another terminal.
+    # Typed in another shell, as by root in another terminal.
     shell().does(command_of(line))
     after = inside.doctor()
     answers = [after[name][0] for name in ("rt-group-sched", "rt-trial", "rt")]
@@ -248,7 +248,7 @@ def test_no_cure_names_a_placeholder_or_a_program_that_is_not_here(nobody):
 
 
 def is_known(package):
-    """Whether apt of this machine could install it."""
+    """Whether this machine's apt could install it."""
     told = subprocess.run([needs("apt-get"), "--simulate", "install", package], capture_output=True,
                           text=True, timeout=60, check=False)
     return told.returncode == 0 or "Unable to locate" not in told.stderr
@@ -275,7 +275,7 @@ def test_the_package_of_an_allocator_is_one_that_apt_has(apart, name):
     ({"libmimalloc2.0": None, "libmimalloc3": None}, None),
 ])
 def test_a_package_is_called_as_the_release_calls_it(apart, tmp_path, known, wanted):
-    """As Debian 12 and 13 do; apt-cache is played."""
+    """As Debian 12 and 13 do; apt-cache is simulated."""
     lines = [line for name, version in known.items()
              for line in (f"{name}:", "  Installed: (none)", f"  Candidate: {version or '(none)'}")]
     (tmp_path / "apt-cache").write_text("#!/bin/sh\ncat <<EOF\n" + "\n".join(lines) + "\nEOF\n")
@@ -298,7 +298,7 @@ def test_the_packages_that_the_lab_needs_are_ones_that_apt_has(apart):
             apart.type(f"[ ! -e {path} ] || mount --bind /dev/null {path}")
     status, told = apart.type(line)
     assert status == 125 and "not installed here: busybox" in told, told
-    # Without apt-cache in PATH it goes by the release.
+    # Without apt-cache in PATH it uses the release.
     packages = told.strip().split("apt-get install ")[1].split()
     assert packages == ["busybox-static", "kmod", "e2fsprogs", "qemu-system-x86"]
     assert all(map(is_known, packages))
@@ -309,10 +309,10 @@ def test_the_packages_that_the_lab_needs_are_ones_that_apt_has(apart):
 
 
 def test_tekd_is_started_as_it_is_said(shell, tmp_path):
-    """In a namespace in which there is no other process that it could touch."""
+    """In a namespace without another process that it could change."""
     one = shell(needs("unshare"), "--mount", "--pid", "--fork", "--mount-proc", "--propagation",
                 "private")
-    # What lies in /etc stays as it is.
+    # The files in /etc stay unchanged.
     one.does(f"mount -t tmpfs none /run && cp -a /etc {tmp_path} && "
              f"mount --bind {tmp_path}/etc /etc")
     status, told = one.type(f"{TEK} critical sh --for 1s")
@@ -325,7 +325,7 @@ def test_tekd_is_started_as_it_is_said(shell, tmp_path):
             break
         one.type("sleep 0.1")
     assert status == 0, told + (tmp_path / "log").read_text()
-    # No groups yet: what to do is said, and done.
+    # No groups yet: tek prints the advice, and the test follows it.
     _, told = one.type(f"{TEK} groups")
     advice = re.search(r"To have them: (.*), then end tekd and start it again", told)
     assert advice, told
@@ -392,7 +392,7 @@ def test_the_threads_of_the_system_and_of_a_group_are_raised(apart, tmp_path):
     _, cures = stack_budget(apart, *arguments)
     for name in "threads-max", "pid-max":
         apart.does(command_of(cures[name]))
-    # Threads come and go meanwhile.
+    # Threads start and end meanwhile.
     left = stack_budget(apart, "--threads", "1900", *arguments[2:])[1]
     assert not {"threads-max", "pid-max"} & set(left)
     pids = pathlib.Path("/sys/fs/cgroup/pids")
@@ -444,7 +444,7 @@ def test_a_program_that_explain_says_to_start_is_known_and_its_thread_time_criti
     path = f"{TEK.parent}:{pathlib.Path(waiting).parent}:{os.environ['PATH']}"
 
     def explained(command):
-        """The facts of explain about a thread whose name is not one word in a shell."""
+        """The facts of explain about a thread with a name of several words of a shell."""
         with subprocess.Popen(["sh", "-c", f"exec {command} \"it's gas\""],
                               env={**os.environ, "PATH": path}, stdout=subprocess.PIPE) as process:
             try:

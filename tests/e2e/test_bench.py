@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`tek bench`: short runs of the real thing. What it measured is judged by people, not here."""
+"""`tek bench`: short runs of the real benchmarks. These tests do not judge the measurements."""
 import json
 import os
 import shutil
@@ -28,7 +28,7 @@ def document_of(tmp_path, *args):
 
 
 def judged_of(directory, *args):
-    """The same of a run with --assert, whatever it comes to."""
+    """The same of a run with --assert, whatever its verdict is."""
     path = directory / "result.json"
     done = bench(*args, "--assert", "--json", path)
     return done, json.loads(path.read_text())
@@ -56,7 +56,7 @@ def test_the_file_is_written_even_if_the_output_is_not_read_on(tmp_path):
 
 @pytest.fixture(scope="module")
 def response(tmp_path_factory):
-    """One run of all variants: (what it did, its document)."""
+    """One run of all variants: (its result, its document)."""
     return judged_of(tmp_path_factory.mktemp("response"), "response", "--rounds", "1", "--events",
                      "1")
 
@@ -140,7 +140,7 @@ def test_ident_asks_for_11_rounds(ident):
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory):
-    """One run for all: (what it did, its document, where profiles would be by default)."""
+    """One run for all: (its result, its document, the default directory of profiles)."""
     directory = tmp_path_factory.mktemp("stack")
     result, state = directory / "result.json", directory / "state"
     command = [BUILD / "bin" / "tek", "bench", "stack", "--quick", "--days", "3", "--hour-ms", "0", "--assert",

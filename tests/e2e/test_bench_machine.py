@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`tek bench device` and `tek bench kthread`, which change settings of the machine and put them back: short runs."""
+"""Short runs of `tek bench device` and `tek bench kthread`, which change and restore settings."""
 import json
 import os
 import pathlib
@@ -10,13 +10,13 @@ import pytest
 from conftest import BUILD, eventually, listens_at, read
 from test_bench import document_of
 
-# Their loads leave nothing of the machine to others.
+# Their loads leave nothing of the machine to other programs.
 pytestmark = pytest.mark.alone()
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a tekd that grants something")
 
 
 def device(directory, parts):
-    """A short run of these parts: (how it ended, its document)."""
+    """A short run of these parts: (its result, its document)."""
     result = directory / "result.json"
     command = [BUILD / "bin" / "tek", "bench", "device", "--quick", "--parts", parts, "--assert", "--json", result]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -77,7 +77,7 @@ def processes_with(text):
 @needs_root
 def test_device_leaves_nothing_behind_when_it_is_killed(open_directory):
     command = [BUILD / "bin" / "tek", "bench", "device", "--parts", "faults,rest"]
-    memory = pathlib.Path("/dev/shm")  # where tekd's state is then
+    memory = pathlib.Path("/dev/shm")  # the place of tekd's state then
     before = set(memory.glob("tek-bench-*"))
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           env={**os.environ, "TMPDIR": str(open_directory)}) as running:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`tek bench manycore` and its four programs: short runs of the real thing. What it measured is judged by people, not here."""
+"""`tek bench manycore` and its four programs: short runs. These tests do not judge measurements."""
 import json
 import os
 import pathlib
@@ -35,7 +35,7 @@ def program(name, *args, run=()):
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory):
-    """One run for all: (what it did, its document, the file)."""
+    """One run for all: (its result, its document, the file)."""
     path = tmp_path_factory.mktemp("manycore") / "result.json"
     parts = "blackscholes,swaptions,streamcluster"
     done = bench("--quick", "--parts", parts, "--threads", "1,2", "--json", path)

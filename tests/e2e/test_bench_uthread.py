@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`tek bench uthread`: short runs of the real thing. What it measured is judged by people, not here."""
+"""`tek bench uthread`: short runs of the real one. These tests do not judge the measurements."""
 import json
 import os
 import pathlib
@@ -34,7 +34,7 @@ def program(name, *args):
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
-    """One run for all: (what it did, its document)."""
+    """One run for all: (its result, its document)."""
     return measured(tmp_path_factory.mktemp("programs"), "programs")
 
 
@@ -52,7 +52,7 @@ def fairness(tmp_path_factory):
 def test_a_program_gives_the_same_result_whatever_the_number_of_threads(name):
     runs = [program(name, "--threads", str(threads), "--size", "3001") for threads in (2, 7, 64)]
     assert all(run["result"] == run["expected"] for run in runs)
-    if name != "banking":  # how much is deposited depends on who does it
+    if name != "banking":  # the deposited amount depends on the depositor
         assert len({run["result"] for run in runs}) == 1
     assert all(0 < run["first_ns"] <= run["last_ns"] <= run["wall_ns"] for run in runs)
     assert [run["kernel_threads"] for run in runs] == [2, 7, 64]
@@ -95,7 +95,7 @@ def test_calls_of_every_library_are_measured_or_named_with_the_reason(micro):
         for call in ("yield", "create and join", "mutex pair", "cond ping-pong"):
             assert rows[call, variant] > 0
     assert ("mutex pair", "TEK, 2 workers") in rows and ("yield", "TEK, 2 workers") not in rows
-    # A switch without a system call is faster. --assert judges how much: this was one round.
+    # A switch without a system call is faster. --assert judges the ratio: this was one round.
     assert rows["switch between contexts", "TEK"] < rows["switch between contexts", "swapcontext"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Shells complete the words of tek, and behind these the words of the program that tek starts."""
+"""Shells complete the words of tek, and after these the words of the program that tek starts."""
 import json
 import os
 import pathlib
@@ -17,7 +17,7 @@ from conftest import BUILD, needs
 COMPLETIONS = BUILD / "share" / "completions"
 BASH_COMPLETION = pathlib.Path("/usr/share/bash-completion/bash_completion")
 
-# A command with completions of its own, as its package would bring them.
+# A command with completions of its own, as its package would install them.
 MADE_UP = """
 complete -W '--wash --spin red,blue' made-up
 """
@@ -49,7 +49,7 @@ complete_line {line}
 
 @pytest.fixture(params=["with bash-completion", "alone"])
 def bash(request):
-    """What bash offers for a line."""
+    """The completions of bash for a line."""
     needs("bash")
     sources = ""
     if request.param != "alone":
@@ -150,7 +150,7 @@ def test_zsh_completes_the_program_that_tek_starts(zsh, before):
     zsh.wait_for(re.escape(before) + r"made-up ")
     zsh.type("--wa\t")
     zsh.wait_for(r"--wash")
-    # An option of tek's is none of the program's.
+    # An option of tek's is no option of the program.
     zsh.type("\x15" + before + "made-up --crit\tx")
     zsh.wait_for(r"made-up --critx")
 
@@ -164,7 +164,7 @@ def test_zsh_completes_teks_own_words_before_it(zsh):
 
 @pytest.fixture
 def fish(tmp_path):
-    """What fish offers for a line."""
+    """The completions of fish for a line."""
     needs("fish")
 
     def offers(line):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the tests share tells what is wrong with a test from what is missing here."""
+"""The common parts distinguish a fault of a test from a missing requirement."""
 import pytest
 
 

@@ -13,7 +13,7 @@ NEEDED = ["bash", "dirname", "cat", "clang", "clang++", "ld.lld", "llvm-ar"]
 
 @pytest.fixture
 def commands(tmp_path):
-    """A directory with the programs that it begins with, to be the only one in PATH."""
+    """A directory with the programs that it runs first, to be the only one in PATH."""
     directory = tmp_path / "bin"
     directory.mkdir()
     for name in NEEDED:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs without privilege have critical threads by tekd, and run on whatever becomes of it."""
+"""Programs without privilege have critical threads by tekd, and go on whatever happens to tekd."""
 import errno
 import json
 import os
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.usefixtures("real_time"),
 ]
 
-# For each line that it reads: `enter` or `leave`, then says the error, and what the kernel has.
+# For each line that it reads, `enter` or `leave`: prints the error, and the policy in the kernel.
 OBEDIENT = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -61,7 +61,7 @@ FAST = os.SCHED_RR | os.SCHED_RESET_ON_FORK
 
 
 class Daemon:
-    """A tekd that touches nothing but what this test starts."""
+    """A tekd that touches only processes that this test starts."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -115,7 +115,7 @@ class Program:
 
 @pytest.fixture
 def obedient(compile_c, open_build, as_nobody):
-    """Starts one as nobody."""
+    """Starts one as the user nobody."""
     program = compile_c(OBEDIENT, "cc", "-pthread")
     started = []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek doctor says what can be done, and how to cure what cannot."""
+"""tek doctor reports which features work, and the cures for those that do not."""
 import json
 import os
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek explain says of one thread who it is, what it was given, and why."""
+"""tek explain reports the identity of one thread, what it was given, and why."""
 import json
 import os
 import pathlib
@@ -24,7 +24,7 @@ set = { group = "urgent" }
 
 @pytest.fixture
 def start(open_build):
-    """Starts a command; its process and the tids of its threads by name, when they wait."""
+    """Starts a command; returns its process and the tids of its threads by name, once they wait."""
     started = []
 
     def run(command, *names, under=None):
@@ -112,7 +112,7 @@ def test_a_thread_that_the_guard_sent_back_is_told_so(tek, start, waiting, real_
     _, tids = start(waiting, "busy", under=options)
     facts = wait_until(tek, tids["busy"], lambda facts: facts["tek"]["overruns"] > 0)
     assert facts["tek"]["budget"] == "50ms/1s"
-    # Once, unless this machine is so slow that it comes to another window.
+    # Once, unless this machine is so slow that a second window begins.
     assert re.search(r"The guard sent it back (once|twice|\d+ times)", tek("explain", tids["busy"]).stdout)
 
 
@@ -141,7 +141,7 @@ def test_a_thread_of_a_32_bit_program_is_explained(tek, start, compile_c, real_t
 
 
 def wait_until_stopped(tid):
-    """A signal to a process reaches each of its threads in its own time."""
+    """A signal to a process reaches its threads at different times."""
     eventually(lambda: read(f"/proc/{tid}/stat").rpartition(")")[2].split()[0] == "T")
 
 
@@ -150,7 +150,7 @@ def test_a_stopped_program_is_explained_at_once(tek, start, waiting):
     os.kill(pid, signal.SIGSTOP)
     try:
         wait_until_stopped(tids["touch"])
-        # It goes on only after this: who waited for it would wait until the timeout.
+        # It goes on only after this: a tek that waited for it would wait until the timeout.
         facts = facts_of(tek, tids["touch"], timeout=60)
     finally:
         os.kill(pid, signal.SIGCONT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek exporter: what it tells Prometheus, and what clients cannot do to it."""
+"""tek exporter: its metrics for Prometheus, and its limits for clients."""
 import json
 import os
 import pathlib
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spread
 TEKD = BUILD / "bin" / "tekd"
 UNIT = pathlib.Path(__file__).resolve().parents[2] / "data" / "tek-exporter.service"
 
-# The reference parser, of Debian's Python. What it reads is told as JSON.
+# The reference parser, of Debian's Python. It prints the result as JSON.
 REFERENCE = r"""
 import json, sys
 from prometheus_client.parser import text_string_to_metric_families
@@ -30,7 +30,7 @@ json.dump([[one.name, one.type, one.documentation,
 
 
 def reference(text):
-    """What prometheus_client understands of a page."""
+    """A page as prometheus_client parses it."""
     python = ["/usr/bin/python3", "-B", "-c"]
     if subprocess.run([*python, "import prometheus_client"], capture_output=True, check=False).returncode:
         pytest.skip("needs python3-prometheus-client")
@@ -45,8 +45,8 @@ LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"')
 
 
 def metrics(text):
-    """The values of a page by name and labels. The page must be as the format wants it: each metric
-    in one piece, its meaning and type first, and no series twice."""
+    """The values of a page by name and labels. The page must conform to the format: each metric in
+    one piece, its meaning and type first, and no series twice."""
     found, types, done, current = {}, {}, set(), None
     assert text.endswith("\n")
     for line in text.splitlines():
@@ -71,7 +71,7 @@ def metrics(text):
 
 @pytest.fixture
 def directory(tmp_path, monkeypatch):
-    """Where tables and the socket of tekd are looked for; those of the device do not count."""
+    """The directories of tables and the socket of tekd; those of the device do not count."""
     monkeypatch.setenv("TEK_RUN_DIR", str(tmp_path))
     monkeypatch.setenv("TEK_SOCKET", str(tmp_path / "tekd"))
     return tmp_path
@@ -90,7 +90,7 @@ def once(tek, *options, **more):
     return metrics(ended.stdout)
 
 
-# What it tells
+# Metrics
 
 
 def test_without_tekd_it_is_down_and_that_is_no_error(tek, directory):
@@ -113,7 +113,7 @@ def test_what_tekd_tells_becomes_metrics_and_it_is_asked_for_nothing_else(tek, f
     }
     assert {name: told.get(name) for name in wanted} == wanted
     assert "tek_group_processes group=normal" not in told
-    # Who has no grant and says HELLO counts as refused.
+    # A client without a grant that sends HELLO counts as refused.
     assert fake.asked == [STATUS]
 
 
@@ -159,7 +159,7 @@ def test_stacks_threads_and_groups_are_summed_up_by_program(tek, directory, wait
 
 @pytest.fixture
 def crowd(directory):
-    """Programs with tables and names that try everything."""
+    """Programs with tables and names of every kind."""
     processes = []
 
     def start(count):
@@ -190,7 +190,7 @@ def test_there_are_no_more_series_than_allowed_whatever_runs(tek, crowd):
 def test_a_parser_of_prometheus_reads_the_page(tek, fake, crowd):
     crowd(2)
     page = tek("exporter", "--once").stdout
-    # The parser leaves the end of its name away where a counter's is one.
+    # The parser removes the suffix of a counter from its name.
     found = {}
     for name, kind, meaning, samples in reference(page):
         assert kind in ("gauge", "counter") and meaning
@@ -226,7 +226,7 @@ def test_the_daemon_itself_is_told_of_and_anybody_may_ask(tek, directory, open_d
             assert (told["tek_responsiveness_mode"], told["tek_fast_threads user_class=root"]) == (1, 1)
             assert told["tek_tekd_grants_total"] == 1 and told["tek_tekd_changes"] >= 1
             assert 0 < told["tek_responsiveness_mode_seconds_total"] < 60
-            # To look is no request that could be refused, whoever looks.
+            # A query is no request that could be refused, by any client.
             assert told["tek_tekd_refusals_total"] == 0
         finally:
             process.kill()
@@ -253,7 +253,7 @@ def test_the_capability_of_its_unit_is_enough_to_read_the_tables_of_others(tek, 
             process.kill()
 
 
-# What clients can do
+# Limits for clients
 
 
 class Server:
@@ -297,7 +297,7 @@ class Server:
 
 
 def answer(client):
-    """All that comes."""
+    """All bytes until the end."""
     said = b""
     while more := client.recv(65536):
         said += more
@@ -387,7 +387,7 @@ def test_clients_that_say_nothing_or_a_byte_a_second_stop_no_other(server):
                 client.sendall(b"E")
             except OSError:
                 pass
-    # It has let go of those for which it has no room, and in time of all.
+    # It has closed the connections without room, and in time all of them.
     assert server.descriptors() < 90
     eventually(lambda: server.descriptors() < 20)
     assert server.memory() < before + 4000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tekd puts programs and threads into groups, and tek shows who is where."""
+"""tekd puts programs and threads into groups, and tek shows each one's group."""
 import json
 import os
 import pathlib
@@ -24,7 +24,7 @@ set = { group = "background" }
 
 
 class Daemon:
-    """A tekd that touches nothing but what this test starts, in groups of its own."""
+    """A tekd that touches only processes that this test starts, in groups of its own."""
 
     def __init__(self, directory):
         self.socket = directory / "tekd"
@@ -66,7 +66,7 @@ def tekd(tmp_path, monkeypatch):
 
 @pytest.fixture
 def start(waiting, open_build):
-    """Starts a program with threads of these names that wait, under tek run with these options."""
+    """Starts a program with waiting threads of these names, under tek run with these options."""
     started = []
 
     def run(*names, under=None):

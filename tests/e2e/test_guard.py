@@ -51,6 +51,6 @@ def test_a_runaway_thread_is_named_and_its_rule_takes_it_back_later(tek, compile
     assert ended.returncode == 0
     # Real-time by its name, sent back, real-time again.
     assert ended.stdout.split() == ["1", "0", "1"]
-    # More than the budget where the guard lost its CPU for a while.
+    # More than the budget where the budget guard lost its CPU for a while.
     used, = re.findall(r"thread burst .* used ([0-9.]+) ?(m?s) of CPU time", ended.stderr)
     assert float(used[0]) * (1 if used[1] == "ms" else 1000) >= 100

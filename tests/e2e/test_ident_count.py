@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spread
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 ABI = PROGRAMS.parents[2] / "abi"
 HELD, TOGETHER = 100, 10  # as in churn.c
-SWEPT = 128  # slots in use when gone threads are looked for a second time: lib/ident/thread.c
+SWEPT = 128  # slots in use at a second search for gone threads: lib/ident/thread.c
 MIB = 1 << 20
 
 
@@ -35,7 +35,7 @@ def forks(compile_c):
 
 @pytest.fixture
 def under_tek(tmp_path):
-    """Starts a program with libtek.so and its table in tmp_path; ends what a test leaves."""
+    """Starts a program with libtek.so and its table in tmp_path; ends those that a test leaves."""
     environment = {"LD_PRELOAD": str(BUILD / "lib" / "libtek.so"), "TEK_RUN_DIR": str(tmp_path)}
     started = []
 
@@ -91,10 +91,10 @@ class Churn:
 
 
 def check_while_held(tek, directory, process):
-    """Every living thread has one record, and no other has one."""
-    # Who has been joined, or said that it ends, may still be there for a moment.
+    """Every living thread has one record, and there are no other records."""
+    # A thread that was joined, or has reported its end, may still exist for a moment.
     eventually(lambda: len(tasks_of(process)) == HELD + 1)
-    # A thread has a record once it has begun, and on a busy machine that takes a moment too.
+    # A thread has a record once it has begun, which takes a moment too on a busy machine.
     eventually(lambda: {record["tid"] for record in table_of(tek, directory, process)["records"]}
                == set(tasks_of(process)))
     table = table_of(tek, directory, process)
@@ -108,7 +108,7 @@ def check_while_held(tek, directory, process):
 def check_after_the_end(tek, directory, process, way):
     eventually(lambda: len(tasks_of(process)) == 1)
     table = table_of(tek, directory, process)
-    if way == "sys_exit":  # found to be gone when somebody next looks after them
+    if way == "sys_exit":  # found to be gone at the next search for them
         assert table["threads"] <= HELD + 1
     else:
         assert [record["tid"] for record in table["records"]] == [process.pid]
@@ -139,7 +139,7 @@ def test_of_100000_threads_no_record_is_lost_doubled_or_left(tek, churn, under_t
 
 
 def tracked(tek, directory):
-    """The pids of the threads that `tek ps` knows by the tables in a directory."""
+    """The pids of the threads in `tek ps`, by the tables in a directory."""
     ended = tek("ps", "--json", "--tracked", timeout=60,
                 env=dict(os.environ, TEK_RUN_DIR=str(directory)))
     return [thread["pid"] for thread in json.loads(ended.stdout)["threads"]]
@@ -173,9 +173,9 @@ def test_a_program_stopped_while_it_creates_threads_is_read_at_once(tek, churn, 
     for _ in range(20):
         time.sleep(generator.uniform(0, 0.01))
         process.send_signal(signal.SIGSTOP)
-        # It goes on only after this: who waited for it would wait until the timeout.
+        # It goes on only after this: a reader that waited for it would wait until the timeout.
         ended = tek("debug", "table", table, "--json", timeout=60)
-        # It may have been stopped in the middle of a write, and then the reader says so.
+        # It may have been stopped in the middle of a write, and then the reader reports that.
         assert ended.returncode == 0 or "being written" in ended.stderr, ended.stderr
         assert process.pid in tracked(tek, tmp_path)
         process.send_signal(signal.SIGCONT)
@@ -185,7 +185,7 @@ def test_children_of_every_kind_of_fork_have_tables_of_their_own_or_none(churn, 
     process = under_tek(forks, max(5, ROUNDS), stderr=subprocess.PIPE)
     _, said = process.communicate(timeout=90)
     assert (process.returncode, said) == (0, "")
-    # What children left that ended by _exit() goes when the next process makes its table.
+    # Tables of children that ended by _exit() go when the next process makes its table.
     next_one = under_tek(churn, "returned", 0)
     own = tmp_path / f"{next_one.pid}.table"
     eventually(own.exists)

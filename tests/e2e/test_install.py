@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`make install` puts everything where programs look for it, and `make uninstall` removes all."""
+"""`make install` puts all files where programs expect them, and `make uninstall` removes all."""
 import os
 import pathlib
 import re
@@ -38,7 +38,7 @@ def make(target, destination):
 
 @pytest.fixture(scope="module")
 def destination(tmp_path_factory):
-    """Where it was installed into an empty directory, below one that was not there."""
+    """The path of an installation in an empty directory, below one that did not exist."""
     if BUILD != TOP / "build" or shutil.which("make") is None:
         pytest.skip("needs make, and the build in its usual place")
     directory = tmp_path_factory.mktemp("install") / "new" / "root"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek shows which threads of the kernel follow those who wait for them, and why."""
+"""tek shows which kernel threads follow the tasks that wait for them, and why."""
 import json
 import os
 import pathlib
@@ -17,7 +17,7 @@ from tekd_client import STATUS, Client
 TEKD = BUILD / "bin" / "tekd"
 pytestmark = pytest.mark.alone("kernel threads")  # of which there is one set
 
-# A real-time task: what it writes to a terminal a worker of the kernel brings to the other end.
+# A real-time task: a worker of the kernel carries its output on a terminal to the other end.
 PLAYER = """
 import os, pathlib, pty, sys, time
 pathlib.Path("/proc/self/comm").write_text("player")
@@ -50,13 +50,13 @@ KTHREADS = {
 
 @pytest.fixture(autouse=True)
 def nobody_elses_daemon(tmp_path, monkeypatch):
-    """The device's own tekd is not meant."""
+    """Tests must not use the device's own tekd."""
     monkeypatch.setenv("TEK_SOCKET", str(tmp_path / "tekd"))
 
 
 @pytest.fixture
 def fake(tmp_path):
-    """Starts a daemon that tells this of the kernel's threads."""
+    """Starts a daemon that reports this about kernel threads."""
     daemons = []
 
     def start(kthreads):
@@ -69,8 +69,8 @@ def fake(tmp_path):
 
 @pytest.fixture
 def tekd(tmp_path, real_time):
-    """Starts a tekd that touches nothing but what this test starts, and what works for that. Its
-    state is in memory: a journal on a disk would itself have a worker of the kernel write it."""
+    """Starts a tekd that touches only processes that this test starts, and kernel threads that work
+    for these. Its state is in memory: a worker of the kernel would write a journal on a disk."""
     if not TEKD.exists():
         pytest.skip("tekd is not built")
     if os.geteuid() != 0:
@@ -106,7 +106,7 @@ def is_starting(socket):
 
 @pytest.fixture
 def player():
-    """A real-time task that works for so many seconds, and rests so long in between."""
+    """A real-time task that works for so many seconds, and rests for `rest` seconds in between."""
     started = []
 
     def start(seconds, rest=0.002):
@@ -130,7 +130,7 @@ def report_of(tek, *options):
 
 
 def follows(tek):
-    """What a running tekd tells; skips the test where the kernel's threads cannot follow."""
+    """The report of a running tekd; skips the test where kernel threads cannot follow."""
     report = report_of(tek)
     if not report["following"]:
         pytest.skip(f"needs BPF: {report['why_not']}")
@@ -170,7 +170,7 @@ def test_without_tekd_a_thread_of_the_kernel_is_explained_all_the_same(tek):
     assert "No thread of the kernel follows who waits for it: tekd does not run" in ended.stdout
 
 
-# What tekd tells
+# The reports of tekd
 
 
 def test_the_table_the_sentences_and_the_metrics_are_those_that_tekd_tells(tek, fake):
@@ -245,7 +245,7 @@ def test_a_task_that_queues_work_is_named_and_the_worker_has_its_priority(tek, t
     assert (row["class"], row["weight"], row["usual"]["policy"]) == ("worker", 0.8, 0)
     member, = (one for one in row["members"] if one["tid"] == pid)
     assert (member["name"], member["priority"]) == ("player", 15)
-    # At most the highest, and not below the weighted mean of those who may wait with it.
+    # At most the highest, and not below the weighted mean of the tasks that may wait with it.
     assert row["priority"] <= row["highest"]
     assert row["boosts"] >= 1 and row["name"].startswith("kworker/")
     assert eventually(lambda: f"player[{pid}]" in tek("kthreads").stdout)
@@ -258,7 +258,7 @@ def test_the_worker_and_the_task_are_explained(tek, tekd, player):
     pid = player(60, rest=0).pid  # so that it nearly always waits
 
     def explained():
-        # Whichever of them has its work when they are asked about.
+        # Any of them has its work at the time of the query.
         workers = [row["tid"] for row in report_of(tek)["threads"] if row["boosts"]]
         text = tek("explain", *workers).stdout if workers else ""
         return re.search(rf"(kworker/\S+) is at (\d+) because .*player\[{pid}\] waits for its work",

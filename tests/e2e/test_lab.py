@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek lab run, as its user sees it: with a QEMU whose guest is a program of the tests, and one boot
-of a real kernel."""
+"""tek lab run, as its user sees it: with a QEMU that has a program of the tests as its guest, and
+one boot of a real kernel."""
 import json
 import os
 import pathlib
@@ -21,7 +21,7 @@ pytestmark = needs_busybox
 
 
 class Lab:
-    """tek lab with the played QEMU, and a place for temporary files in which nothing may stay."""
+    """tek lab with the simulated QEMU, and a temporary directory in which no file may stay."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -49,7 +49,7 @@ class Lab:
         return subprocess.Popen(self.command(*arguments), env=self.environment, **pipes)
 
     def start_and_wait_for_qemu(self, *arguments, action="tell"):
-        """A run, and the process id of its QEMU, in which a job runs that does not end."""
+        """A run with a job that does not end, and the process id of its QEMU."""
         told = self.directory / "told"
         run = self.start(*arguments, "--", action, str(told))
         wait_until(told.exists)
@@ -166,7 +166,7 @@ def test_a_reader_that_has_seen_enough_ends_the_run(lab):
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_reader_that_stalls_does_not_put_off_the_limit(lab, stream):
-    """Nobody reads the pipe, as in `tek lab run -- yes | sleep 1000`, until the run has ended."""
+    """No process reads the pipe until the run ends, as in `tek lab run -- yes | sleep 1000`."""
     begun = time.monotonic()
     run = lab.start("--limit", "1", "--", "pour", stream)
     assert run.wait(60) == 124
@@ -205,7 +205,7 @@ def test_a_program_of_this_machine_is_called_by_its_path_there(lab):
     assert "/python3: Permission denied" in told
 
 
-# ---- what is wrong before anything boots ----
+# ---- errors before anything boots ----
 
 
 @pytest.mark.parametrize("arguments, message", [
@@ -255,7 +255,7 @@ def test_what_is_missing_here_is_told_at_once_with_the_command_that_installs_it(
 
 
 def test_nothing_is_downloaded_before_all_that_is_needed_here_is_there(lab, tmp_path):
-    """The archive that it is told of does not exist, and nothing asks for it."""
+    """The configured archive does not exist, and nothing is requested from it."""
     (lab.directory / "nothing").mkdir()
     lab.environment["PATH"] = str(lab.directory / "nothing")
     cache = tmp_path / "cache"
@@ -413,7 +413,7 @@ def test_no_jobs_are_no_failure(lab):
 
 
 def test_a_real_kernel_boots_and_runs_a_command(tmp_path):
-    """What `make check-lab` does at length; here only if there is all that it takes."""
+    """A short version of `make check-lab`; runs only with all that it needs."""
     if not shutil.which("qemu-system-x86_64"):
         pytest.skip("needs qemu-system-x86")
     listed = subprocess.run([TEK, "lab", "list", "--json"], capture_output=True, text=True,

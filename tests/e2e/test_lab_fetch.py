@@ -56,7 +56,7 @@ class Lab:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def fetch(self, *arguments, kind="rt", status=0):
-        """What a fetch got, and what it said."""
+        """The result of a fetch, and its messages."""
         process = self.start("--json", *arguments, kind=kind)
         out, said = process.communicate(timeout=60)
         print(said)
@@ -223,7 +223,7 @@ def test_a_run_takes_at_once_what_was_taken_instead_and_a_fetch_looks_again(arch
     archive.add_old_kernel()
     archive.publish()
     lab.fetch()
-    for name in ("busybox", "qemu-system-x86_64"):  # without which nothing would be looked for
+    for name in ("busybox", "qemu-system-x86_64"):  # without which nothing would be searched
         program = tmp_path / "programs" / name
         program.parent.mkdir(exist_ok=True)
         program.write_text("#!/bin/sh\nexit 1\n")
@@ -309,8 +309,8 @@ def test_without_debians_tools_it_names_the_packages_and_the_way_without(
 @pytest.mark.parametrize("room, what", [
     ("24k", "make room"),  # no room for apt's state
     ("512k", "needs 1 MB in"),  # nor for the package
-    ("1100k", "the disk is full"),  # nor for what is in it; it does not say how much that is
-    ("2900k", "needs 3 MB in"),  # this one does
+    ("1100k", "the disk is full"),  # nor for its files, of which it has no size
+    ("2900k", "needs 3 MB in"),  # this one has a size
 ])
 def test_on_a_full_disk_it_says_so_and_leaves_nothing(archive, lab, room, what):
     size = "Installed-Size: 2000\n" if what == "needs 3 MB in" else ""
@@ -336,7 +336,7 @@ def test_on_a_full_disk_it_says_so_and_leaves_nothing(archive, lab, room, what):
 
 
 def processes_of(lab):
-    """Those that have the cache in their command line."""
+    """The processes with the cache in their command line."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         try:

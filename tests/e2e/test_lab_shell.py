@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek lab shell at a terminal, with a QEMU whose shell tells each key (fake_qemu.py)."""
+"""tek lab shell at a terminal, with a QEMU and a shell that prints each key (fake_qemu.py)."""
 import fcntl
 import os
 import pty
@@ -24,7 +24,7 @@ class Terminal:
         self.resize(30, 90)
         self.usual = termios.tcgetattr(self.ours)
         self.shown = b""
-        # It leads a session of its own, as one that a terminal window begins.
+        # It leads a session of its own, like a shell in a terminal window.
         self.run = subprocess.Popen(
             [TEK, "lab", "shell", "--kernel", lab.kernel, *arguments], env=lab.environment,
             stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spread
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
-# By which names a library of ours may look for a definition in other files, and why a program
+# The names by which a library of TEK's may find a definition in other files, and why a program
 # cannot have another meaning for them.  All other names belong into lib/base/meson.build.
 PERMITTED = {
     r"_.*": "ISO C reserves names that begin with an underscore",
@@ -32,7 +32,7 @@ C11 = ["cc", "-std=c11", "-fno-builtin", "-w", "-pthread"]
 
 
 def looked_up(library):
-    """The names that the loader looks for in all files when it relocates this one."""
+    """The names that the loader searches in all files when it relocates this one."""
     shown = subprocess.run([needs("readelf"), "--relocs", "--wide", library], check=True,
                            capture_output=True, text=True).stdout
     # Offset, info, type, value of the symbol, its name.
@@ -88,7 +88,7 @@ def test_resolvers_call_no_function_which_would_not_be_bound_yet():
     shown = subprocess.run([needs("nm"), "--undefined-only", archive], check=True,
                            capture_output=True, text=True)
     names = set(re.findall(r" U (\w+)$", shown.stdout, re.M))
-    # Two objects, a function that is not called, and what 32-bit ARM needs to unwind.
+    # Two objects, a function that is not called, and the symbol that 32-bit ARM needs to unwind.
     assert names - {"_GLOBAL_OFFSET_TABLE_", "__aeabi_unwind_cpp_pr0"} == {
         "_DYNAMIC", "__libc_start_main", "_r_debug"}
 
@@ -111,7 +111,7 @@ def test_the_functions_of_a_program_are_called_by_the_program_only(tek, compile_
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_functions_of_a_library_of_the_program_are_not_called(tek, compile_c, mode):
-    # Loaded before the C library, as one that the program is linked with.
+    # Loaded before the C library, like any library that the program is linked with.
     library = compile_c((PROGRAMS / "own_library.c").read_text(),
                         "cc", "-fno-builtin", "-fPIC", "-shared")
     program = compile_c((PROGRAMS / "own_functions.c").read_text(),
@@ -131,7 +131,7 @@ def test_the_functions_of_a_32_bit_program_are_called_by_the_program_only(tek, c
 
 
 def test_a_program_without_privilege_is_not_asked_for_sockets(tek, compile_c, as_nobody):
-    """There tekd is asked to make a thread critical."""
+    """Here TEK asks tekd to make a thread critical."""
     program = compile_c(own_functions(), *C11)
     run = tek("run", "--critical", "*", "--", program, prefix=as_nobody)
     assert "captured" not in run.stderr

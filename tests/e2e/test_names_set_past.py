@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Names of threads that are set past TEK: rules and `tek ps` follow the kernel's name all the same."""
+"""Names of threads that are set without TEK: rules and `tek ps` still follow the kernel's name."""
 import json
 import pathlib
 import subprocess
@@ -14,7 +14,8 @@ match = { thread = "deep*" }
 set = { role = "deep work" }
 """
 
-# Threads that name themselves by the words of the command line, and say so; then they wait for the end of input.
+# Threads that name themselves by the words of the command line, and print a line; then they wait
+# for the end of input.
 PROGRAM = """
 import ctypes, os, sys, threading
 libc = ctypes.CDLL("libc.so.6", use_errno=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How `tek run` tells that a thread ran out of its stack."""
+"""The report of `tek run` about a thread that ran out of its stack."""
 import re
 import subprocess
 

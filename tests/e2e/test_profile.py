@@ -28,7 +28,7 @@ int main(void)
 }
 """
 
-# What no destructor sees; or another program in the place of this one; or a child.
+# An end that no destructor sees; or another program in the place of this one; or a child.
 ENDS = r"""
 #include <pthread.h>
 #include <stdlib.h>
@@ -107,8 +107,8 @@ int main(void)
 """
 
 
-# A read that a signal handler jumps out of, after as many ns as it tells; then many threads with children, and
-# signals all the time.
+# A read that a signal handler jumps out of, after as many ns as it prints; then many threads with
+# children, and signals all the time.
 JUMPING = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -228,7 +228,7 @@ def shares(compile_c):
 
 @pytest.fixture
 def profile(tek, tmp_path):
-    """Runs a program under tek profile: its JSON, and what came back."""
+    """Runs a program under tek profile; returns its JSON, and the result."""
 
     def run(*command, options=(), **more):
         file = tmp_path / "profile.json"
@@ -262,7 +262,7 @@ def test_shares_that_a_program_measured_itself_are_found(profile, shares):
             counted[1] += parts["file"]
             counted[2] += parts["allocator"]
         said = [sum(column) for column in zip(*own)]
-        # bench/ measures how near it is; here others may be busy, too.
+        # bench/ measures how near it is; here other programs may be busy, too.
         most = 0.12 + min(0.02 * delay / sum(counted), 0.25)
         if all(abs(one / sum(counted) - other / sum(said)) < most
                for one, other in zip(counted, said)):
@@ -274,7 +274,7 @@ def test_a_lock_that_was_waited_for_is_named_with_its_place(profile, shares):
     [process], _ = profile(shares, 3, 100)
     gate = next(entry for entry in process["objects"] if entry["name"] == "gate")
     assert gate["kind"] == "mutex" and gate["count"] == 3
-    # Somebody has it for 25 ms of CPU time while others want it.
+    # A thread has it for 25 ms of CPU time while other threads wait for it.
     assert gate["contended"] >= 1 and gate["wait_ns"] > 10_000_000
     assert gate["sites"][0]["name"].startswith("run+")
     assert gate["hold_mean_ns"] > 10_000_000
@@ -307,7 +307,7 @@ def test_the_program_that_a_process_becomes_is_told_of(profile, compile_c):
     processes, result = profile(compile_c(ENDS, "cc", "-pthread"), "exec")
     assert result.returncode == 7
     assert processes[-1]["threads"][0]["locks"] == 100
-    # What it was before is told first, where it was long enough to be of interest.
+    # The report on the program before comes first, where its time was long enough.
     before, behind = profile("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exec sleep 0.1")[0]
     assert before["became_another"] and before["ended"] and not behind["became_another"]
     assert behind["program"].rsplit("/", 1)[-1] != before["program"].rsplit("/", 1)[-1]
@@ -331,7 +331,7 @@ def test_a_wait_without_an_end_is_told(profile, compile_c):
     assert result.returncode == 0 and process["still_waiting"] == 1
     turned = next(entry for entry in process["objects"] if entry["kind"] == "cond")
     assert turned["name"] == "turned" and turned["wait_ns"] > 50_000_000
-    # Named by another thread; it never says itself what it is called.
+    # Another thread named it; it never reads its own name.
     assert process["threads"][1]["name"] == "waits"
 
 
@@ -388,14 +388,14 @@ def test_jumps_signals_and_forks_of_threads_do_no_harm(profile, compile_c):
     assert (result.returncode, done) == (0, "done")
     assert_sums(process)
     main = process["threads"][0]
-    # The read that was left is over: what came then is no file.
+    # The read is over since the jump: later time is no time in files.
     rest = main["life_ns"] - int(left_after)
     assert main["parts"]["sync"] > 0 and main["parts"]["file"] < int(left_after) + 0.5 * rest
     assert len(process["threads"]) == 9
 
 
 def profile_of_killed(command, file, number):
-    """What there is of a program that has run for a while, at the end of which it, or tek, gets that signal."""
+    """The profile of a program that has run for a while before it, or tek, gets that signal."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as tek:
         try:
@@ -426,7 +426,7 @@ def test_a_program_that_never_ends_is_told_of_when_it_is_killed(open_build, comp
                       for role in ("spin", "main"))
         parts = spin["parts"]
         assert parts["work"] + parts["serial"] + parts["delay"] > 0.9 * (spin["life_ns"] - parts["other"])
-        # Other is what the machine's host took away, if anything.
+        # Other is time that the machine's host took away, if anything.
         if parts["other"] < 0.1 * spin["life_ns"] and main["parts"]["sync"] > 0.5 * main["life_ns"]:
             return
     raise AssertionError((spin, main))

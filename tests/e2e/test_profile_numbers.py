@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek profile: programs whose time is easily taken for something else, and what is told of them."""
+"""tek profile: programs with time that is easily attributed wrongly, and the report on them."""
 import json
 import pathlib
 import resource
@@ -55,7 +55,8 @@ int main()
 }
 """
 
-# So many threads that each wait once for all the others; then locks that are not had, and one that is.
+# So many threads that each wait once for all the other ones; then locks that are not acquired, and
+# one that is.
 MANY = r"""
 #include <pthread.h>
 #include <stdlib.h>
@@ -154,7 +155,7 @@ int main(void)
 
 @pytest.fixture
 def profile(tek, tmp_path):
-    """Runs a program under tek profile: its JSON, and what came back."""
+    """Runs a program under tek profile; returns its JSON, and the result."""
 
     def run(*command, options=(), **more):
         file = tmp_path / "profile.json"
@@ -182,7 +183,7 @@ def test_time_that_is_easily_taken_for_something_else_is_not(profile, compile_c,
         *shares, all_ns = map(int, result.stdout.split())
         said = [share / 1000 for share in shares]
         parts = process["threads"][0]["parts"]
-        # The program's own clock does not know when it was interrupted: on a busy machine it is tried again.
+        # The program's own clock includes interruptions: on a busy machine the test is repeated.
         counted = [parts[part] / all_ns for part in ["file", "allocator", "other"]]
         differences = [abs(one - other) for one, other in zip(counted, said)]
         interrupted = parts["delay"] + (parts["other"] if what != "other" else 0)
@@ -204,8 +205,8 @@ def test_a_sampler_finds_the_same_shares(profile, compile_c):
         running = total["work"] + total["serial"] + total["file"] + total["allocator"]
         differences = [abs(total["file"] / running - int(files) / 1000),
                        abs(total["allocator"] / running - int(allocator) / 1000)]
-        # Chance alone is 1 point. The samples that came late are left out, and where threads wait
-        # for a CPU these are more in one part than in another.
+        # Chance alone is 1 point. The late samples are left out, and where threads wait for a CPU
+        # they are more frequent in one part than in another.
         if max(differences) <= 0.03 + min(0.02 * total["delay"] / running, 0.25):
             return
     raise AssertionError((total, result.stdout))

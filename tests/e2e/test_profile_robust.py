@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek profile beside other libraries, and with programs that make it hard: they run as they do without."""
+"""tek profile beside other libraries, and with difficult programs: they run as without it."""
 import json
 import pathlib
 import re
@@ -84,7 +84,7 @@ int main(void)
 }
 """
 
-# A signal handler that forks out of a call which is timed: open(), which waits for somebody who writes.
+# A signal handler that forks out of a timed call: open(), which waits for a writer of the FIFO.
 CALL_FORK = r"""
 #include <fcntl.h>
 #include <signal.h>
@@ -149,7 +149,7 @@ int main(void)
 }
 """
 
-# A library whose constructor makes a key and starts threads.
+# A library with a constructor that makes a key and starts threads.
 EARLY_LIBRARY = r"""
 #include <pthread.h>
 #include <stdlib.h>
@@ -301,7 +301,7 @@ int main()
 }
 """
 
-# A read that a signal handler jumps out of, after as many ns as it tells; then locks in deeper frames.
+# A read that a signal handler jumps out of, after the printed ns; then locks in deeper frames.
 JUMP = r"""
 #include <pthread.h>
 #include <setjmp.h>
@@ -342,7 +342,7 @@ int main(void)
 }
 """
 
-# Sleeps in calls of which there are several names.
+# Sleeps in calls that have several names.
 SLEEPS = r"""
 #include <poll.h>
 #include <stdio.h>
@@ -376,8 +376,8 @@ int main(void)
 }
 """
 
-# A child that the C library's fork handlers do not know of, made in each way there is.  Meanwhile its parent creates
-# threads, whose parts of the parent's file the child cannot access.
+# A child without the C library's fork handlers, made in each possible way.  Meanwhile its parent
+# creates threads, and the child cannot access their parts of the parent's file.
 CHILDREN = r"""
 #define _GNU_SOURCE
 #include <linux/sched.h>
@@ -469,7 +469,7 @@ int main(int argc, char **argv)
 }
 """
 
-# What the C library says of clocks and times that make no sense, of locks that are free.
+# The C library's results for invalid clocks and times, and for free locks.
 CLOCKS = r"""
 #define _GNU_SOURCE
 #include <errno.h>
@@ -499,7 +499,7 @@ int main(void)
 
 @pytest.fixture
 def profile(tek, open_build, tmp_path):
-    """Runs a program under tek profile, itself under tek run with `under`: its JSON, and what came back."""
+    """Runs a program under tek profile, itself under tek run with `under`: its JSON, the result."""
 
     def run(*command, options=(), under=(), **more):
         file = tmp_path / "profile.json"
@@ -647,8 +647,8 @@ def test_calls_that_wait_in_the_c_library_are_known_by_all_their_names():
     names = {line.split()[-1].split("@")[0]
              for line in subprocess.run(["nm", "-D", "--defined-only", library], stdout=subprocess.PIPE, text=True,
                                         check=True).stdout.splitlines()}
-    # A call that is known has a fortified form, one without the lock of its stream, and one for large files.
+    # A known call can have a fortified form, one without stream lock, and one for large files.
     forms = [form for name in listed for form in (f"__{name}_chk", f"{name}_unlocked", f"{name}64", f"__{name}64_chk")]
-    # These only copy what is in memory.
+    # These only copy bytes in memory.
     known = {"__realpath_chk", "__readlink_chk", "__readlinkat_chk"}
     assert [form for form in forms if form in names and form not in listed and form not in known] == []

@@ -44,14 +44,14 @@ ls /nonexistent-directory 2>/dev/null; echo "status $?"; wait; echo end >&2; exi
 
 def outcome(command, **options):
     ended = subprocess.run(command, capture_output=True, timeout=120, check=False, **options)
-    # What TEK has to say of the threads that it sent back is not the program's.
+    # TEK's report on the threads that it sent back is not the program's output.
     stderr = [line for line in ended.stderr.splitlines() if not line.startswith(b"tek: ")]
     return ended.returncode, ended.stdout, stderr
 
 
 @functools.cache
 def plain(*command):
-    """What a program does without TEK, the same each time."""
+    """The result of a program without TEK, the same each time."""
     return outcome(command)
 
 
@@ -76,7 +76,7 @@ def test_a_shell_with_children_says_and_returns_the_same(options):
 
 
 def serve_redis(prefix, directory):
-    """What redis's own client and benchmark see of a server, and how the server ends."""
+    """The results of redis's own client and benchmark for a server, and how the server ends."""
     socket = directory / "redis.sock"
     server = subprocess.Popen(
         [*prefix, needs("redis-server"), "--port", "0", "--unixsocket", str(socket), "--save", "",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek ps: every thread of the device, as the kernel and as TEK's tables tell of it."""
+"""tek ps: every thread of the device, from the kernel and from TEK's tables."""
 import csv
 import io
 import json
@@ -55,7 +55,7 @@ def tables():
 
 @pytest.fixture
 def ps(tek, tables):
-    """Runs tek ps, with the tables of that directory among others; its rows as lists of words."""
+    """Runs tek ps, with that directory's tables among other ones; its rows as lists of words."""
 
     def run(*arguments, status=0, stderr="", **options):
         ended = tek("ps", *arguments, env={**os.environ, "TEK_RUN_DIR": str(tables)}, **options)
@@ -99,7 +99,7 @@ int main()
 
 @pytest.fixture
 def functions(open_directory):
-    """A running C++ program: its process, and a module of it as its table would tell."""
+    """A running C++ program: its process, and a module of it as its table would have it."""
     if shutil.which("g++") is None or shutil.which("nm") is None:
         pytest.skip("g++ or nm is not installed")
     source, program = open_directory / "functions.cpp", open_directory / "functions"
@@ -197,7 +197,7 @@ def test_what_threads_run_is_named_until_the_file_is_replaced_or_stripped(ps, ta
         row, = threads_of(ps, "--tid", pid, "-o", column)
         return row[column.replace("-", "_")]
 
-    # What a vtable's pointer points to is behind its first two words.
+    # A vtable pointer points behind the first two words of the vtable.
     state = "_ZTVNSt6thread11_State_implINS_8_InvokerISt5tupleIJ%sEEEEEE"
     assert shown("gas_loop") == "gas_loop"
     assert shown("_ZL4heatiPv") == "heat"
@@ -307,7 +307,7 @@ def test_sorting_goes_up_and_down(ps, victim):
 
     assert order("name") == order("name:asc") == ["a", "b", "c"]
     assert order("name:desc") == ["c", "b", "a"]
-    # As they were created, unless the numbers began anew in between.
+    # In order of creation, unless tids wrapped around in between.
     assert order("tid") == sorted("abc", key=fridge.tids.get)
 
 
@@ -320,7 +320,7 @@ def test_the_tree_has_threads_below_their_creators(ps, victim, tables):
     lines = ps("--pid", fridge.pid, "--tree", "-o", "tid,name").splitlines()[1:]
     drawn = [line.split(None, 1)[1] for line in lines]
     assert drawn[1:] == ["|- gas", "|  `- ui", "`- touch"]
-    # A table that tells of a circle loses nobody.
+    # A table with a circle of creators loses no thread.
     handmade.write(tables, fridge.pid, [
         {"tid": tids["gas"], "creator": tids["ui"]}, {"tid": tids["ui"], "creator": tids["gas"]}])
     assert len(ps("--pid", fridge.pid, "--tree", "-o", "name").splitlines()) == 1 + len(tids)
@@ -382,7 +382,7 @@ def test_a_stopped_program_does_not_hold_up_the_look(ps, victim, tables):
     os.waitpid(fridge.pid, os.WUNTRACED)
     begin = time.monotonic()
     listed = threads_of(ps, "--pid", fridge.pid, stderr=None)
-    # What waits for a program waits for ever.
+    # A ps that waits for a stopped program waits for ever.
     assert time.monotonic() - begin < 20
     told = {row["name"]: (row["state"], row["role"]) for row in listed}
     assert (told["gas"], told["ui"]) == (("T", None), ("T", "screen"))
@@ -420,9 +420,9 @@ def test_a_series_tells_what_each_thread_did_in_each_interval(ps, victim, tables
         assert float(busy["cpu_percent"]) == pytest.approx(shares[-1], abs=0.01)
         assert (float(idle["cpu_percent"]), idle["switches"]) == (0, "0")
         assert abs(int(busy["time_ns"]) - time.time_ns()) < 60e9
-    # On a busy machine a look may come late, and the next one sooner after it.
+    # On a busy machine a sample may be late, and the next one comes sooner after it.
     assert min(intervals) > 0 and 450e6 < sum(intervals) < 60e9
-    assert max(shares) > 1  # somebody else may have had the CPU in one of them
+    assert max(shares) > 1  # another thread may have had the CPU in one of them
     times = [int(record["time_ns"]) for record in spin]
     assert times == sorted(times)
 
@@ -484,14 +484,14 @@ def test_two_thousand_threads_are_shown_in_no_time(ps, tables, victim):
         listed = rows(ps("--pid", fridge.pid, stderr=None))
         took.append(cpu_of_children() - begin)
     assert len(listed) == 2001
-    # CPU time, of which it takes a twentieth of this.
+    # CPU time: tek ps takes a twentieth of this.
     assert sorted(took)[2] < 1
 
 
 def test_without_proc_it_says_so(open_build):
     if os.geteuid() != 0:
         pytest.skip("needs root, for a mount of its own")
-    # In a mount namespace of its own: nobody else's /proc is covered.
+    # In a mount namespace of its own: no other program's /proc is covered.
     command = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" ps',
                open_build / "bin" / "tek"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -119,7 +119,7 @@ def program(tmp_path_factory):
 
 
 def children_of(pid):
-    """Also of those that another kernel thread of it carries."""
+    """The children of all of its kernel threads, not only of the first."""
     return [int(child) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
             for child in path.read_text().split()]
 
@@ -177,7 +177,7 @@ def test_more_threads_than_there_is_room_for_do_no_harm(program):
 def test_the_child_of_fork_has_a_table_of_its_own(program):
     with started(program, "fork", "workers=2") as pid:
         (child,) = children_of(pid)
-        # The first thread has no name: it bears that of the kernel thread that forked.
+        # The first thread has no name: it has that of the kernel thread that forked.
         assert set(by_name(uthreads(child))) - {"native", "tek-worker"} == {"child's"}
         assert len(uthreads(child)) == 2
         assert {"native", "patient", "locker"} <= set(by_name(uthreads(pid)))
@@ -197,6 +197,6 @@ def test_a_program_that_ends_leaves_no_table(program, tmp_path):
         process.kill()
     with subprocess.Popen([program, "end"], stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout.readline() == b"ready\n"
-        # What the one before left is gone.
+        # The table of the one before is gone.
         assert [path.name for path in tmp_path.iterdir()] == [f"{process.pid}.native.table"]
         process.kill()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`tek ps` names the threads of real programs while they run, however those were born."""
+"""`tek ps` names the threads of real programs while they run, however they were created."""
 import fnmatch
 import json
 import os
@@ -30,7 +30,7 @@ class Running:
         assert self.run.stdout.readline() == "ready\n", self.run.stderr.read()
 
     def wait_for_names(self, *patterns):
-        """Until it has as many threads with such names as there are patterns, which are shell's."""
+        """Waits until it has as many threads with such names as there are shell patterns."""
         def there():
             names = list(names_of(self.pid).values())
             return all(len(fnmatch.filter(names, pattern)) >= patterns.count(pattern)
@@ -43,7 +43,7 @@ class Running:
         self.run.stdin.flush()
 
     def end(self):
-        """By the end of its input, or by SIGTERM, which `tek run` hands on."""
+        """Ends it by the end of its input, or by SIGTERM, which `tek run` passes on."""
         self.run.stdin.close()
         try:
             self.run.wait(timeout=1)
@@ -80,7 +80,7 @@ def ps(tek):
 
 
 def check_all_named(ps, pid):
-    """Each thread that is there all the time has a row, with its name. The rows."""
+    """Each thread that exists all the time has a row, with its name. Returns the rows."""
     before = names_of(pid)
     rows = ps("--pid", pid)
     after = names_of(pid)
@@ -91,9 +91,9 @@ def check_all_named(ps, pid):
 
 
 def check_functions_known(rows, pid):
-    """TEK knows what every thread runs but the first one's."""
+    """TEK knows the function of every thread but the first one."""
     unknown = {row["name"] for tid, row in rows.items() if tid != pid and not row["function"]}
-    # jemalloc takes the C library's pthread_create() past everybody who interposes it.
+    # jemalloc calls the C library's pthread_create() past all libraries that interpose it.
     assert unknown <= {"jemalloc_bg_thd"}
 
 
@@ -202,7 +202,7 @@ def test_the_threads_of_a_32_bit_program_are_known_under_tek(ps, running, compil
 
 
 def kernel_threads():
-    """Names by tid. What a worker has to do at the moment follows its name after - or +."""
+    """Names by tid. The present work of a worker follows its name after - or +."""
     found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -228,7 +228,7 @@ def test_threads_that_came_by_no_door_are_there_and_then_gone(ps, running, compi
                                 "-pthread"))
     program.wait_until_ready()
     rows = check_all_named(ps, program.pid)
-    # The first, the clone, the timer's and the C library's that makes those, and that of the input.
+    # The first, the clone, the timer's, the C library's that creates those, and that of the input.
     assert len(rows) == 5
     assert "timer" in {row["name"] for row in rows.values()}
     program.say("")
@@ -269,7 +269,7 @@ def test_threads_older_than_tek_in_their_process_are_there_and_then_gone(ps, tmp
         program.stdin.write("\n")
         program.stdin.flush()
         assert program.stdout.readline() == "over\n"
-        # Who has been joined may still be there for a moment.
+        # A thread that was joined may still exist for a moment.
         eventually(lambda: len(names_of(program.pid)) == 1)
         assert set(ps("--pid", program.pid)) == {program.pid}
         program.stdin.close()

@@ -237,7 +237,7 @@ def test_user_level_threads_are_shown_with_number_worker_state_and_stack(program
         assert named["deep"]["state"] == "S" and named["busy"]["state"] == "R"
         assert named["deep"]["function"] == "wait_for_ever" and named["busy"]["function"] == "spin"
         assert named["deep"]["call_site"].startswith("start+")
-        # The last one has no name: it bears the first thread's, as it says itself.
+        # The last one has no name: it has the first thread's, which is also what it reads itself.
         assert users[4]["name"] == users[0]["name"] == "uthreads"
         assert 300 << 10 < named["deep"]["peak_bytes"] <= named["deep"]["bound_bytes"] < 400 << 10
         assert named["small"]["peak_bytes"] < 64 << 10
@@ -311,7 +311,7 @@ def test_a_stack_gets_the_size_that_kernel_threads_of_its_kind_needed(program, m
     with started(program, model, "few") as pid:
         usual = by_name(ps(pid, "--uthreads"))
     assert 400 << 10 < fitted["deep"]["stack_bytes"] < 1 << 20 < usual["deep"]["stack_bytes"]
-    # Of spin nothing was learnt, and what the program chose stays.
+    # There are no data on spin, and a size that the program chose stays.
     for name in ("busy", "small"):
         assert fitted[name]["stack_bytes"] == usual[name]["stack_bytes"]
     assert fitted["deep"]["peak_bytes"] == pytest.approx(usual["deep"]["peak_bytes"], abs=16384)
@@ -352,7 +352,7 @@ def test_a_killed_program_leaves_nothing(program, model, tmp_path):
         assert ps(pid, "--uthreads")
         os.kill(pid, signal.SIGKILL)
         assert process.wait(60) == -signal.SIGKILL
-    # os.walk() passes by what others remove meanwhile.
+    # os.walk() skips entries that other processes remove meanwhile.
     tables = [name for base in (run_directory, "/run/tek", tmp_path)
               for _, _, names in os.walk(base) for name in names if name.startswith(f"{pid}.table")]
     assert tables == []

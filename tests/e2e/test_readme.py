@@ -14,7 +14,7 @@ README = TOP / "README.md"
 
 
 def block_with(command):
-    """The one block of commands in README that has this in it."""
+    """The one block of commands in README that contains this."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
     found, = [block for language, block in blocks if not language and command in block]
     return found

@@ -24,7 +24,7 @@ def library(compile_c):
 
 @pytest.fixture
 def all_right(tek, tmp_path):
-    """Runs a program that prints this, twice: the second time there is a stack profile."""
+    """Runs a program that prints "all right", twice: the second time with a stack profile."""
     def run(mode, program, **environment):
         for _ in range(2):
             done = tek(*mode, "--", program, timeout=60 * PATIENCE,
@@ -35,7 +35,7 @@ def all_right(tek, tmp_path):
 
 @pytest.fixture
 def locks(compile_c):
-    """A program whose threads allocate, lock, and do no more."""
+    """A program with threads that only allocate and lock."""
     return compile_c(r"""
         #include <pthread.h>
         #include <stdio.h>

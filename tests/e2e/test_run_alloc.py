@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that know nothing of it run with other allocators and mathematical functions, with the same results."""
+"""Unmodified programs run with other allocators and mathematical functions: same results."""
 import functools
 import os
 import pathlib
@@ -24,7 +24,7 @@ FILES = {
     "tlsf": "libtek-alloc.so",
     "pool=128M": "libtek-alloc.so",
 }
-# How they begin: each release of Debian has its own names.
+# Prefixes of their names: each release of Debian has its own names.
 PACKAGES = {"mimalloc": "libmimalloc", "jemalloc": "libjemalloc2",
             "tcmalloc": "libtcmalloc-minimal4"}
 MODELS = {"1:1": [], "m:1": ["--model", "m:1", "--quantum", "1ms"],
@@ -39,7 +39,7 @@ def outcome(command, **options):
 
 @functools.cache
 def plain(*command):
-    """What a program does without TEK, the same each time."""
+    """The result of a program without TEK, the same each time."""
     return outcome(command)
 
 
@@ -268,7 +268,7 @@ int main(int argc, char **)
 
 @pytest.fixture(scope="module")
 def cxx_programs(tmp_path_factory):
-    """The program by the alignment of what it allocates."""
+    """The program by the alignment of its allocations."""
     directory = tmp_path_factory.mktemp("cxx")
     source = directory / "program.cpp"
     source.write_text(CXX)
@@ -283,7 +283,8 @@ def cxx_programs(tmp_path_factory):
 def test_a_program_of_cxx_gets_aligned_memory_and_bad_alloc(cxx_programs, alloc, model):
     command = [cxx_programs[256], "throw"]
     if "mimalloc" in alloc:
-        # Debian's 2.0.9 takes aligned_alloc(256, 256) for aligned anyhow, and aborts where operator new should throw.
+        # Debian's 2.0.9 assumes that aligned_alloc(256, 256) is aligned anyhow, and aborts where
+        # operator new should throw.
         command = [cxx_programs[64]]
     expected = plain(*command)
     assert expected[0] == 0
@@ -360,7 +361,7 @@ def sine(tmp_path_factory):
 
 
 def bound(options, program):
-    """Which file each mathematical function of a program comes from, as the loader says."""
+    """The file of each mathematical function of a program, by the loader's messages."""
     environment = {**os.environ, "LD_DEBUG": "bindings", "LD_BIND_NOW": "1"}
     _, out, err = outcome([TEK, "run", *options, "--", program, "1.25"], env=environment, text=True)
     pattern = rf"binding file {re.escape(str(program))} \[0\] to (\S+) \[0\]: normal symbol `(sin|exp|pow|log)'"

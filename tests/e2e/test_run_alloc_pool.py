@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""libtek-alloc.so: bounded time, and a pool that is there."""
+"""libtek-alloc.so: bounded time, and a pool that is in memory."""
 import pathlib
 import re
 import shutil
@@ -100,7 +100,7 @@ def test_the_kernel_changes_no_page_table_once_a_program_with_a_pool_runs(compil
         return int(out)
 
     assert faults("tlsf") > 100
-    # The kernel may move a page in between, which the next use of it finds out.
+    # The kernel may move a page in between; then its next use faults.
     assert 0 in (faults("pool=64M") for _ in range(3))
 
 
@@ -117,7 +117,7 @@ def test_a_pool_is_locked_or_it_says_that_it_is_not(compile_c, as_nobody, open_b
     assert status == 0 and "present but not locked" in err and "ulimit -l" in err
 
 
-# A program with this function of its own counts as built with the heap in a certain state.
+# Only measured() is counted; the argument sets the number of blocks that the heap has before.
 BOUNDED = r"""
 #include "alloc/tlsf.h"
 #include <stdio.h>
@@ -162,7 +162,7 @@ def bounded(tmp_path_factory):
 
 
 def instructions(program, blocks, directory):
-    """What the measured calls took, by valgrind: it counts, whatever else the machine does."""
+    """The cost of the measured calls, by valgrind: it counts, whatever load the machine has."""
     counted = directory / f"counted.{blocks}"
     subprocess.run([needs("valgrind"), "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=measured",
                     f"--callgrind-out-file={counted}", str(program), str(blocks)],

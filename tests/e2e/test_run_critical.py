@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Threads that become time-critical by name, the report on them, and what is said if they cannot."""
+"""Threads that become time-critical by name, the report on them, and the message if they cannot."""
 import json
 import os
 import pathlib
@@ -160,7 +160,7 @@ int main(void)
 def test_a_child_that_only_inherited_a_critical_name_is_not_critical(tek, compile_c, real_time):
     program = compile_c(UNNAMED_CHILD, "cc", "-pthread")
     ended = tek("run", "--critical=crit-*", program)
-    # 2 is SCHED_RR. The child bears the name, but nobody gave it that name.
+    # 2 is SCHED_RR. The child has the name, but only by inheritance.
     assert ended.stdout.splitlines() == ["parent 2", "crit-touch 0", "renamed 0", "again 2"]
     assert ended.stderr == ""
 
@@ -183,7 +183,7 @@ def test_more_patterns_than_the_library_takes_start_nothing(tek, tmp_path):
     assert ended.returncode == 2
     assert "65 times" in ended.stderr and "64 patterns" in ended.stderr
     assert not started.exists()
-    # As many as it takes are taken, without a complaint of the library.
+    # The largest number of patterns is accepted, without a warning of the library.
     ended = tek("run", *patterns[:63], f"--critical={'*' * 63}", "--", "touch", started)
     assert ended.returncode == 0
     assert "TEK_CRITICAL" not in ended.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs run under TEK where a filter kills them for system calls that services have no need of."""
+"""Programs run under TEK with a filter that kills them for system calls that no service needs."""
 import pathlib
 import platform
 import re
@@ -14,7 +14,8 @@ from test_run_limits import MODES, PROGRAM
 ALLOWED = pathlib.Path(__file__).parent / "programs" / "system-service.txt"
 NUMBERS = pathlib.Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 
-# Installs a filter that allows the system calls with these numbers, and becomes its other arguments.
+# Installs a filter that allows the system calls with these numbers, and executes its other
+# arguments.
 FILTERED = """
 import ctypes, os, struct, sys
 LOAD, IS, RETURN = 0x20, 0x15, 0x06
@@ -65,14 +66,14 @@ def test_the_system_calls_of_a_service_are_enough(filtered, open_build, compile_
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
 
 
-# What the C library needs for threads; and all but a call that nothing needs.
+# The system calls that the C library needs for threads; and all but a call that nothing needs.
 TIGHT = """ALLOW(read), ALLOW(write), ALLOW(exit), ALLOW(exit_group), ALLOW(futex), ALLOW(mmap), ALLOW(munmap),
 	ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(brk), ALLOW(rt_sigreturn), ALLOW(rt_sigprocmask),
 	ALLOW(clone), ALLOW(clone3), ALLOW(set_robust_list), ALLOW(rseq), ALLOW(newfstatat), ALLOW(clock_nanosleep),
 	ALLOW(getrandom), ALLOW(prctl), ALLOW(restart_syscall),"""
 LOOSE = """BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_reboot, 1, 0), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),"""
 
-# Makes threads, confines itself to what the C library needs for threads, and makes others.
+# Makes threads, confines itself to the calls that the C library needs for threads, and makes more.
 CONFINES_ITSELF = r"""
 #define _GNU_SOURCE
 #include <linux/audit.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that are linked with libtek.so: from the build tree without privilege, and as installed."""
+"""Programs linked with libtek.so: from the build tree without privilege, and as installed."""
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ from installation import INSTALLS, records_kept
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
-# Asks for SCHED_TEK twice and says what came of it.
+# Requests SCHED_TEK twice and prints the results.
 ASK = r"""
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that know nothing of it run on user-level threads, M:1 and M:N, with the same results."""
+"""Unmodified programs run on user-level threads, M:1 and M:N, with the same results."""
 import collections
 import contextlib
 import functools
@@ -34,7 +34,7 @@ MODELS = {
 
 @pytest.fixture(scope="session", autouse=True)
 def library(open_build):
-    """Without it there is nothing to be tested."""
+    """Without the library there is nothing to test."""
     if platform.machine() not in ("x86_64", "aarch64"):
         pytest.skip("libtek-uthread.so is for x86-64 and aarch64")
     found = open_build / "lib" / "libtek-uthread.so"
@@ -60,14 +60,14 @@ def server_of(command, **options):
         try:
             yield server
         finally:
-            # What the program started would outlive tek.
+            # Processes that the program started would outlive tek.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGKILL)
 
 
 @functools.cache
 def plain(*command):
-    """What a program does without TEK, the same each time."""
+    """The result of a program without TEK, the same each time."""
     return outcome(command)
 
 
@@ -133,7 +133,7 @@ def test_clients_of_the_echo_server_can_be_on_user_level_threads_too(echo, model
 
 
 def talk_to_memcached(path):
-    """Eight clients at once that set, read and count; what they were told."""
+    """Eight clients at once that set, read and count; returns the replies."""
     with_client = []
     for _ in range(8):
         client = socket.socket(socket.AF_UNIX)
@@ -183,7 +183,7 @@ def test_memcached_tells_its_clients_the_same(model, tmp_path):
     assert without[0][-1] == b"40\r\n"
 
 
-# Threads by name: each takes the lock, and computes; the arguments say how the program ends.
+# Threads by name: each takes the lock, and computes; the arguments set how the program ends.
 NAMED = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -251,7 +251,7 @@ def test_a_trace_tells_who_ran_where_and_why_he_left(tek, named, tmp_path, optio
     runs = [event for event in events if event["ph"] == "X" and event["pid"] == workers]
     assert {"main", "gas", "touch", "radio"} <= {event["name"] for event in runs}
     assert {event["tid"] for event in runs} <= ({0} if options == ["m:1"] else {0, 1})
-    # On a worker is one at a time.
+    # A worker runs one thread at a time.
     for worker in {event["tid"] for event in runs}:
         until = 0
         for event in sorted((e for e in runs if e["tid"] == worker), key=lambda e: e["ts"]):
@@ -364,7 +364,7 @@ def test_a_program_that_cannot_be_on_user_level_threads_is_named_and_runs(tek, c
     command, reason = NOT_COVERED[case]
     program = compile_c(PRELOADED, *command)
     ended = tek("run", "--model", "m:1", program)
-    # What a static program starts can be.
+    # A program that a static program starts can be.
     preload = library if case == "static" else "no preload"
     assert (ended.returncode, ended.stdout) == (7, f"{preload}\n")
     assert ended.stderr == f"tek: {program} {reason}: it runs, but not on user-level threads\n"
@@ -453,7 +453,7 @@ def test_doctor_tells_what_user_level_threads_can_have(tek, library):
     assert checks["uthread-guards"]["answer"] in ("yes", "info")
 
 
-# What tek/tek.h says of a thread that is critical, and what one that is not gets to run meanwhile.
+# tek/tek.h's report on a critical thread, and the share of a thread that is not critical.
 CRITICAL = r"""
 #define _GNU_SOURCE
 #include <errno.h>

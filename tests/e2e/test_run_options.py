@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the options of tek run, or the same in the environment, do to a real process."""
+"""The effects of the options of tek run, or of the same in the environment, on a real process."""
 import json
 import os
 
@@ -7,7 +7,7 @@ import pytest
 
 from conftest import INCLUDE
 
-# A thread takes its name by prctl, a second one is marked; both say what the kernel made of them.
+# A thread takes its name by prctl, a second one is marked; both print their policy in the kernel.
 PROGRAM = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -91,7 +91,7 @@ def test_the_range_gives_the_real_time_priority(tek, program, real_time, options
     assert said(tek, program, "--critical=ui-*", *options, **variables) == ["named 2 20", "marked 2 20"]
 
 
-# Who is sent back is so for the rest of a second, in which the thread sees that and ends.
+# A thread that is sent back stays so for the rest of a second, in which it sees that and ends.
 @pytest.mark.parametrize("options, variables", [
     (["--budget=50ms/1s"], {}), ([], {"TEK_BUDGET": "50ms/1s"})], ids=["option", "variable"])
 def test_a_thread_that_uses_up_its_budget_is_named(tek, threads, tmp_path, real_time, options, variables):
@@ -111,7 +111,7 @@ def test_a_thread_within_its_budget_is_not_sent_back(tek, threads, real_time):
     assert (ended.returncode, ended.stderr) == (3, "")
 
 
-# 16 threads at once, each of which takes memory of its own; says how many arenas that made.
+# 16 threads at once, each of which allocates memory; prints the number of arenas.
 ARENAS = r"""
 #include <malloc.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek run --place: which CPU and policy each thread of an unmodified program has."""
+"""tek run --place: the CPU and policy of each thread of an unmodified program."""
 import os
 import pathlib
 import re
@@ -16,7 +16,8 @@ from conftest import BUILD
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 ALLOWED = sorted(os.sched_getaffinity(0))
 
-# Threads that wait, some more than there are CPUs, until their standard input ends. What they execute does too.
+# Threads that wait, some more than there are CPUs, until their standard input ends. So does the
+# program that they execute.
 CROWD = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -55,7 +56,7 @@ int main(void)
 }
 """
 
-# For up to a second nothing else runs on a CPU.
+# For up to a second no other program runs on a CPU.
 real_time_load = pytest.mark.alone("real-time load")
 GCC = ("gcc", "-O1", "-Wall", "-pthread")
 
@@ -73,7 +74,7 @@ def two_cpus():
 
 
 def real_time_is_allowed():
-    # In a child: only who may set a policy back can be asked himself.
+    # In a child: this process might have no right to restore its policy.
     script = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"
     return subprocess.run(["python3", "-c", script], capture_output=True, timeout=60,
                           check=False).returncode == 0
@@ -86,7 +87,7 @@ def needs_real_time():
 
 def threads_of(pid):
     """CPUs and policy of each thread, in the order in which they were created."""
-    tasks = [int(tid) for tid in os.listdir(f"/proc/{pid}/task")]  # not sorted: numbers begin anew some time
+    tasks = [int(tid) for tid in os.listdir(f"/proc/{pid}/task")]  # not sorted: tids wrap around
     return [(sorted(os.sched_getaffinity(tid)), os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK)
             for tid in tasks]
 
@@ -156,7 +157,8 @@ def test_rtfifo_makes_all_threads_sched_fifo(crowd, two_cpus):
 
 
 def test_where_real_time_is_not_allowed_it_says_so_once_and_places_all_the_same(crowd, two_cpus):
-    # Root keeps its capabilities through setpriv and prlimit only if told to: this drops the one that counts.
+    # Root keeps its capabilities through setpriv and prlimit by default: this drops the one that
+    # matters.
     if shutil.which("setpriv") is None:
         pytest.skip("needs setpriv")
     prefix = ["prlimit", "--rtprio=0:0", "setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
@@ -230,7 +232,7 @@ def test_a_32_bit_program_has_that_spin_lock_too(tek, compile_c, library_32):
 
 @real_time_load
 def test_the_spin_lock_of_the_c_library_would_hold_it_up_for_ever(compile_c, open_build):
-    """What the test above is about: the kernel ends this one after a second of real-time load."""
+    """The reason for the test above: the kernel ends this one after a second of real-time load."""
     needs_real_time()
     program = compile_c((PROGRAMS / "spin_holder.c").read_text(), *GCC)
     environment = {**os.environ, "LD_PRELOAD": str(open_build / "lib" / "libtek.so"),
@@ -247,7 +249,7 @@ def test_a_program_that_counts_cpus_finds_all_of_them(tek, compile_c):
 
 def test_programs_of_one_run_go_on_with_the_next_cpu(two_cpus):
     one, other = two_cpus
-    # The shell has the first CPU, and a program that it becomes the same.
+    # The shell has the first CPU, and so has a program that replaces it.
     script = "cat /proc/self/status; exec cat /proc/self/status"
     command = [str(BUILD / "bin" / "tek"), "run", "--no-rules", "--place", f"cores={one},{other}",
                "sh", "-c", script]
@@ -278,7 +280,8 @@ def test_with_user_level_threads_the_workers_are_placed(tek, compile_c, model, t
     assert refused.returncode == 2 and "--sched fifo" in refused.stderr
 
 
-# What a program is told of its affinity, what it starts in three ways begins with, and where it runs itself.
+# The affinity that a program reads, that of programs that it starts in three ways, and the CPUs on
+# which it runs itself.
 STARTS = r"""
 import os, subprocess
 grep = ["/usr/bin/grep", "-h", "Cpus_allowed_list", "/proc/self/status"]
@@ -340,7 +343,7 @@ def test_explain_tells_where_a_thread_may_run(tek, crowd, two_cpus):
     assert f"It may run on CPU {two_cpus[1]}." in told
 
 
-# Spins in one thread for so many seconds, of which the other sees how many it has itself had on the same CPU.
+# One thread spins for so many seconds; the other one counts how many it had itself on the same CPU.
 SPINS = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -406,7 +409,7 @@ def test_threads_that_spin_under_rtfifo_are_ordinary_ones_for_a_share_of_the_tim
 def test_nothing_is_real_time_when_tek_run_has_ended(compile_c, end):
     needs_real_time()
     program = compile_c(SPINS, *GCC)
-    # The shell is the program; what it leaves behind spins, and starts threads and programs later.
+    # The shell is the program; its background process spins, and starts threads and programs later.
     script = f"{program} 20 daemon & {'sleep 1' if end == 'by itself' else 'sleep 30'}"
     run = subprocess.Popen([BUILD / "bin" / "tek", "run", "--no-rules", "--place", f"rtfifo=2,cores={ALLOWED[0]}", "sh",
                             "-c", script], stdout=subprocess.PIPE, text=True)
@@ -465,7 +468,7 @@ def test_what_goes_on_makes_no_thread_real_time_later(compile_c, tmp_path):
     needs_real_time()
     file = tmp_path / "shown"
     file.touch(mode=0o600)
-    # What goes on keeps its files open.
+    # A process that goes on keeps its files open.
     subprocess.run([BUILD / "bin" / "tek", "run", "--no-rules", "--place", f"rtfifo,cores={ALLOWED[0]}",
                     compile_c(LATER, *GCC), file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
                    check=True)

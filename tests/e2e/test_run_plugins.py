@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs run under TEK that open libraries: by the directories of who opens them, and with RTLD_DEEPBIND."""
+"""Programs run under TEK that open libraries: by the directories of the caller's file, and with
+RTLD_DEEPBIND."""
 import os
 import shutil
 import subprocess
@@ -10,7 +11,8 @@ from conftest import PATIENCE
 
 pytestmark = pytest.mark.spread
 
-# A library that shares a mutex and a block of memory with its program, and has a function of the same name.
+# A library that shares a mutex and a block of memory with its program, and has a function of the
+# same name.
 PLUGIN = r"""
 #include <pthread.h>
 #include <stdlib.h>
@@ -114,7 +116,7 @@ def test_a_library_is_found_in_the_directories_of_its_opener(open_build, program
     assert (ended.returncode, ended.stdout) == (0, "60000 the program's\n"), ended.stderr
 
 
-# Variables in the block that each thread has since it began.
+# Variables in the block that each thread has from its start.
 IN_BLOCK = r"""
 static __thread volatile int value __attribute__((tls_model("initial-exec"))) = 42;
 int get(void) { return value; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Rules files, and what they do to the threads of real programs."""
+"""Rules files, and their effects on the threads of real programs."""
 import json
 import os
 import pathlib
@@ -10,7 +10,7 @@ import pytest
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "data" / "rules" / "example.toml"
 
-# Threads by function, and one by name; each says its function and the kernel's policy and priority.
+# Threads by function, and one by name; each prints its function, its policy and its priority.
 PROGRAM = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -73,7 +73,7 @@ def program(compile_c):
 
 @pytest.fixture
 def said(tek, tmp_path):
-    """Runs a program under rules; what it said of its threads."""
+    """Runs a program under rules; returns its output about its threads."""
 
     def run(program, text, *options):
         path = tmp_path / "rules.toml"
@@ -137,7 +137,7 @@ def test_what_a_std_thread_runs_counts(said, compile_c, real_time):
     fair = {"gas_sensor": "0", "other": "0", "lambda": "0"}
     text = rule('function = "_ZL10gas_sensorv"', "critical = true")
     assert said(program, text) == fair | {"gas_sensor": "2"}
-    # A lambda has no function of its own that TEK could see, but a type.
+    # A lambda has no function of its own that TEK could find, but a type.
     text = rule('function = "_ZTV*Z4mainE*"', "critical = true")
     assert said(program, text) == fair | {"lambda": "2"}
 

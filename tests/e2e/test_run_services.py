@@ -131,7 +131,7 @@ def test_what_the_program_tells_its_manager_comes_from_tek(run, tmp_path, option
         assert text != f"READY=1\nSTATUS={tek.pid}", "the program has a pid of its own"
         text, sender, received = manager.hears()
         assert (text, sender, len(received)) == ("BARRIER=1", tek.pid, 1)
-        # sd_notify_barrier(3) waits until the manager has closed this, and it alone has it.
+        # sd_notify_barrier(3) waits until the manager has closed this, and only the manager has it.
         os.close(received[0])
         assert tek.stdout.readline() == b"b''\n"
         assert manager.hears()[:2] == ("STOPPING=1", tek.pid)

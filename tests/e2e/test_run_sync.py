@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that know nothing of it have other locks, with the same results."""
+"""Unmodified programs run with other locks, with the same results."""
 import json
 import os
 import pathlib
@@ -41,12 +41,12 @@ def prefix(lock):
 
 @pytest.fixture
 def at_most(lock):
-    """So many threads, or as many as a lock can serve."""
+    """So many threads, or as many as a lock supports."""
     return lambda threads: min(threads, MOST_THREADS.get(lock, threads))
 
 
 def without_crowd(errors):
-    """A program that does little with its locks is told of as well."""
+    """Removes the warning, which a program with little use of its locks gets as well."""
     return re.sub(r"^tek: --\w+ \w+ is slow with more threads \(\d+\) than CPUs .*\n", "", errors, count=1)
 
 
@@ -179,7 +179,7 @@ int main(void)
 
 @pytest.mark.parametrize("options, name", [(["-g"], "queue_lock"), (["-s"], "at 0x[0-9a-f]+ of contended")])
 def test_a_report_names_the_locks_that_auto_had_sleep(tmp_path, options, name):
-    """Also of a program that has closed its standard error, as xz does."""
+    """Also for a program that has closed its standard error, as xz does."""
     (tmp_path / "contended.c").write_text(CONTENDED.replace("return 0;", "return close(2);"))
     program = tmp_path / "contended"
     subprocess.run([needs("gcc"), *options, "-pthread", "-o", program, tmp_path / "contended.c"], check=True)
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
 
 
 def crowd(tek, compile_c, option, kind, threads):
-    """What is told of a program with so many threads beside the first one, on one CPU."""
+    """The warnings for a program with so many threads beside the first one, on one CPU."""
     cpu = min(os.sched_getaffinity(0))
     ended = tek("run", option, kind, "--", compile_c(CROWD, "cc", "-pthread"), str(threads),
                 prefix=["taskset", "-c", str(cpu)])

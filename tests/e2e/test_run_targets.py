@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that TEK cannot ride in are named, and run unharmed."""
+"""Programs that TEK cannot run inside are named, and run unharmed."""
 import os
 import platform
 import re
@@ -65,7 +65,7 @@ def test_a_child_that_cannot_be_covered_is_named_and_runs(tek, built_for, case):
     assert ended.stderr == not_covered(program, reason)
 
 
-# Runs the program of its arguments, by exec or, as the name of this one may say, by posix_spawn.
+# Runs the program of its arguments by exec, or by posix_spawn if this one's name requests it.
 STARTS = r"""
 #include <spawn.h>
 #include <stdlib.h>
@@ -140,7 +140,7 @@ def test_a_32_bit_program_on_another_c_library_is_left_alone(tek, compile_c, lib
         assert ended.stderr == not_covered(program, "is for another C library")
 
 
-# Needs no version of a function that is younger than x86-64 is.
+# Needs no version of a function that is younger than the port to x86-64.
 OF_LONG_AGO = r"""
 __asm__(".symver puts,puts@GLIBC_2.2.5");
 __asm__(".symver fflush,fflush@GLIBC_2.2.5");
@@ -167,8 +167,8 @@ def elf_hash(name):
 
 @pytest.fixture(scope="session")
 def older_c_library(open_build, open_directory):
-    """A directory with this machine's C library and loader, where the newest version that TEK's library needs has
-    another name."""
+    """A directory with this machine's C library and loader, where the newest version that TEK's
+    library needs has another name."""
     if platform.machine() != "x86_64":
         pytest.skip("imitates an older C library of x86-64")
 
@@ -177,7 +177,7 @@ def older_c_library(open_build, open_directory):
         needed = listed.stdout.partition("Version needs section")[2]
         return set(re.findall(r"Name: GLIBC_2\.(\d+)\b", needed))
 
-    # What the C library needs of the loader has to keep its name.
+    # Symbols of the loader that the C library needs have to keep their names.
     newest = max(needed_by(open_build / "lib" / "libtek.so") - needed_by("/lib/x86_64-linux-gnu/libc.so.6"), key=int)
     directory = open_directory / "older"
     directory.mkdir()
@@ -197,7 +197,7 @@ def older_c_library(open_build, open_directory):
 
 @pytest.fixture(params=["run path", "origin", "loader as the program"])
 def with_older_c_library(request, compile_c, older_c_library):
-    """A command whose program has it, and the program."""
+    """A command with a program that has that C library, and the program."""
     loader = older_c_library / "ld-linux-x86-64.so.2"
     run_path = "$ORIGIN/older" if request.param == "origin" else older_c_library
     program = compile_c(OF_LONG_AGO, "cc", "-w", "-nostartfiles", f"-Wl,-I,{loader}", f"-Wl,-rpath,{run_path}")
@@ -215,7 +215,7 @@ def test_a_program_with_an_older_c_library_is_named_and_runs(tek, with_older_c_l
     assert (ended.returncode, ended.stdout) == (7, "hello\n")
     told, _, why = ended.stderr.removeprefix("tek: ").partition(" has an older C library than TEK's library needs: ")
     assert why.startswith("it runs, but not")
-    # Of a long path the end is told.
+    # The message has only the end of a long path.
     assert told == str(program) or (len(told) > 40 and str(program).endswith(told))
     assert len(ended.stderr.splitlines()) == 1
 
@@ -239,7 +239,7 @@ def test_a_script_is_judged_by_its_interpreter(tek, compile_c, tmp_path):
 
 @pytest.fixture
 def gaining(compile_c, open_directory):
-    """A program whose file can give privileges, for one test."""
+    """A program file that can give privileges, for one test."""
     program = open_directory / "gaining"
     program.unlink(missing_ok=True)
     shutil.copy(compile_c(HELLO, "cc"), program)
@@ -293,7 +293,7 @@ def test_a_program_without_pie_may_point_to_a_function_of_the_c_library(tek, com
 
 @pytest.fixture
 def other_root(open_directory):
-    """A root directory with a shell, and nothing of TEK's."""
+    """A root directory with a shell, and without TEK's files."""
     root = open_directory / "root"
     for file in ("/bin/sh", "/bin/echo", *loaded_by("/bin/sh"), *loaded_by("/bin/echo")):
         copy = root / file.lstrip("/")
@@ -317,7 +317,7 @@ def test_a_program_in_another_root_runs_without_a_word_of_the_loader(tek, other_
     ended = tek("run", *options, "--", "chroot", other_root, "/bin/sh", "-c", "/bin/echo hello; exit 7")
     assert (ended.returncode, ended.stdout) == (7, "hello\n")
     assert all(line.startswith("tek: ") for line in ended.stderr.splitlines()), ended.stderr
-    # Programs that user-level threads are not in are not named.
+    # Programs that do not get user-level threads are not named.
     assert "--model" in options or not_covered("/bin/sh", OUT_OF_REACH) in ended.stderr
 
 

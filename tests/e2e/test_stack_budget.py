@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek stack budget says how many threads fit, and the kernel agrees."""
+"""tek stack budget computes how many threads fit, and the kernel agrees."""
 import json
 import os
 import resource
@@ -9,7 +9,7 @@ import pytest
 
 GIB = 2**30
 
-# Makes threads that sleep, one after the other, until that fails or there are 20,000; says how
+# Makes threads that sleep, one after the other, until that fails or there are 20,000; prints how
 # many. Each allocates memory if the second argument is 1.
 CREATES = r"""
 #include <limits.h>

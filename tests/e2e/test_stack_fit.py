@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which stacks TEK measures and fits, and which it leaves alone: real programs, twice and oftener."""
+"""Stacks that TEK measures and fits, and stacks that it does not change: real programs."""
 import json
 import os
 import pathlib
@@ -34,7 +34,7 @@ def kinds_in(profiles):
 
 @pytest.fixture
 def learnt(tmp_path):
-    """The kinds that were learnt, by label."""
+    """The measured kinds, by label."""
     def read():
         return {kind["label"]: kind for kind in kinds_in(tmp_path / "profiles")}
 
@@ -64,7 +64,7 @@ def run(command, program):
 
 
 def stack_of(ended):
-    """Size and guard of the stack that the program told."""
+    """Size and guard of the stack in the program's output."""
     return tuple(map(int, re.search(r"stack (\d+) guard (\d+)", ended.stdout).groups()))
 
 
@@ -79,7 +79,7 @@ def default_size():
     ("none", None, "fitted", "fitted"),
     ("noguard", None, "fitted", "fitted"),
     ("size=262144", 256 * KIB, "left", "fitted"),
-    # What else is in the changed defaults only the C library knows.
+    # Only the C library knows the rest of the changed defaults.
     ("defaults=1048576", MIB, "left", "left"),
     ("memory=1048576", MIB, "left", "left"),
 ])
@@ -126,14 +126,14 @@ def test_margin_and_floor_are_what_was_asked_for(run, learnt):
 
 @pytest.mark.parametrize("threads", [1, 2, 5, 15])
 def test_growth_is_learnt_from_run_to_run_however_few_threads_there_are(run, learnt, threads):
-    """Each run is another process, and the kind is settled: it had more than 16 threads in the first runs."""
+    """Each run is another process, and the kind is settled after more than 16 threads."""
     while not learnt() or learnt()["name:worker"]["threads"] < 20:
         run("auto", threads, 10)
     for kib in range(15, 46, 5):
         ended = run("auto", threads, kib)
         assert "and used 0" not in ended.stderr
         assert kib * KIB < learnt()["name:worker"]["peak"] < (kib + 12) * KIB
-    # Before, that was more than its stack.
+    # This is more than its stack was before.
     run("auto", threads, 90)
 
 
@@ -198,7 +198,7 @@ print("well")
 
 
 def both(text):
-    """The two threads, once it is known what they use in the end."""
+    """The two threads, once their largest use is known."""
     rows = [row for row in json.loads(text)["threads"] if row["name"] == "half"]
     return len(rows) == 2 and all(row["peak_bytes"] > 128 * KIB for row in rows) and rows
 
@@ -219,9 +219,9 @@ def test_zones_are_told_of_a_running_program_by_the_thresholds_that_were_set(
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as process:
         try:
-            # It says so once all have used their stacks.
+            # It prints this once all have used their stacks.
             assert process.stdout.readline().startswith("stack 262144 ")
-            # A first look may have come too early.
+            # The first look may be too early.
             rows = eventually(lambda: both(tek("ps", "--json", "-o", "name,stack,peak,bound,zone").stdout))
         finally:
             process.communicate("x\n", timeout=60)
@@ -247,7 +247,7 @@ def test_of_a_program_that_locks_its_memory_far_less_is_locked(run, learnt):
     assert locked[1] < 40 * KIB and locked[0] > 10 * locked[1]
 
 
-# When many of a kind are known the one that uses 200 KiB comes.
+# The thread that uses 200 KiB comes when many threads of its kind are known.
 LOCKED_LATE = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -312,7 +312,7 @@ def test_a_32_bit_program_is_learnt_and_fitted(run, compile_c, library_32, learn
 
 
 def test_of_runs_at_the_same_time_no_kind_is_lost(run, learnt):
-    # Fewer threads than after which not each one is measured any more.
+    # Fewer threads than the number after which only samples are measured.
     names = [chr(ord("a") + n) * 3 for n in range(14)]
     for pair in zip(names[::2], names[1::2]):
         runs = [threading.Thread(target=run, args=("auto", 1, 20, "none", "ended", name)) for name in pair]
@@ -320,7 +320,7 @@ def test_of_runs_at_the_same_time_no_kind_is_lost(run, learnt):
             one.start()
         for one in runs:
             one.join()
-    # Of those without label it is known what they used before they had one; there are none.
+    # Those without label have measurements before they had one; there are none.
     threads = {label: kind["threads"] for label, kind in learnt().items() if label != "-"}
     assert threads == {f"name:{name}": 1 for name in names}
 
@@ -334,7 +334,7 @@ def test_advice_in_c_gives_the_thread_that_size(run, tek, compile_c, tmp_path):
     size, = re.findall(r"pthread_attr_setstacksize\(attr, \(size_t\)(\d+)\)", advice.stdout)
     header = tmp_path / "stacks.h"
     header.write_text(advice.stdout)
-    # Before SOURCE defines _GNU_SOURCE the header has included pthread.h.
+    # The header includes pthread.h before SOURCE defines _GNU_SOURCE.
     advised = compile_c(SOURCE, "gcc", "-O1", "-pthread", "-D_GNU_SOURCE=", "-include", str(header),
                         f"-DADVICE={function}")
     ended = subprocess.run([advised, "3", "200"], capture_output=True, text=True, timeout=60, check=False)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What tek learns about stacks from the tables that processes leave behind, and what it tells.
+"""The data on stacks that tek gets from the tables that processes leave, and its reports.
 
-The tables are made up: what libtek.so writes into them is tested elsewhere.
+The tables are made by the tests: the tables of libtek.so are tested elsewhere.
 """
 import json
 import os
@@ -34,13 +34,13 @@ def worker(**changes):
 
 
 def leave(directory, number, kinds, *, threads=(), name=None, **head):
-    """What a process leaves behind."""
+    """The table of a process that has ended."""
     handmade.write(pathlib.Path(directory), NO_PID, threads, modules=[fridge()], kinds=kinds,
                    name=name or f"{NO_PID}-{number}.ended",
                    **{"program": "fridge", "program_module": 1, "stack_mode": 1, **head})
 
 
-# A program under tek that leaves such tables as the test likes.
+# A program under tek that leaves such tables as the test needs.
 PROGRAM = f"""
 import os, sys, threading, time, pathlib
 sys.path[:0] = [{os.path.dirname(__file__)!r}]
@@ -130,7 +130,7 @@ leave(run, 0, [worker()], threads=threads, name=f"{NO_PID}.table")
 """)
     assert result.returncode == 0, result.stderr
     killed, gas = profile()
-    # What the process measured of its threads, it had noted in their kinds.
+    # The process had already added its measured threads to their kinds.
     assert (killed["threads"], killed["bound"], killed["peak"]) == ("13", "12288", "11832")
     assert (gas["threads"], gas["bound"], gas["label"]) == ("1", "8192", "role:gas%20detection")
 
@@ -141,7 +141,7 @@ leave(run, 0, [worker()], name=f"{os.getppid()}.table")
 print(run)
 """)
     directory = pathlib.Path(result.stdout.strip())
-    # The process of that table, tek, is gone by now; it lived when it looked.
+    # The process of that table, tek, is gone by now; it lived at the time of the check.
     assert [path.name for path in directory.glob("*.table")] != []
     assert not (tmp_path / "profiles" / FILE).exists()
 
@@ -168,14 +168,14 @@ os.read(0, 1)
         tek.stdin.write("x")
         tek.stdin.flush()
         assert tek.stdout.readline() == "left\n"
-        # While the program lives its own table, which it has since its first thread, keeps the directory from the
-        # teks of other tests.
+        # While the program lives, its own table, which exists since its first thread, protects the
+        # directory from the teks of other tests.
         assert (directory / f"{program}.table").exists()
         assert (directory / f"{NO_PID}-1.ended").exists()
     eventually(lambda: not pathlib.Path(f"/proc/{program}").exists())
     with ThreadPoolExecutor(next_ones) as pool:
         assert {ended.returncode for ended in pool.map(run, ["pass"] * next_ones)} == {0}
-    # By one of these teks, or by one of another test that was quicker and may still be at it.
+    # Removed by one of these teks, or by one of another test that may still be at work.
     eventually(lambda: not directory.exists())
     assert profile()[0]["threads"] == "13"
 
@@ -274,7 +274,7 @@ def test_the_report_of_a_run_has_a_table_of_stacks(run, tmp_path):
     stacks, = json.loads(path.read_text())["stacks"]
     assert (stacks["program"], stacks["build_id"]) == ("fridge", BUILD_ID.hex())
     kind, = stacks["kinds"]
-    # 64 KiB, what most programs have of TLS, and twice what this processor's signals take.
+    # 64 KiB, most programs' size of TLS, and twice the frame of this processor's signals.
     assert kind["advised_bytes"] == kind["fitted_bytes"] and 68 << 10 < kind["fitted_bytes"] < 256 << 10
 
 
@@ -411,7 +411,7 @@ def test_profiles_are_listed_and_forgotten(run, tek, tmp_path):
 
 
 def stack_of(pid, tid):
-    """End and size in pages of a thread's stack, by the stack pointer that the kernel tells."""
+    """End and size in pages of a thread's stack, by the stack pointer from the kernel."""
     pointer = int(pathlib.Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()[-2], 16)
     for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
         start, end = (int(part, 16) for part in line.split()[0].split("-"))
@@ -425,7 +425,7 @@ def resident(pid):
 
 
 def sleep_for_good(pid, tids):
-    """Whether they have all come to where they do nothing any more, in the same place twice."""
+    """Whether all threads sleep for good: in the same system call at two reads."""
     where = [pathlib.Path(f"/proc/{pid}/task/{tid}/syscall").read_text() for tid in tids * 2]
     return "running\n" not in where and where[:len(tids)] == where[len(tids):]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What happens to a thread that needs more than the stack that TEK fitted for it."""
+"""A thread that needs more than the stack that TEK fitted for it."""
 import os
 import pathlib
 import re
@@ -21,7 +21,7 @@ def program(compile_c):
 
 @pytest.fixture
 def run(tek, program, tmp_path):
-    """Has the thread recurse so many KiB deep; what came of it, and what tek said."""
+    """Has the thread recurse so many KiB deep; returns the result, and tek's messages."""
     def run(kib, what="", stack="auto", **options):
         ended = tek("run", "--no-rules", "--stack", stack, "--stack-profiles", tmp_path / "profiles",
                     "--role", "gas=gas detection", "--", program, kib, what, **options)
@@ -32,12 +32,12 @@ def run(tek, program, tmp_path):
 
 @pytest.fixture
 def shallow(run):
-    """So much was learnt."""
+    """A first run, after which the profile has this little use."""
     assert run(1)[0] == ENDED
 
 
 def learnt(tmp_path):
-    """The largest of each number that the profile has."""
+    """The maximum of each number in the profile."""
     text, = [file.read_text() for file in (tmp_path / "profiles").glob("*.stack")]
     names = ("bound", "overflow", "overflows")
     return {name: max(map(int, re.findall(rf" {name}=(\d+)", text))) for name in names}
@@ -61,11 +61,11 @@ def test_an_overflow_is_told_kills_as_ever_and_happens_once(run, shallow, tmp_pa
     assert re.search(r"\] runs detect_gas$", told, re.M), told
     assert re.search(r"#\d dig\+0x\w+, then \d+ more frames$", told, re.M), told
     assert re.search(r"#\d detect_gas\+0x\w+$", told, re.M), told
-    # Without, where it was killed while its record was being written.
+    # Without the role where it was killed while its record was being written.
     assert re.search(r" label=(role:gas%20detection|-) ", line_of_overflow(tmp_path))
     known = learnt(tmp_path)
     assert known["overflows"] == 1 and known["overflow"] == size_told(told) < 100 << 10
-    for kib in (100, 1, 100):  # what is used less does not shrink it again
+    for kib in (100, 1, 100):  # less use does not shrink it again
         outcome, told = run(kib)
         assert outcome == ENDED and "ran out" not in told
     assert learnt(tmp_path)["overflow"] == known["overflow"]
@@ -100,7 +100,7 @@ def test_a_stray_access_below_the_stack_is_no_overflow(run, shallow, tmp_path):
 
 
 def cores_of(command, directory):
-    """Core dumps that a command leaves, itself and what it starts."""
+    """Core dumps of a command and of the processes that it starts."""
     directory.mkdir()
     subprocess.run(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
                    check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (1 << 28, 1 << 28)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs from Debian do the same with stacks that TEK fits, in the run that learns and in the next."""
+"""Programs from Debian have the same results with fitted stacks, in the first run and the next."""
 import hashlib
 import os
 import pathlib
@@ -74,7 +74,7 @@ remote-control:
 
 @pytest.fixture
 def prefixes(tmp_path):
-    """Without TEK, then with the run that learns, then with the one that fits."""
+    """Without TEK, then with the run that measures, then with the one that fits."""
     tuned = [TEK, "run", "--stack", "auto", "--stack-profiles", str(tmp_path / "profiles"), "--"]
     return [[], tuned, tuned]
 
@@ -87,7 +87,7 @@ def learnt(tmp_path):
 
 
 def same(tmp_path, outcomes, threads=1):
-    """All did the same, and something was learnt of the threads."""
+    """All had the same result, and the profiles have data on the threads."""
     without, first, second = outcomes
     assert first == without
     assert second == without
@@ -154,7 +154,7 @@ def test_redis_serves_its_clients_the_same(tmp_path, prefixes):
 
 
 def ask_memcached(path):
-    """What a client on 8 connections is answered."""
+    """The replies to a client on 8 connections."""
     clients = [socket.socket(socket.AF_UNIX) for _ in range(8)]
     answers = []
     for client in clients:
@@ -186,8 +186,8 @@ def test_memcached_serves_its_clients_the_same(tmp_path, prefixes):
 
 
 def free_port():
-    """A port that nobody has for UDP or TCP. It is none of those that the kernel deals out: connections of an
-    earlier test have many of these for a minute after their end."""
+    """A free port for UDP and TCP. It is outside of the kernel's range of local ports: connections
+    of an earlier test occupy many of these for a minute after their end."""
     while True:
         port = random.randrange(10000, 30000)
         try:
@@ -200,7 +200,7 @@ def free_port():
 
 
 def ask_dns(port, name):
-    """The answer to a question for an address, without its number; None until there is one."""
+    """The reply to a query for an address, without its number; None until there is one."""
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     question = struct.pack(">HHHHHH", 7, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">HH", 1, 1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Many threads with one start routine, of which one needs much stack: what a runtime's threads run, and names, tell
-their kinds apart, so that the others keep small stacks."""
+"""Many threads with one start routine, of which one needs much stack: the functions of a runtime's
+threads, and their names, distinguish their kinds, so that the other threads keep small stacks."""
 import platform
 import re
 import shutil
@@ -18,7 +18,7 @@ MIB = 1 << 20
 THREADS = 64
 DEEP = 1200 * KIB
 
-# What all C programs here do: shallow() and deep() are what threads are for.
+# The common part of all C programs here: threads call shallow() and deep().
 COMMON = """
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -115,7 +115,7 @@ fn main() {
 fn deep_closure(i: i32) -> impl FnOnce() + Send + 'static { move || { deep(); black_box(i); } }
 """
 
-# What TEK knows of Qt: the file's name, and how objects with virtual functions lie in memory.
+# TEK's knowledge of Qt: the file's name, and the layout of objects with virtual functions.
 QT_LIBRARY = """
 #include <pthread.h>
 struct QObject {
@@ -184,7 +184,8 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 """
 
-# A pool of C: the name says what a thread is for. HOW: by itself, by its creator, before or after it runs.
+# A pool of C: the name is the purpose of a thread. HOW: set by itself or by its creator, before or
+# after it runs.
 NAMES = COMMON + """
 static pthread_barrier_t created;
 static int by_creator;
@@ -244,13 +245,13 @@ def kinds_in(profiles):
 
 
 def had(told):
-    """Of the closing line: threads and bytes of stack."""
+    """Parses the closing line: threads and bytes of stack."""
     threads, size, unit = re.search(r"tek: stacks: (\d+) threads? of \d+ kinds? had ([\d.]+)([KMG])", told).groups()
     return int(threads), float(size) * {"K": KIB, "M": MIB, "G": 1024 * MIB}[unit]
 
 
 def check(tuned, *command, threads=THREADS, runs=4):
-    """The deep one keeps its stack, and the others do not get it, in the run after the first and later."""
+    """From the second run on, the deep one keeps its stack, and the other threads do not get it."""
     tuned(*command)
     for _ in range(runs):
         count, bytes_ = had(tuned(*command))
@@ -274,7 +275,7 @@ def test_threads_of_openmp_are_of_the_kind_of_their_first_function(tuned, compil
 
 
 def need_answers_about_memory():
-    """Of unknown files an argument is read only where the kernel says that it is memory."""
+    """In unknown files TEK reads an argument only if the kernel reports that it is memory."""
     if tuple(map(int, re.findall(r"\d+", platform.release())[:2])) < (5, 14):
         pytest.skip("needs madvise(MADV_POPULATE_READ) of Linux 5.14")
 
@@ -287,7 +288,7 @@ def test_threads_of_rust_are_of_the_kind_of_their_closure(tuned, tmp_path):
     for level in ("0", "2"):
         program = tmp_path / f"rust{level}"
         subprocess.run(["rustc", "-C", f"opt-level={level}", "-o", program, tmp_path / "main.rs"], check=True, timeout=120)
-        # The standard library chooses a size: it is TEK's to change only if the user says so.
+        # The standard library chooses a size: TEK changes it only if the user allows it.
         tuned(program, stack="auto,override")
         count, bytes_ = had(tuned(program, stack="auto,override"))
         assert count == THREADS and DEEP < bytes_ < 16 * MIB

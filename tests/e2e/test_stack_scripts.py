@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Scripts: what is learnt of the stacks of one is not believed of another one of the same interpreter."""
+"""Scripts: data on the stacks of one do not apply to another one of the same interpreter."""
 import json
 import os
 import shutil
@@ -26,7 +26,7 @@ $_->join() for map { threads->create(sub { my $sum = 0; $sum += $_ for 1..1000; 
 
 @pytest.fixture
 def learns(open_build, tmp_path):
-    """Runs a command and says which programs there are profiles of."""
+    """Runs a command and returns the programs that have profiles."""
     profiles = tmp_path / "profiles"
 
     def run(*command, **options):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek stack static adds up what gcc says of frames and calls, and names what it cannot know."""
+"""tek stack static adds up gcc's data on frames and calls, and names the gaps in them."""
 import json
 import os
 import shutil
@@ -9,7 +9,7 @@ import pytest
 
 RED_ZONE = 128  # bytes below its frame that a leaf function of amd64 uses, which gcc does not count
 
-# A chain of calls that all run; the start routine runs on a painted stack, whose use is printed.
+# A chain of calls that all run; the start routine runs on a painted stack and prints its use.
 CHAIN = r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -115,7 +115,7 @@ def built(tmp_path):
             file = directory / f"part{number}.{suffix}"
             file.write_text(source)
             objects.append(f"part{number}.o")
-            # What a cache of compilers has is the object alone.
+            # A compiler cache has only the object.
             subprocess.run([compiler, "-O2", *information, "-c", file.name], cwd=directory,
                            check=True, env={**os.environ, "CCACHE_DISABLE": "1"})
         subprocess.run([compiler, "-pthread", *objects, "-o", "program"], cwd=directory, check=True)
@@ -139,7 +139,7 @@ def test_a_known_chain_adds_up_and_is_what_the_thread_really_uses(tek, built):
     assert frames[2] >= 5000 - RED_ZONE
     assert not need["at_least"]
     used = int(subprocess.run([directory / "program"], stdout=subprocess.PIPE, check=True).stdout)
-    # Beside it: the thread control block, static TLS, and what the C library does at start and end.
+    # Beside it: the thread control block, static TLS, and the C library's use at start and end.
     assert need["bytes"] <= used <= need["bytes"] + 16384
 
 
@@ -148,7 +148,7 @@ def test_a_program_stands_for_its_directory_and_one_file_for_itself(tek, built):
     for path in (directory, directory / "program", directory / "part0.ci"):
         need, = static(tek, path, "--function", "worker")["functions"]
         assert need["bytes"] >= 25000 - RED_ZONE
-    # Who lies deeper is found too.
+    # Files in subdirectories are found too.
     need, = static(tek, directory.parent, "--function", "worker")["functions"]
     assert need["bytes"] >= 25000 - RED_ZONE
 
@@ -187,7 +187,7 @@ def test_calls_from_file_to_file_are_followed(tek, built):
     uses = "int deep(int); void *worker(void *n) { return deep(1) ? n : 0; } int main(void) { return 0; }"
     deep = "int deep(int n) { volatile char b[7000]; b[n] = 1; return b[0]; }"
     need, = static(tek, built(uses, deep), "--function", "worker")["functions"]
-    # gcc may jump to the last function instead of calling it, which the call graph does not tell.
+    # gcc may jump to the last function instead of calling it, which is not in the call graph.
     assert [function["name"] for function in need["path"]] == ["worker", "deep"]
     assert need["bytes"] >= 7000 - RED_ZONE and not need["at_least"]
 

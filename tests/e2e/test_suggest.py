@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek suggest finds the threads that are woken often and soon done, and writes rules for them."""
+"""tek suggest finds the threads that wake often and are soon done, and writes rules for them."""
 import functools
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 
 from conftest import ALL, BUILD, FIRST, child_of, tids_by_name
 
-# `tek suggest` asks for 5 seconds of activity; on a busy machine some of them pass otherwise.
+# `tek suggest` needs 5 seconds of activity; on a busy machine some of them pass without any.
 SECONDS = 9
 
 # Threads that each live one way for so many seconds; then the exit status.
@@ -115,8 +115,8 @@ def cpu_times():
 
 
 def unless_disturbed(test):
-    """How threads live is read from when they ran. What fails while the machine's host takes CPU time away
-    is tried again, and says nothing if that is no better."""
+    """Repeats a test that fails while the machine's host takes CPU time away, and skips it if that
+    does not help: the behaviour of threads is computed from the times at which they ran."""
     @functools.wraps(test)
     def run(*arguments, **fixtures):
         for last in (False, True):
@@ -149,7 +149,8 @@ def watch_shortly(tek, lives):
 
 
 def watch_until_before_the_end(tek_path, lives):
-    """What came on standard output, and after which time; whether the program had ended; how and when it did."""
+    """Standard output, and the seconds until its end; tek's status by then, if it had ended; its
+    final status, messages and seconds."""
     command = [*FIRST, tek_path, "suggest", "--time", "6", "--", lives, "9", "click", "5"]
     began = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -178,7 +179,7 @@ def watch_until_a_signal(tek_path, lives, rules):
 
 @pytest.fixture(scope="module")
 def watched(tek, open_build, lives, tmp_path_factory):
-    """What came of programs that are nearly always asleep, in a first watch or another."""
+    """The suggestions for programs that are nearly always asleep, in a first watch or another."""
     watches = []
 
     def last(again=False):

@@ -38,7 +38,7 @@ int main(void)
 
 @pytest.fixture
 def churning(compile_c, tmp_path):
-    """The table of a program whose records change all the time."""
+    """The table of a program that changes its records all the time."""
     program = compile_c(CHURN, "cc", "-DTEK_OPTIONAL", f"-I{INCLUDE}", "-pthread")
     environment = {"LD_PRELOAD": str(BUILD / "lib" / "libtek.so"), "TEK_RUN_DIR": str(tmp_path)}
     with subprocess.Popen([program], env=environment) as process:

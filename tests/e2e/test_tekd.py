@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tekd grants what its configuration says and no more, and gives everything back."""
+"""tekd grants what its configuration allows and no more, and restores everything."""
 import ctypes
 import errno
 import json
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(not TEKD.exists(), reason="tekd is not built"),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be granted something"),
 ]
-# Where it matters that ordinary threads run.
+# For tests in which ordinary threads must run.
 no_real_time_load = pytest.mark.alone("real-time load")
 
 
@@ -61,7 +61,7 @@ class Daemon:
             client = Client(self.socket)
         except OSError:
             return False
-        # It can be connected to before it serves.
+        # It accepts connections before it serves.
         client.send(STATUS)
         client.receive()
         client.close()
@@ -121,7 +121,7 @@ def wait_for(tid, fast):
     eventually(lambda: is_fast(tid) == fast)
 
 
-# What is granted
+# Grants
 
 
 def test_a_thread_is_critical_from_enter_to_leave(tekd, thread):
@@ -186,7 +186,7 @@ def test_a_child_of_a_critical_thread_is_not_critical(tekd):
     assert not is_fast(own)
 
 
-# What is refused
+# Refusals
 
 
 def refusal(daemon, thread, configuration, **options):
@@ -228,7 +228,7 @@ def test_a_grant_for_a_link_is_one_for_the_program_behind_it(daemon, thread):
             client = daemon.start(f'[[grant]]\nprograms = ["{directory}/{program}"]\n').client()
             assert client.ask(ENTER, thread).error == 0 and is_fast(thread)
             daemon.end()
-        directory.chmod(0o777)  # anybody could change the link
+        directory.chmod(0o777)  # every user could change the link
         client = daemon.start(f'[[grant]]\nprograms = ["{directory}/player"]\n').client()
         assert client.ask(ENTER, thread).error == errno.EPERM
 
@@ -266,7 +266,7 @@ def test_more_switches_than_granted_are_refused_until_later(daemon, thread):
     begin, granted = time.monotonic(), 0
     while (error := client.ask(ENTER, thread).error) == 0:
         granted += 1
-    # One a second more; on a busy machine that may be some.
+    # One a second more; on a busy machine that may be several.
     assert error == errno.EBUSY and 3 <= granted <= 4 + time.monotonic() - begin
     assert client.ask(LEAVE, thread).error == 0
     eventually(lambda: client.ask(ENTER, thread).error == 0)
@@ -294,7 +294,7 @@ def test_a_process_outside_the_domain_is_refused(tekd):
                             timeout=60, check=True)
     pid = int(victim.stdout)
     try:
-        # Its parent has ended, so it is of no tree that this test has.
+        # Its parent has ended, so it is in no process tree of this test.
         answer = tekd.client().ask(CRITICAL, pid, flags=PROCESS)
         assert answer.error == errno.EPERM and "domain" in answer.text
         assert not is_fast(pid)
@@ -302,7 +302,7 @@ def test_a_process_outside_the_domain_is_refused(tekd):
         os.kill(pid, signal.SIGKILL)
 
 
-# Others' threads
+# Threads of other processes
 
 OTHER = r"""
 import json, os, sys, threading
@@ -391,7 +391,7 @@ def test_another_process_is_made_critical_and_normal_by_hand(tekd, waiting):
         assert client.ask(CRITICAL, program.pid, flags=PROCESS).rt_priority == 29
         assert all(is_fast(tid) for tid in tids)
         client.close()
-        # What was asked by hand outlives who asked.
+        # A change by hand outlives the client that requested it.
         time.sleep(0.2)
         assert all(is_fast(tid) for tid in tids)
         client = tekd.client()
@@ -491,7 +491,7 @@ def test_where_the_kernel_tells_no_news_a_program_that_is_executed_is_noticed(da
             process.stdin.flush()
             eventually(lambda: read(f"/proc/{process.pid}/comm") == "sleep\n")
             wait_for(process.pid, False)
-            # It may be critical again: that is another program's.
+            # It may be critical again: that request is for another program.
             assert client.ask(CRITICAL, process.pid).error == 0
             assert is_fast(process.pid)
         finally:
@@ -560,7 +560,7 @@ def test_when_ordinary_threads_do_not_run_everybody_goes_back(daemon, thread):
 
 
 class Stopped:
-    """A thread that a debugger has stopped, which leaves the others of its process alone."""
+    """A thread that a debugger has stopped, while the other threads of its process run."""
 
     def __init__(self, tid):
         self.tid = tid
@@ -842,7 +842,7 @@ def test_tekd_sleeps_while_nothing_is_critical(tekd, thread):
     client = tekd.client()
     assert client.ask(ENTER, thread).error == 0
     assert client.ask(LEAVE, thread).error == 0
-    # It stays awake for a second, and the canary's last turn comes a little later.
+    # It stays awake for a second, and the canary's last run comes a little later.
     def sleeps():
         before = wake_ups(tekd)
         time.sleep(3)

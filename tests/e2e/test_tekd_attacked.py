@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tekd among those who wish it ill, and on a device that has run out of something."""
+"""tekd under attack, and on a device that has run out of something."""
 import errno
 import os
 import pathlib
@@ -17,7 +17,7 @@ from test_tekd import (CRITICAL, ENTER, HELLO, LEAVE, LEFT, PROCESS, STATUS, USU
                        Other, daemon, is_fast, no_real_time_load, pytestmark, request, scheduling,
                        tekd, thread, wait_for)
 
-assert daemon and tekd and thread and pytestmark  # which pytest looks for by their names
+assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
 
 
 def python(program, *arguments, **options):
@@ -33,7 +33,7 @@ def end(process):
     process.communicate(timeout=60)
 
 
-# What is granted
+# Grants
 
 
 def test_who_connects_anew_has_no_more_switches_than_before(daemon, thread):
@@ -51,7 +51,7 @@ def test_who_connects_anew_has_no_more_switches_than_before(daemon, thread):
 def test_a_connection_is_worth_nothing_to_a_set_uid_program_that_is_executed_with_it(daemon, open_directory):
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(USUAL)
-    # As nobody; then, as a set-uid program would do, root with the same connection.
+    # As the user nobody; then root with the same connection, as a set-uid program would do.
     program = r"""
 os.setresuid(65534, 65534, 0)
 client = Client(sys.argv[2])
@@ -106,7 +106,7 @@ def end_tid(pid):
         pass
 
 
-# What goes wrong with tekd itself
+# Failures of tekd itself
 
 
 @no_real_time_load
@@ -270,7 +270,7 @@ def test_a_user_cannot_keep_tekd_busy(daemon, open_directory, thread, what):
             assert client.ask(ENTER, thread).error == 0
             assert client.ask(LEAVE, thread).error == 0
             time.sleep(0.1)
-        # A tenth of a CPU, what it takes to send them away, and 40 switches; without a limit all.
+        # A tenth of a CPU, the cost of refusing them, and 40 switches; without a limit all of it.
         share = (cpu_seconds(daemon.process.pid) - before) / (time.monotonic() - begin)
         assert share < 0.5
     finally:

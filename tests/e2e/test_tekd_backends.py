@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What responsiveness mode means, whatever makes threads Fast: the same for each backend."""
+"""The meaning of responsiveness mode, whatever makes threads Fast: the same for each backend."""
 import contextlib
 import os
 import pathlib
@@ -23,7 +23,7 @@ pytestmark = [*of_tekd, pytest.mark.spread]
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 CPUS = sorted(os.sched_getaffinity(0))
-# No guard and no canary: what holds then is the floor alone.
+# No budget guard and no canary: only the floor holds then.
 UNWATCHED = 'threads = 1024\nuser_threads = 1024\nbudget = "off"\n'
 WAYS = {
     "rt": lambda: 'backend = "rt"\n' + USUAL,
@@ -49,7 +49,7 @@ class Backend:
         return self.daemon.client()
 
     def is_fast(self, tid):
-        """Whether a thread comes before others, by its policy or by its group."""
+        """Whether a thread has precedence over ordinary ones, by its policy or by its group."""
         policy, priority, _ = scheduling(tid)
         return group_of(tid) == "fast" if self.is_fair else priority >= 10 and policy & 0x40000000 != 0
 
@@ -81,7 +81,7 @@ class Load:
         print(*words, file=self.process.stdin, flush=True)
 
     def close(self):
-        # With all that it had and that stayed.
+        # With all of its processes that stayed.
         if self.process.stdin.closed:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -141,7 +141,7 @@ def test_a_fast_thread_responds_as_if_it_were_alone(backend, load):
     fast = median_ms()
     for hogs in crowd:
         hogs.close()
-    # What else the machine does may have changed since the first time.
+    # Other load of the machine may have changed since the first time.
     alone = max(alone, median_ms())
     is_to_be(NORMAL)
     print(f"median response: alone {alone:.1f} ms, beside 20 hogs {crowded:.1f} ms, fast {fast:.1f} ms")
@@ -190,7 +190,7 @@ def test_lazy_threads_of_each_cpu_go_on_while_fast_ones_are_always_runnable(back
         if backend.is_fair:
             assert 0.02 <= lazy / (fast + lazy) <= 0.08
         else:
-            # All that is not real-time shares what the kernel leaves, other loads of the device too.
+            # All threads that are not real-time share the rest of the CPU, also other loads.
             assert 0.005 <= 1 - fast / seconds
             assert lazy > 0
         assert gap < 3
@@ -202,7 +202,7 @@ def test_lazy_threads_of_each_cpu_go_on_while_fast_ones_are_always_runnable(back
 
 
 def here(directory):
-    """What the files of a control group say, but for counters and members."""
+    """The files of a control group with their text, but for counters and members."""
     counters = ("stat", ".pressure", ".procs", ".threads", ".events", ".current", ".peak", ".usage_percpu")
     files = [path for path in sorted(directory.iterdir()) if path.is_file()]
     usage = ("tasks", "cpuacct.usage")
@@ -253,7 +253,7 @@ def process_in(home, *change):
 
 @pytest.fixture
 def crowd(homes):
-    """Processes with all that tekd could change set to something of their own."""
+    """Processes in which all that tekd could change has a value of its own."""
     def policy(number, priority=0):
         return os.sched_setscheduler, 0, number, os.sched_param(priority)
 
@@ -284,12 +284,12 @@ def of_thread(tid):
 
 
 def snapshot(pids, directories):
-    """All that could have been changed, by what it is."""
+    """All that tekd could have changed, by thread and name."""
     tids = [int(tid) for pid in pids for tid in os.listdir(f"/proc/{pid}/task")]
     all_of_it = {(tid, what): value for tid in tids for what, value in of_thread(tid).items()}
     for directory in directories:
         all_of_it |= {(str(directory), name): text for name, text in here(directory).items()}
-        # Of other tests there may be some more at the same time.
+        # Other tests may have more groups at the same time.
         beneath = {one.name for one in directory.iterdir()
                    if one.is_dir() and str(os.getpid()) in re.findall("[0-9]+", one.name)}
         all_of_it[str(directory), "groups"] = beneath
@@ -302,7 +302,7 @@ def differences(before, after):
 
 
 def stir(backend, crowd, thread):
-    """Whatever changes something: in the end all that was asked for is taken back."""
+    """Makes changes of every kind; in the end all of them are reverted."""
     client = backend.daemon.client()
     with_groups = backend.name != "rt"
     for pid in crowd:
@@ -352,7 +352,7 @@ def test_nothing_is_left_of_tekd(backend, crowd, thread, touched, end):
     assert not backend.daemon.state.exists()
 
 
-# Births and deaths
+# Threads and processes that start and end
 
 
 def those_of(pid):
@@ -370,7 +370,7 @@ def threads_of(pid):
 
 
 def breed(load, milliseconds):
-    """Many births; the ids of those who stay."""
+    """Starts and ends many threads and processes; returns the ids of those that stay."""
     load.order(milliseconds)
     born, ended, *stay = load.numbers()
     assert born == ended
@@ -380,10 +380,10 @@ def breed(load, milliseconds):
 
 
 def is_lazy(backend, breeder, tid):
-    """Whether a thread is as all are, and in the group of all."""
+    """Whether a thread is an ordinary one, and in the group of ordinary ones."""
     expected = [None if backend.name == "rt" else "lazy/normal"]
     if backend.name == "rt-groups" and tid in breeder.orphans:
-        # With RT_GROUP_SCHED it was born outside of the groups, and whose child it was cannot be told.
+        # With RT_GROUP_SCHED it starts outside of the groups, and its parent is unknown.
         expected.append(None)
     return scheduling(tid) == (os.SCHED_OTHER, 0, 0) and group_of(tid) in expected
 
@@ -400,7 +400,7 @@ def test_who_is_born_of_a_fast_thread_is_not_fast(backend, load):
     stay = breed(breeder, 1000)
     own = breeder.tids[0]
     assert backend.is_fast(own)
-    # Not even for a moment by policy; who is in the Fast group for a moment is brought back.
+    # Never by policy, even for a moment; a thread in the Fast group is moved back after a moment.
     eventually(lambda: not [tid for tid in threads_of(breeder.pid) if tid != own and backend.is_fast(tid)])
     assert client.ask(NORMAL, own).error == 0
     eventually(lambda: all_are_lazy(backend, breeder, stay))
@@ -437,7 +437,7 @@ def test_real_time_threads_that_wait_have_children(backend, load, thread):
     stay = breed(breeder, 1000)
     assert not [tid for tid in threads_of(breeder.pid) if scheduling(tid)[:2] != lowered]
     assert client.ask(LEAVE, thread).error == 0
-    # One whose parent has ended cannot be told from one who was born so.
+    # A lowered orphan looks like a process that started with that priority.
     orphan = stay[2]
     eventually(lambda: all(scheduling(tid)[:2] == (os.SCHED_RR, 40)
                            for tid in threads_of(breeder.pid) if tid != orphan))
@@ -490,10 +490,10 @@ def is_in_force(backend, real_time):
     return scheduling(real_time)[:2] == (os.SCHED_FIFO, 9)
 
 
-# However many threads
+# Any number of threads
 
 
-# Has so many threads; for each line that comes asks for the one or the other for its first thread.
+# Has so many threads; for each line that arrives, sends that request for its first thread.
 MANY = """
 import sys, threading
 sys.path.insert(0, sys.argv[1])
@@ -512,7 +512,7 @@ for line in sys.stdin:
 
 
 def turns_of(trace):
-    """The system calls that served each request: names and times in seconds, of each turn of the loop."""
+    """The system calls that served each request: names and times in seconds, by loop iteration."""
     turn, turns = [], []
     for line in trace.splitlines():
         name = line.partition("(")[0]
@@ -527,7 +527,7 @@ def turns_of(trace):
 
 
 class Traced:
-    """strace of tekd's first thread, which serves everybody."""
+    """strace of tekd's first thread, which serves all clients."""
 
     def __init__(self, daemon):
         self.out = daemon.directory / "trace"
@@ -548,7 +548,7 @@ class Traced:
 
 
 def count_calls(backend, threads, pairs=8):
-    """System calls of tekd for each of entering and leaving, with so many Lazy threads in the process."""
+    """tekd's system calls for ENTER and for LEAVE, with so many Lazy threads in the process."""
     arguments = [os.path.dirname(__file__), str(backend.daemon.socket), str(threads)]
     with subprocess.Popen([sys.executable, "-c", MANY, *arguments], stdin=subprocess.PIPE, text=True,
                           stdout=subprocess.PIPE, env={**os.environ, "TEK_BUILD": str(BUILD)}) as many:
@@ -563,7 +563,7 @@ def count_calls(backend, threads, pairs=8):
             backend.start()  # so that each of them had to be placed
             do(*("enter", "leave") * 2)
             with Traced(backend.daemon) as traced:
-                # What follows the last one may be cut off.
+                # The last ones may be cut off.
                 do(*("enter", "leave") * (pairs + 1))
             backend.daemon.end()
         finally:
@@ -572,7 +572,7 @@ def count_calls(backend, threads, pairs=8):
     assert len(turns) == 2 * pairs
     told = {}
     for what, those in ("enter", turns[::2]), ("leave", turns[1::2]):
-        # Whether the clock is set anew depends on what else tekd is about, as looking at all threads.
+        # Whether tekd sets the timer depends on its other work, such as a scan of all threads.
         turns_by_name = ([name for name, _ in turn if name != "timerfd_settime"] for turn in those)
         names = min(turns_by_name, key=len)
         took = statistics.median(sum(took for _, took in turn) for turn in those)
@@ -588,7 +588,7 @@ def test_entering_and_leaving_need_as_many_system_calls_with_2000_threads_as_wit
         assert " ".join(calls) == " ".join(few[what]), what
 
 
-# The kernel's threads
+# Kernel threads
 
 
 def test_threads_of_the_kernel_stay_beside_a_group_of_the_usual_weight(backend, thread):

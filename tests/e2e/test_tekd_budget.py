@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Budgets, bans and rates hold for a process and a user, however many threads and processes they make."""
+"""Budgets, bans and rates hold for a process and a user, with any number of threads."""
 import errno
 import pathlib
 import subprocess
@@ -9,18 +9,18 @@ from conftest import PATIENCE
 from test_tekd import HELLO, STATUS, daemon, pytestmark
 from test_tekd_rights import NOBODY, Beneficiary
 
-assert daemon and pytestmark  # which pytest looks for by their names
+assert daemon and pytestmark  # which pytest finds by their names
 
 SOURCE = (pathlib.Path(__file__).parent / "programs" / "relay.c").read_text()
 WALL_MS = 4000
-# The budget is a tenth of a CPU. The guard looks 16 times a window, so an overrun is seen a little later,
-# and later still on a busy machine. With a budget for each thread it was 94% of a CPU.
+# The budget is a tenth of a CPU. The guard checks 16 times a window, so it sees an overrun a little
+# later, and later still on a busy machine. With a budget for each thread it was 94% of a CPU.
 MOST_SHARE = 0.25
 
 
 @pytest.fixture
 def relay(compile_c, as_nobody, daemon, open_directory):
-    """Runs programs/relay.c as nobody under a grant with these keys; what it prints, as numbers."""
+    """Runs programs/relay.c as nobody under a grant with these keys; returns its numbers."""
     abi = pathlib.Path(__file__).resolve().parents[2] / "abi"
     program = compile_c(SOURCE, "cc", "-O1", "-D_GNU_SOURCE", "-pthread", "-I", str(abi))
     daemon.socket = open_directory / "run" / "tekd"
@@ -37,7 +37,7 @@ def relay(compile_c, as_nobody, daemon, open_directory):
 @pytest.mark.alone("real-time load")
 @pytest.mark.parametrize("kind", ["threads", "silent-threads", "staying-threads", "processes", "silent-processes"])
 def test_those_that_are_critical_one_after_another_have_one_budget_together(relay, kind):
-    """Each uses most of a budget and makes way for the next, with and without a word to tekd."""
+    """Each uses most of a budget and makes way for the next, with and without a message to tekd."""
     critical_ms, *_ = relay("", kind, WALL_MS, 80)
     assert critical_ms / WALL_MS < MOST_SHARE
 
@@ -68,7 +68,7 @@ def test_a_new_process_has_no_more_switches_than_the_one_before(daemon, open_dir
     for _ in range(4):
         with Beneficiary(daemon) as beneficiary:
             errors += [beneficiary.do("enter") for _ in range(10)]
-    # One a second comes to these four.
+    # These four, and one more a second.
     assert errors[:4] == [0] * 4 and errno.EBUSY in errors[4:]
     assert daemon.client().ask(HELLO).error == errno.EPERM
     assert daemon.client().json(STATUS)["fast"] == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Many connect to tekd, keep what they have, read nothing, or come and go: others are served."""
+"""Many clients connect to tekd, stay, read nothing, or come and go: tekd serves the other ones."""
 import os
 import socket
 import time
@@ -10,13 +10,13 @@ from test_tekd import (ENTER, HELLO, LEAVE, STATUS, Client, Closed, daemon, is_f
                        thread)
 from test_tekd_attacked import end, python
 
-assert daemon and tekd and thread and pytestmark  # which pytest looks for by their names
+assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
 
 CROWD = 10_000
 GRANTED = 54321
 GRANTS = f'[[grant]]\nusers = ["root", {GRANTED}]\nrate = 10000\n'
 
-# SOCKET UID COUNT: opens so many connections and keeps what it has of them.
+# SOCKET UID COUNT: opens so many connections and keeps those that it gets.
 KEEPER = r"""
 uid, count = int(sys.argv[3]), int(sys.argv[4])
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -33,7 +33,7 @@ print(len(kept), flush=True)
 sys.stdin.readline()
 """
 
-# SOCKET UID COUNT: connects so often, enters and leaves; how often that was done, and the errors.
+# SOCKET UID COUNT: connects so often, enters and leaves; prints how often, and the errors.
 ASKER = r"""
 uid, count = int(sys.argv[3]), int(sys.argv[4])
 os.setresgid(uid, uid, uid)
@@ -73,7 +73,7 @@ def test_beside_10000_connections_others_are_served_and_tekd_does_not_grow(daemo
         asker = python(ASKER, daemon.socket, GRANTED, 10)
         assert asker.stdout.readline() == "20 0 False\n"
         assert descriptors(daemon) < 512 * 2 + files + 20
-        # What 512 clients need, whatever the number of those who would be clients.
+        # The need of 512 clients, whatever the number of connections.
         assert resident(daemon) < size + 4096
     finally:
         for keeper in keepers + ([asker] if asker else []):
@@ -124,7 +124,7 @@ def test_who_comes_and_goes_at_once_leaves_nothing(tekd, thread):
         except OSError:
             pass
         client.close()
-    # Whoever waited to be let in was let in before this one.
+    # Clients that waited for a connection got it before this one.
     client = tekd.client()
     assert client.ask(HELLO).error == 0
     assert client.json(STATUS)["counts"]["granted"] > 1000

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Users without a grant, alone and many, cannot take tekd's time, its connections or its threads from those
-who have one. SECURITY.md names the bounds."""
+"""Users without a grant, alone and many, cannot take tekd's time, its connections or its threads
+from users with one. SECURITY.md names the bounds."""
 import collections
 import contextlib
 import os
@@ -14,7 +14,7 @@ from test_tekd import CRITICAL, STATUS, daemon, pytestmark
 from test_tekd_groups import groups
 from test_tekd_heirs import group
 
-assert daemon and group and pytestmark  # which pytest looks for by their names
+assert daemon and group and pytestmark  # which pytest finds by their names
 
 SOURCE = (pathlib.Path(__file__).parent / "programs" / "flood.c").read_text()
 ABI = pathlib.Path(__file__).resolve().parents[2] / "abi"
@@ -24,10 +24,12 @@ OTHERS = [OTHER + n for n in range(6)]
 GRANT = f"[[grant]]\nusers = {[GRANTED, *OTHERS]}\n{TERMS}"
 ASKS = 400
 FLOODERS = 10
-# Of a CPU: users with grants 1/4, others 1/64, new connections 1/50, programs to be placed 1/128,
-# news of programs 1/100, births 1/20, and bursts; the one that asks uses a part of the first.
+# Shares of a CPU: users with grants 1/4, other users 1/64, new connections 1/50, programs to be
+# placed 1/128, events of programs 1/100, new processes 1/20, and bursts; the measured client uses a
+# part of the first.
 MOST_SHARE = 0.45
-# Of the 99th percentile of an answer to that of a quiet device. Kernel and other programs have a part in it.
+# Ratio of the 99th percentile of a response to that of a quiet device. The kernel and other
+# programs contribute to it.
 MOST_RATIO = 4
 
 
@@ -58,8 +60,8 @@ class Flooded:
             process.communicate(timeout=60)
 
     def ask(self, uid=GRANTED, count=ASKS):
-        """The 99th percentiles of the answers of tekd and of a server as urgent that does nothing, in ns. The one that
-        asks is real-time by itself, so that it does not wait for the flood."""
+        """The 99th percentiles of the response times of tekd and of an equally urgent server that
+        does nothing, in ns. The client is real-time by itself: it must not wait for the flood."""
         ended = subprocess.run([*self.before_others, *self.command("ask", uid, count)], capture_output=True,
                                text=True, timeout=60 * PATIENCE, check=False)
         assert ended.returncode == 0, ended.stderr
@@ -75,7 +77,7 @@ class Flooded:
 
 @contextlib.contextmanager
 def holding(flooded, uid, count, group=None):
-    """A process, of this control group, that is connected and has this many critical threads; how many it got."""
+    """A connected process in this control group with so many critical threads; how many it got."""
     command = flooded.command("hold", uid, count)
     if group:
         command = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *command]
@@ -90,7 +92,7 @@ def holding(flooded, uid, count, group=None):
 
 @contextlib.contextmanager
 def echo(flooded, groups=0):
-    """A server that is as urgent as tekd and uses as much CPU time; it moves a process between these groups."""
+    """A server with tekd's urgency and CPU time; it moves a process between these groups."""
     serves = subprocess.Popen(["chrt", "-f", "51", *flooded.command("echo", 0, groups)], stdout=subprocess.PIPE,
                               text=True)
     try:
@@ -130,8 +132,8 @@ def flooded(daemon, compile_c, open_directory):
 
 
 def judge(flooded, kind, uids, most_ratio=MOST_RATIO):
-    """The answers beside a flood, compared with those before it, and with what the kernel needs for an answer
-    beside it, in the same run."""
+    """Compares the responses beside a flood with those before it, and with the kernel's own time
+    for a response beside it, in the same run."""
     told = []
     for _ in range(3):
         flooded.ask(count=20)
@@ -172,7 +174,7 @@ def test_beside_a_flood_of_another_granted_user_a_granted_one_is_answered_as_bef
 @pytest.mark.alone("real-time load")
 @pytest.mark.parametrize("kind", ["hello", "nonsense"])
 def test_beside_a_flood_of_several_granted_users_another_one_waits_for_few_messages(flooded, kind):
-    """They take all that users with grants have together, so that there are pauses."""
+    """They use the whole share of all users with grants, so that there are pauses."""
     flooded.daemon.start(GRANT)
     judge(flooded, kind, OTHERS, most_ratio=12)
 
@@ -183,7 +185,7 @@ def test_executed_programs_that_are_to_be_placed_take_little_time(flooded, kind)
     places = f'[[place]]\ngroup = "background"\nusers = [{FIRST_STRANGER}]\n'
     # Groups of version 1 may have no real-time runtime.
     flooded.before_others = ["nice", "-n", "-20"]
-    # tekd moves the thread. The kernel makes a move wait for programs that are just executed.
+    # tekd moves the thread. The kernel makes a move wait for programs that are being executed.
     with two_groups() as both, echo(flooded, both):
         flooded.daemon.start(groups(places=places) + GRANT)
         status = flooded.daemon.client().json(STATUS)
@@ -196,7 +198,8 @@ def test_executed_programs_that_are_to_be_placed_take_little_time(flooded, kind)
 @pytest.mark.parametrize("kind", ["fork", "sibling", "threads", "exec"])
 def test_births_that_are_listened_to_take_little_time(flooded, group, kind):
     flooded.daemon.start('backend = "rt"\n' + GRANT)
-    # Critical threads away from their control group. Each fork once cost three reads of /proc for each process.
+    # Critical threads outside of their control group. Each fork once cost three reads of /proc for
+    # each process.
     with contextlib.ExitStack() as away:
         for _ in range(20):
             assert away.enter_context(holding(flooded, GRANTED, 1, group)) == 1
@@ -214,7 +217,7 @@ def test_a_user_gets_its_part_of_the_threads_though_others_have_taken_all(floode
     flooded.daemon.start(f'[[grant]]\nusers = ["*"]\n{TERMS}user_threads = 32\n')
     with contextlib.ExitStack() as holds:
         held = [holds.enter_context(holding(flooded, FIRST_STRANGER + n, 32)) for n in range(33)]
-        # Of 1,024 places: others have lost some for the last.
+        # 1,024 places in all: the users before have lost some for the last one.
         assert held[:32] == [32] * 32 and held[32] >= 31
         assert holds.enter_context(holding(flooded, GRANTED, 20)) == 20
         status = flooded.daemon.client().json(STATUS)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Nobody gets anything from tekd as somebody else: by forged credentials, others' sockets, used ids,
-set-uid programs, namespaces."""
+"""No client gets anything from tekd in another one's name: by forged credentials, sockets of other
+processes, reused ids, set-uid programs, namespaces."""
 import errno
 import json
 import os
@@ -19,7 +19,7 @@ from test_tekd import (ENTER, HELLO, REFUSED, STATUS, USUAL, Client, Closed, dae
                        scheduling, tekd, thread, wait_for)
 from test_tekd_attacked import end, python
 
-assert daemon and tekd and thread and pytestmark  # which pytest looks for by their names
+assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
 
 NOBODY = 65534
 SCM_CREDENTIALS = 2
@@ -55,7 +55,7 @@ def test_credentials_of_another_process_are_refused_even_of_root(tekd, thread):
 def test_another_uid_in_credentials_gives_no_more(daemon, open_directory):
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(USUAL)
-    # A set-uid program that has put its rights aside: the kernel lets it say that it is root.
+    # A set-uid program that has dropped its rights: the kernel still lets it pass root's uid.
     program = r"""
 import struct
 os.setresuid(65534, 65534, 0)
@@ -76,7 +76,7 @@ print(is_fast(tid), flush=True)
         end(process)
 
 
-# Sockets of others
+# Sockets of other processes
 
 
 def test_a_child_that_inherits_a_socket_gets_nothing_by_it(tekd):
@@ -131,7 +131,7 @@ def end_now(process):
     process.stdout.close()
 
 
-# Ids that are used again
+# Reused ids
 
 # PID: a process with that id, which sleeps until standard input ends.
 BORN_AS = r"""
@@ -177,7 +177,7 @@ class Namesake:
     """A process with an id that another one had."""
 
     def __init__(self, program, pid):
-        time.sleep(0.05)  # start times are told in ticks
+        time.sleep(0.05)  # start times are in ticks
         self.pid = pid
         self.process = subprocess.Popen([str(program), str(pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
@@ -255,7 +255,7 @@ def test_what_a_client_asked_before_it_ended_is_not_given_to_a_process_with_its_
 
 
 def children_that_sleep(group):
-    """A process whose arguments are those of ENTERING, of another id."""
+    """A process with the arguments of ENTERING, and another id."""
     for directory in os.listdir("/proc"):
         if directory.isdigit() and int(directory) != group:
             command = read(f"/proc/{directory}/cmdline")
@@ -271,7 +271,7 @@ def test_a_restore_leaves_a_process_with_the_id_of_a_dead_client_alone(tekd, bor
     had = scheduling(process.pid)
     end_now(process)
     with Namesake(born_as, process.pid) as namesake:
-        # The very thing that tekd had set for the other.
+        # Exactly the scheduling that tekd had set for the other process.
         os.sched_setscheduler(namesake.pid, had[0], os.sched_param(had[1]))
         ended = subprocess.run(tekd.command("--restore"), capture_output=True, text=True,
                                timeout=60, check=False)
@@ -281,7 +281,8 @@ def test_a_restore_leaves_a_process_with_the_id_of_a_dead_client_alone(tekd, bor
 
 # Set-uid programs
 
-# FD: what a set-uid program has that is executed by a client, and what the connection is worth to it.
+# FD: a set-uid program that a client executes prints its user ids, policy and limit, and whether
+# tekd grants its request on the client's connection.
 SET_UID = r"""
 #define _GNU_SOURCE
 #include <sched.h>
@@ -329,7 +330,7 @@ def test_a_set_uid_program_holds_nothing_of_what_its_caller_was_granted(daemon, 
     program = compile_c(SET_UID, "cc", "-I", os.path.join(os.path.dirname(__file__), "..", "..", "abi"))
     os.chmod(program, 0o4755)
     daemon.socket = open_directory / "run" / "tekd"
-    # Root may have them by itself: what it has of its caller must go nevertheless.
+    # Root may have a grant of its own: the rights of the caller must go nevertheless.
     daemon.start(f"[[grant]]\nusers = [{NOBODY}, 0]\n")
     caller = r"""
 os.setresgid(65534, 65534, 65534)
@@ -364,7 +365,7 @@ time.sleep(60)
 
 
 def ask_in(daemon, *prefix):
-    """HELLO and ENTER of a client that is started so: both errors, whether it is Fast, the reason."""
+    """HELLO and ENTER of a client started so: both errors, the reason, whether it is Fast."""
     program = r"""
 client = Client(sys.argv[2])
 own = int(os.readlink("/proc/self"))

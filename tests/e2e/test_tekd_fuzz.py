@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Random requests of several users at once: tekd lives, grows no larger, and gives nobody more than he
-was granted.
+"""Random requests of several users at once: tekd lives, grows no larger, and gives no user more
+than its grant.
 
 TEK_FUZZ_REQUESTS=1000000 TEK_SEED=7 runs it for longer, or otherwise.
 """
@@ -15,7 +15,7 @@ from test_tekd import (HELLO, STATUS, daemon, is_fast, pytestmark, resident, sch
 from test_tekd_attacked import end, python
 from test_tekd_crowd import descriptors
 
-assert daemon and thread and pytestmark  # which pytest looks for by their names
+assert daemon and thread and pytestmark  # which pytest finds by their names
 
 REQUESTS = int(os.environ.get("TEK_FUZZ_REQUESTS", "8000"))
 SEED = int(os.environ.get("TEK_SEED", "6"))
@@ -32,8 +32,8 @@ rate = 10000
 budget = "off"
 """
 
-# SOCKET UID SEED COUNT TID...: that user's requests, of which most are nearly right, about its own threads,
-# those tids, and any others. When it has asked so often it says so and stays.
+# SOCKET UID SEED COUNT TID...: COUNT requests of that user, most of them nearly valid, about its
+# own threads, those tids, and any other ids. After them it prints a line and stays.
 FUZZER = r"""
 import random
 uid, seed, count = map(int, sys.argv[3:6])
@@ -152,7 +152,7 @@ def test_random_requests_give_no_client_more_than_it_was_granted(daemon, open_di
 
 
 def look_while_they_ask(tekd, fuzzers, before):
-    """Until all have asked what they were to ask: what must hold in the meantime holds."""
+    """Until all have sent their requests: the invariants hold meanwhile."""
     sizes, finished = [], set()
     readers = [threading.Thread(target=lambda p=process: p.stdout.readline() == "done\n" and finished.add(p.pid))
                for process, _, _ in fuzzers]

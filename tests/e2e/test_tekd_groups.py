@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tekd places everybody whom it may touch in groups, and brings them back."""
+"""tekd places all processes that it may change in groups, and moves them back."""
 import errno
 import itertools
 import os
@@ -17,7 +17,7 @@ from test_tekd import (CRITICAL, ENTER, EXPLAIN, GROUP, LEAVE, NORMAL, PROCESS, 
 __all__ = ["daemon", "pytestmark", "thread"]
 
 NORMAL_GROUP, URGENT, SERVICE, BACKGROUND = range(4)
-# Asks for each group whose number is an argument; prints the errors.
+# Requests each group with a number among the arguments; prints the errors.
 ASKS = r"""
 import socket, struct, sys
 client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -42,7 +42,7 @@ def places_of(tid):
 
 
 def group_of(tid):
-    """The last two names of the group of TEK's that a thread is in."""
+    """The last two names in the path of a thread's group of TEK's."""
     inside = [path for path in places_of(tid).values() if "/tek-test-" in path]
     return "/".join(inside[0].split("/")[2:]) if inside else None
 
@@ -126,7 +126,7 @@ def test_programs_that_are_executed_while_tekd_starts_get_their_places(daemon):
 def test_programs_that_tekd_has_not_heard_of_get_their_places(grouped):
     daemon = grouped(places='[[place]]\ngroup = "service"\nnames = ["sleep"]\n')
     daemon.process.send_signal(signal.SIGSTOP)
-    # More news than fit into the buffer, and so the last of them is lost.
+    # More events than fit into the buffer, so that the last of them is lost.
     subprocess.run(["sh", "-c", "for n in $(seq 1200); do /bin/true; done"], check=True, timeout=60)
     process = subprocess.Popen(["sleep", "60"])
     try:
@@ -239,7 +239,7 @@ def test_a_child_of_a_critical_thread_is_not_in_the_fast_group(grouped):
 
 
 def test_of_children_of_a_critical_thread_that_end_the_journal_does_not_grow(grouped):
-    # It makes 200 children at once, which costs a slow machine much of a second.
+    # It makes 200 children at once, which takes a slow machine most of a second.
     client = grouped("fair", places='[[grant]]\nusers = ["root"]\nbudget = "4s/4s"\n').client()
     assert client.ask(ENTER, os.getpid()).error == 0
     before = client.json(STATUS)["counts"]["changes"]

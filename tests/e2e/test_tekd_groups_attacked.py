@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Groups among those who wish them ill: nobody gets a better one than he may have, and everybody is
-brought back exactly."""
+"""Attacks on groups: no thread gets a better group than it may have, and all are moved back
+exactly."""
 import errno
 import os
 import pathlib
@@ -17,7 +17,7 @@ from test_tekd_groups import (BACKGROUND, NORMAL_GROUP, SERVICE, URGENT, group_o
                               weights)
 from test_tekd_stuck import Frozen
 
-assert daemon and grouped and pytestmark and sleeper and thread  # which pytest looks for by their names
+assert daemon and grouped and pytestmark and sleeper and thread  # which pytest finds by their names
 
 BACKENDS = pytest.mark.parametrize("backend", ["rt", "fair"])
 
@@ -31,9 +31,9 @@ def tids_in(group):
     return [int(tid) for tid in file.read_text().split()]
 
 
-# Whose group is better
+# Better groups
 
-# SOCKET: is called `evil`; does what it is told as nobody, and says the error.
+# SOCKET: is named `evil`; executes its orders as the user nobody, and prints the error.
 EVIL = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
 
 
 class Evil:
-    """That program, whom tekd finds there when it starts: a rule puts it into `background`."""
+    """That program, already running when tekd starts: a rule puts it into `background`."""
 
     def __init__(self, program, path, *options):
         self.process = subprocess.Popen([str(program), str(path), *options], stdin=subprocess.PIPE,
@@ -251,7 +251,7 @@ def test_who_forks_like_mad_while_he_is_fast_has_no_fast_child_and_leaves_nothin
         children = list(map(int, forker.stdout.readline().split()))
         assert len(children) > 10
         client = tekd.client()
-        # They are brought back now and then; then only who asked is there.
+        # tekd moves them back periodically; then only the thread with the request is there.
         eventually(lambda: set(tids_in(top / "fast")) <= {forker.pid})
         assert all(scheduling(child)[0] == os.SCHED_OTHER for child in children)
         eventually(lambda: {group_of(child) for child in children} == {"lazy/normal"})
@@ -353,7 +353,7 @@ def test_what_others_made_in_a_group_stays_and_what_was_placed_is_brought_back(g
         assert {tid: (places_of(tid), scheduling(tid)) for tid in before} == before
         assert tids_in(foreign) == [guest.pid]
         assert not (top / "fast").exists() and not (top / "lazy" / "urgent").exists()
-        # The next one does not take what is not its own.
+        # The next tekd does not take over groups that are not its own.
         ended = None
         if backend == "fair":
             ended = subprocess.run(tekd.command(), capture_output=True, text=True, timeout=60,

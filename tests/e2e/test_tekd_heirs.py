@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Children of a critical thread do not keep the control group that it is in for a while."""
+"""Children of a critical thread do not keep its temporary control group."""
 import errno
 import os
 import pathlib
@@ -12,9 +12,9 @@ from test_tekd import CRITICAL, LEFT, NORMAL, STATUS, daemon, pytestmark
 from test_tekd_groups import groups
 from test_tekd_rights import BENEFICIARY, GRANT, Beneficiary, restore
 
-assert daemon and pytestmark  # which pytest looks for by their names
+assert daemon and pytestmark  # which pytest finds by their names
 
-# After BENEFICIARY's words: `breed` prints the ids of a thread, a child, a grandchild whose parent has ended,
+# After BENEFICIARY's words: `breed` prints the ids of a thread, a child, an orphaned grandchild,
 # and a sibling, which all stay.
 BREED = r"""
     elif word == "breed":
@@ -78,7 +78,7 @@ class Breeder(Beneficiary):
 
 @pytest.fixture
 def group():
-    """A group of the cpu controller of version 1 without real-time runtime: critical threads leave it."""
+    """A cpu group of version 1 without real-time runtime: critical threads leave it."""
     top = next((mount for mount in map(pathlib.Path, ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"))
                 if (mount / "cpu.rt_runtime_us").exists()), None)
     if top is None or os.uname().machine != "x86_64":
@@ -128,7 +128,7 @@ class Brood:
 
     def __init__(self, program, hogs):
         cpu = str(min(os.sched_getaffinity(0)))
-        # A limit and no timeout(1), which would leave the program behind when it is killed.
+        # A limit and no timeout(1), which would leave the program behind if it is killed.
         spin = ["prlimit", "--cpu=120", "taskset", "-c", cpu, "sh", "-c", "while :; do :; done"]
         self.hogs = [subprocess.Popen(spin, stdin=subprocess.DEVNULL) for _ in range(hogs)]
         self.process = subprocess.Popen([str(program), cpu], stdin=subprocess.PIPE,
@@ -163,7 +163,7 @@ def brood(compile_c):
 
 @pytest.fixture
 def fair(daemon):
-    """Starts tekd with backend fair, and with more for its grant."""
+    """Starts tekd with backend fair, and with more keys for its grant."""
     def start(more=""):
         daemon.start("canary_seconds = 0\n" + groups("fair") + more)
         client = daemon.client()
@@ -184,8 +184,8 @@ def test_children_of_a_critical_thread_do_not_run_at_its_weight(fair, brood):
         ratios.append(breeder.children_ms(1000, 90) / ordinary)
         assert client.ask(NORMAL, breeder.pid).error == 0
     print("CPU time of children: critical parent / ordinary one", *(f"{ratio:.2f}" for ratio in ratios))
-    # A fifth of the CPU is theirs, and a little more until they are moved. By their parent's weight it
-    # was all of it for half of the time or more.
+    # A fifth of the CPU is theirs, and a little more until they are moved. With their parent's
+    # weight it was all of it for half of the time or more.
     assert sorted(ratios)[2] < 2.5
 
 

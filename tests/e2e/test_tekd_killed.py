@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Whoever is killed, and whenever: every thread has afterwards what it had before.
+"""After any process is killed at any time, every thread has what it had before.
 
 TEK_KILLS=300 TEK_SEED=7 runs it for longer, or otherwise.
 """
@@ -12,10 +12,10 @@ import pytest
 from conftest import BUILD
 from test_tekd import daemon, pytestmark
 
-assert daemon and pytestmark  # which pytest looks for by their names
+assert daemon and pytestmark  # which pytest finds by their names
 
-# What is killed, and what is compared, is in one place for this test and the benchmark: crates/tek,
-# bench/device/faults. Control groups are compared, too, where there can be some.
+# The kills and comparisons are in one place for this test and the benchmark: crates/tek,
+# bench/device/faults. Control groups are compared, too, where the machine allows some.
 
 
 @pytest.mark.usefixtures("real_time")
@@ -34,13 +34,13 @@ def test_whoever_is_killed_every_thread_has_what_it_had(tmp_path):
     assert not faults["complaints"]
     assert faults["executed"] > 5 and faults["undone"] > 10
     assert "rt" in faults["of"]
-    # Those for which there is no place here are named.
+    # Backends that cannot run here are named.
     assert {"rt", "rt with groups", "fair"} - set(faults["of"]) == {
         entry["variant"].removeprefix("faults, ") for entry in document["not_run"]}
 
 
-# While one thread creates threads, another makes it critical and normal again; how many of those
-# threads were born real-time.
+# While one thread creates threads, another makes it critical and normal again; prints how many of
+# those threads started real-time.
 BORN_REAL_TIME = r"""
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Kernel threads follow those who wait for them, and have what they had when nobody does."""
+"""Kernel threads follow the tasks that wait for them, and else have their own scheduling."""
 import os
 import pathlib
 import random
@@ -18,12 +18,12 @@ from test_tekd import pytestmark as of_tekd
 pytestmark = [*of_tekd, pytest.mark.alone("kernel threads")]  # of which there is one set
 
 GRANT = '[[grant]]\nusers = ["root"]\n'
-# SCHED_RESET_ON_FORK: what tekd starts is not real-time.
+# SCHED_RESET_ON_FORK: processes that tekd starts are not real-time.
 FOLLOWING = (os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 98)
 KILLS = int(os.environ.get("TEK_KILLS", "10"))
 
-# PRIORITY PERIOD_S FILE: a task of that priority (0: an ordinary one) that gives works to the kernel's
-# workers, and now and then writes to a file; it ends with its standard input.
+# PRIORITY PERIOD_S FILE: a task of that priority (0: an ordinary one) that queues work for the
+# kernel's workers, and now and then writes to a file; it ends with its standard input.
 TASK = r"""
 import os, pty, select, sys, tty
 priority, period, path = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
@@ -49,7 +49,7 @@ def scheduling(tid):
 
 
 def kernel_threads():
-    """tid and name -> policy, priority and nice, of all threads of the kernel."""
+    """tid and name -> policy, priority and nice, of all kernel threads."""
     found = {}
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -68,18 +68,18 @@ def differences(before):
 
 
 def is_messenger(pid):
-    """Whether it is a thread that tekd needs for its news, and raises for as long as it runs: PREEMPT_RT."""
+    """Whether tekd needs the thread for its events, and raises it while tekd runs: PREEMPT_RT."""
     return pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("irq_work/")
 
 
 def all_have_their_own(before):
-    """But those."""
+    """Whether all but those threads have their own scheduling."""
     return all(is_messenger(pid) for pid, _ in differences(before))
 
 
 @pytest.fixture
 def state():
-    """In memory where that is possible: a disk is what the tasks of these tests wait for."""
+    """In memory where that is possible: the tasks of these tests wait for the disk."""
     memory = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
     directory = pathlib.Path(tempfile.mkdtemp(prefix="tek-test-", dir=memory))
     yield directory / "state"
@@ -88,7 +88,7 @@ def state():
 
 @pytest.fixture
 def following(tmp_path, state):
-    """Starts a tekd whose kernel threads follow, if that can be here."""
+    """Starts a tekd that has kernel threads follow, if this machine allows it."""
     daemon = Daemon(tmp_path)
     daemon.state = state
 
@@ -129,7 +129,7 @@ def task(tmp_path):
 
 
 def served(daemon, tid):
-    """Kernel threads that a task waits for or has just waited for, as tekd tells."""
+    """Kernel threads that a task waits for or has just waited for, from tekd's report."""
     threads = daemon.client().json(STATUS)["kthreads"]["threads"]
     return [thread for thread in threads if any(member["tid"] == tid for member in thread["members"])]
 
@@ -292,7 +292,7 @@ def test_the_threads_that_make_them_follow_are_above_all_and_on_different_cpus(f
     text = daemon.config.read_text()
     daemon.config.write_text(text.replace("[kthreads]", "[kthreads]\npriority = 70"))
     daemon.process.send_signal(signal.SIGHUP)
-    # The second one hears of it with the next event.
+    # The second one learns of it with the next event.
     eventually(lambda: scheduling(threads()[0])[1] == 70)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tekd answers on a device under load, whatever it has to do that takes long."""
+"""tekd answers on a device under load, whatever slow work it has."""
 import contextlib
 import os
 import signal
@@ -10,7 +10,7 @@ import pytest
 from conftest import needs
 from test_tekd import ENTER, LEAVE, STATUS, USUAL, daemon, pytestmark, thread
 
-assert daemon and pytestmark and thread  # which pytest looks for by their names
+assert daemon and pytestmark and thread  # which pytest finds by their names
 
 HOGS = 50
 KTHREADS = 'backend = "rt"\nprotected = []\n[kthreads]\n'
@@ -31,7 +31,7 @@ def load():
 
 
 def seconds_until_it_answers(daemon, configuration):
-    """Of a tekd that has just become the most urgent program: before that it is an ordinary one."""
+    """For a tekd that has just become the most urgent program: before that it is ordinary."""
     daemon.config.write_text(configuration)
     with daemon.log.open("a") as log:
         daemon.process = subprocess.Popen(daemon.command(), stderr=log, stdin=subprocess.DEVNULL)
@@ -92,6 +92,6 @@ def test_a_configuration_that_takes_long_to_read_delays_no_client(daemon, thread
     finally:
         os.kill(reading, signal.SIGKILL)
         os.waitpid(reading, 0)
-    daemon.says(f"{daemon.config}:")  # what was read has warnings
+    daemon.says(f"{daemon.config}:")  # the configuration that it read has warnings
     print(f"{quiet} answers, while the configuration is read again and again {busy}")
     assert busy > quiet / 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Under backend rt real-time threads that are not critical wait beneath those that are."""
+"""Under backend rt, real-time threads that are not critical wait below those that are."""
 import os
 import pathlib
 import signal
@@ -13,7 +13,7 @@ from test_tekd import (ENTER, EXPLAIN, LEAVE, RR_RESET, STATUS, USUAL, Other, da
 
 __all__ = ["daemon", "pytestmark", "thread"]
 
-# Starts `sleep` whenever it gets a line, and a grandchild whose parent is that; prints their pids.
+# Starts `sleep` for each line that it gets, and a grandchild below it; prints their pids.
 PARENT = """
 import subprocess, sys
 for line in sys.stdin:
@@ -24,7 +24,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def process():
-    """A process that can be told to have children."""
+    """A process that starts children on request."""
     parent = subprocess.Popen([sys.executable, "-u", "-c", PARENT], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True, start_new_session=True)
     yield parent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A grant is lent: a beneficiary without rights of its own keeps nothing of it, whatever it changes meanwhile."""
+"""A grant is temporary: a beneficiary without own rights keeps nothing, whatever it changes."""
 import errno
 import os
 import pathlib
@@ -14,7 +14,7 @@ from conftest import eventually, read
 from test_tekd import CRITICAL, NORMAL, USUAL, daemon, pytestmark, scheduling
 from test_tekd_attacked import end, python
 
-assert daemon and pytestmark  # which pytest looks for by their names
+assert daemon and pytestmark  # which pytest finds by their names
 
 NOBODY = 65534
 FLAG = 0x40000000  # SCHED_RESET_ON_FORK
@@ -22,7 +22,7 @@ RR = os.SCHED_RR | FLAG
 ORDINARY = (os.SCHED_OTHER, 0)
 GRANT = f"[[grant]]\nusers = [{NOBODY}]\nrate = 10000\nthreads = 64\nuser_threads = 64\n"
 
-# As nobody: does what it reads, a line each, and prints what came of it. `change` is the attack.
+# As the user nobody: executes one order a line, and prints the result. `change` is the attack.
 BENEFICIARY = r"""
 import ctypes, time
 libc = ctypes.CDLL(None)
@@ -60,7 +60,7 @@ for line in sys.stdin:
 
 
 def policy(tid):
-    """With the flag, and the priority."""
+    """Policy with the flag, and the priority."""
     return scheduling(tid)[:2]
 
 
@@ -256,7 +256,7 @@ RACER = (pathlib.Path(__file__).parent / "programs" / "racer.c").read_text()
 
 
 def test_who_sets_a_policy_at_the_moment_of_its_end_does_not_keep_it(granted, compile_c, as_nobody):
-    """The kernel checks the right of a caller before it locks the thread, so a call may come in between."""
+    """The kernel checks a caller's right before it locks the thread: a call may come in between."""
     racer = compile_c(RACER, "cc", "-O1", "-D_GNU_SOURCE", "-pthread")
     beneficiaries = [Beneficiary(granted) for _ in range(6)]
     tids = [beneficiary.tid for beneficiary in beneficiaries]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How tekd starts and stops where files are not as they should be: a clear error, and nothing left."""
+"""tekd starts and stops where files are not as they should be: a clear error, and no residue."""
 import errno
 import os
 import pathlib
@@ -16,11 +16,11 @@ from conftest import eventually, needs
 from test_tekd import (ENTER, HELLO, LEAVE, STATUS, TEKD, USUAL, Other, daemon, is_fast, pytestmark, scheduling,
                        tekd, thread)
 
-assert daemon and tekd and thread and pytestmark  # which pytest looks for by their names
+assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
 
 
 def fails(command, **options):
-    """What it says: it must end by itself, soon, with status 1."""
+    """Its messages: it must end by itself, soon, with status 1."""
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False,
                            **options)
     assert ended.returncode == 1, ended
@@ -119,7 +119,7 @@ def test_a_file_that_is_replaced_again_and_again_is_read_whole_or_not_at_all(tek
         stop.set()
         replacing.join()
     assert tekd.end() == 0
-    # A mistake in it would be told with its line.
+    # The message about a mistake in it would have its line.
     assert not re.search(r"tekd\.toml:\d", tekd.log.read_text())
 
 
@@ -248,7 +248,7 @@ def test_where_the_journal_cannot_grow_nothing_is_changed(small, daemon, thread)
     small.clear()
     assert client.ask(ENTER, thread).error == 0
     small.fill()
-    # What is there has its line; there is room for some more of them, and then no more.
+    # Each present change has its line; there is room for some more, and then no more.
     for n in range(1000):
         if (refused := client.ask(ENTER, thread, priority=n % 40 - 20)).error:
             break
@@ -286,7 +286,7 @@ def test_with_a_full_disk_what_a_killed_tekd_left_is_undone(daemon, tmp_path, th
     place = tmp_path / "mounted"
     place.mkdir()
     daemon.state = place / "state"
-    # Both see it: the one that is killed, and the one that restores.
+    # Both daemons see it: the one that is killed, and the one that restores.
     script = ('mount -t tmpfs -o size=64k,mode=755 none "$0" && { "$@"; '
               'cat /dev/zero > "$0/filler" 2>/dev/null; "$@" --restore; echo "$?"; ls -A "$0"; }')
     command = [needs("unshare"), "--mount", "sh", "-c", script, str(place), *daemon.command()]
@@ -360,7 +360,7 @@ def test_whatever_asks_it_to_stop_everything_is_given_back_and_no_file_left(tekd
         assert tekd.client().ask(HELLO).error == 0
         client = tekd.client()
         assert client.ask(ENTER, thread).error == 0
-        tekd.process.send_signal(signal.SIGSTOP)  # so that they come together
+        tekd.process.send_signal(signal.SIGSTOP)  # so that the signals arrive together
         for sign in signals:
             tekd.process.send_signal(sign)
         tekd.process.send_signal(signal.SIGCONT)
@@ -390,7 +390,7 @@ def test_a_stop_in_the_midst_of_requests_gives_everything_back(daemon, thread):
         assert sorted(path.name for path in daemon.directory.iterdir()) == ["log", "tekd.toml"]
 
 
-# Who may start it
+# Users that may start it
 
 
 def test_tekd_refuses_to_run_set_uid(daemon, open_directory, as_nobody):
@@ -415,7 +415,7 @@ def test_a_user_without_rights_can_start_one_that_changes_nothing_for_anybody(da
     place.mkdir()
     os.chown(place, 65534, 65534)
     daemon.state, daemon.socket = place / "state", place / "tekd"
-    # It cannot touch root's processes, and says so for each request.
+    # It cannot change root's processes, and reports that for each request.
     program = open_directory / "tekd"
     shutil.copy(TEKD, program)
     command = [*as_nobody, str(program), *daemon.command()[1:]]

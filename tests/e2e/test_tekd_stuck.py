@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Clients that cannot do anything, stopped, traced or frozen: what they have ends as it should."""
+"""Clients that are stopped, traced or frozen: their grants end as they should."""
 import errno
 import os
 import pathlib
@@ -11,7 +11,7 @@ from conftest import eventually, read
 from test_tekd import (CRITICAL, ENTER, HELLO, LEAVE, NORMAL, PROCESS, STATUS, Other, Stopped, daemon, is_fast,
                        pytestmark, scheduling, tekd, thread, wait_for)
 
-assert daemon and tekd and thread and pytestmark  # which pytest looks for by their names
+assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
 
 FREEZER = pathlib.Path("/sys/fs/cgroup/freezer")
 
@@ -69,7 +69,7 @@ def test_others_are_served_and_what_a_stuck_client_has_can_be_taken_back(tekd, t
             eventually(lambda: scheduling(other.tid)[1] == 29)
             assert client.ask(CRITICAL, other.tid, flags=PROCESS).error == 0
             assert client.ask(NORMAL, other.tid, flags=PROCESS).error == 0
-            assert is_fast(other.tid)  # as it asked itself
+            assert is_fast(other.tid)  # by its own request
         assert other.do("leave")["error"] == 0
         assert scheduling(other.tid) == before
 
@@ -105,7 +105,7 @@ def test_a_stuck_client_that_is_told_more_than_he_can_hold_is_given_up(daemon, t
         assert other.do("hello")["error"] == 0
         with BySignal(other.tid):
             for _ in range(60):
-                # Each of these is told to its process, which does not read.
+                # tekd reports each of these to its process, which does not read.
                 until = time.monotonic_ns() + 1_000_000
                 client.ask(CRITICAL, other.tid, until=until)
                 wait_for(other.tid, False)

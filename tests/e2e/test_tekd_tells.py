@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tekd tells a client of those processes only that it could see in /proc itself."""
+"""tekd reports to a client only processes that it could see in /proc itself."""
 import errno
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 from conftest import BUILD, needs
 from test_tekd import ENTER, USUAL, daemon, pytestmark, thread
 
-assert daemon and thread and pytestmark  # which pytest looks for by their names
+assert daemon and thread and pytestmark  # which pytest finds by their names
 
 ASK = r"""
 import sys
@@ -34,7 +34,7 @@ HIDING = ["sh", "-c", 'mount -t proc -o "$0" proc /proc && exec "$@"']
 
 @pytest.fixture
 def asked(daemon, thread, open_directory):
-    """What a client that is started so gets to know, and a thread of root that is Fast."""
+    """The reports to a client that is started so, and a thread of root that is Fast."""
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(USUAL)
     client = daemon.client()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""docs/design/thread-state.md names each system call that lib/uthread/posix/state_effect.c looks at."""
+"""docs/design/thread-state.md names each system call in lib/uthread/posix/state_effect.c."""
 
 import pathlib
 import re

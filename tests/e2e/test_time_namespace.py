@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs, tek and tekd in different time namespaces know each other's processes and times."""
+"""Programs, tek and tekd in different time namespaces identify each other's processes and times."""
 import json
 import os
 import signal
@@ -11,7 +11,7 @@ import pytest
 from conftest import BUILD, child_of, eventually, read
 from test_tekd import CRITICAL, STATUS, USUAL, Other, daemon, is_fast, pytestmark, tekd, thread, wait_for
 
-assert daemon and tekd and thread and pytestmark  # which pytest looks for by their names
+assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
 
 TEK, LIBRARY = BUILD / "bin" / "tek", BUILD / "lib" / "libtek.so"
 # Offsets that are no multiple of a clock tick. The new namespace is that of children.
@@ -37,7 +37,7 @@ def namespaces():
 
 @pytest.fixture
 def start(waiting, tmp_path):
-    """Starts a program, in a time namespace or not, with a table in the test's own directory; its pid."""
+    """Starts a program, in a time namespace or not, with its table in tmp_path; its pid."""
     started = []
     environment = {**os.environ, "TEK_RUN_DIR": str(tmp_path)}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tek top: the threads of the device, live, on a terminal that the test looks at."""
+"""tek top: the threads of the device, live, on a terminal that the test reads."""
 import fcntl
 import json
 import os
@@ -20,7 +20,7 @@ ALTERNATE, USUAL = b"\x1b[?1049h", b"\x1b[?1049l"
 DOWN, ESCAPE, ENTER, CONTROL_C, CONTROL_Z = "\x1b[B", "\x1b", "\r", "\x03", "\x1a"
 
 # As a shell does: the command in a process group of its own, in the foreground of the terminal.
-# Its state is told by lines; a line on standard input continues it.
+# It reports its state by lines; a line on standard input continues it.
 SHELL = r"""
 import os, signal, sys
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
@@ -50,7 +50,7 @@ os.read(hear, 1)
 
 
 class Screen:
-    """A terminal at which a command runs; `lines` is what it shows."""
+    """A terminal with a command; `lines` is its screen."""
 
     def __init__(self, command, size=(80, 24), environment=None):
         self.controller, self.terminal = pty.openpty()
@@ -72,7 +72,7 @@ class Screen:
         fcntl.ioctl(self.controller, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def read(self, seconds=0.05):
-        """Reads what came, and news of the shell."""
+        """Reads new output, and reports of the shell."""
         ready, _, _ = select.select([self.controller, self.news], [], [], seconds)
         if self.controller in ready:
             self.output += os.read(self.controller, 65536)
@@ -80,7 +80,7 @@ class Screen:
             self.told += os.read(self.news, 4096)
 
     def hear(self, what, seconds=60):
-        """What the shell tells of that."""
+        """The shell's report of that."""
         end = time.monotonic() + seconds
         while True:
             for line in self.told.splitlines(keepends=True):
@@ -96,7 +96,7 @@ class Screen:
 
     @property
     def lines(self):
-        """What is on the screen, from the last time that it was taken."""
+        """The lines of the screen, since the command last switched to the alternate screen."""
         start = self.output.rfind(ALTERNATE)
         cells = [[" "] * self.columns for _ in range(self.height)]
         if start < 0:
@@ -116,7 +116,7 @@ class Screen:
         return ["".join(line).rstrip() for line in cells]
 
     def wait_for(self, wanted, seconds=60):
-        """Waits until the lines are as wanted; what `wanted` returned."""
+        """Waits until the lines are as required; returns the result of `wanted`."""
         end = time.monotonic() + seconds
         while not (found := wanted(self.lines)):
             assert time.monotonic() < end, "\n".join(self.lines)
@@ -238,7 +238,7 @@ def test_enter_tells_why_a_thread_runs_as_it_does(screen, program):
     tid = program.tids["topped-gas"]
     top.wait_for(lambda lines: f"Thread {tid}" in lines[3] and lines[4] == "Who it is")
     top.type(ESCAPE)
-    # Escape and what follows at once would be another key.
+    # Escape and a byte at once behind it would be another key.
     top.wait_for(lambda lines: "TID NAME" in lines[3])
     top.type("?")
     top.wait_for(lambda lines: lines[3].startswith("Keys"))
@@ -299,7 +299,7 @@ def test_stopped_from_outside_it_gives_the_terminal_back_too(screen, program):
     os.write(top.go_on, b"\n")
     top.wait_for(lambda lines: top.output.rfind(ALTERNATE) > top.output.rfind(USUAL))
     top.row("topped-gas")
-    # Stopped so that it cannot notice, and the terminal set otherwise meanwhile.
+    # Stopped so that it cannot notice, and the terminal's settings changed meanwhile.
     os.kill(top.pid, signal.SIGSTOP)
     top.hear("stopped")
     termios.tcsetattr(top.terminal, termios.TCSANOW, top.before)
@@ -373,7 +373,7 @@ def test_once_as_json_is_read_by_programs(tek, waiting):
     with subprocess.Popen([waiting, "spin", "topped-gas"], stdout=subprocess.PIPE) as process:
         try:
             tids = tids_by_name(process.pid, ["spin", "topped-gas"])
-            for _ in range(3):  # somebody else may have the CPU meanwhile
+            for _ in range(3):  # another thread may have the CPU meanwhile
                 ended = tek("top", "--once", "--json", "--interval", "0.5", "--sort", "cpu%:desc")
                 told = json.loads(ended.stdout)
                 by_tid = {thread["tid"]: thread for thread in told["threads"]}
@@ -384,7 +384,7 @@ def test_once_as_json_is_read_by_programs(tek, waiting):
             process.kill()
     assert spin["cpu_percent"] > 1 and spin["name"] == "spin" and spin["policy"] == "other"
     assert (gas["cpu_percent"], gas["voluntary_per_s"], gas["involuntary_per_s"]) == (0, 0, 0)
-    # Of a thread at user level that somebody has here it is not known.
+    # The shares of user-level threads, which may run here too, are unknown.
     shares = [thread["cpu_percent"] for thread in told["threads"] if thread["cpu_percent"] is not None]
     assert shares == sorted(shares, reverse=True)
     assert told["cpus"] >= 1 and len(told["load"]) == 3
@@ -399,7 +399,7 @@ def test_without_a_terminal_it_is_as_with_once(tek, program):
 
 @pytest.fixture
 def tekd(tmp_path, real_time):
-    """The daemon, which may touch nothing but what this test starts; its socket."""
+    """tekd, which may touch only processes that this test starts; its socket."""
     (tmp_path / "tekd.toml").write_text('[[grant]]\nusers = ["root"]\n')
     socket = tmp_path / "run" / "tekd"
     command = [BUILD / "bin" / "tekd", "--socket", socket, "--state", tmp_path / "state",
@@ -442,7 +442,7 @@ def test_what_makes_no_sense_is_refused_with_what_is_wanted(tek, arguments, want
 @pytest.mark.alone("real-time load")
 def test_a_thread_that_gets_no_cpu_is_seen_to_wait_all_the_time_and_never_longer(
         tek, waiting, real_time):
-    """A real-time thread takes its CPU for a second. The kernel counts a wait when it ends."""
+    """A real-time thread takes its CPU for a second. The kernel counts a wait at its end."""
     cpu = max(os.sched_getaffinity(0))
     with subprocess.Popen(["taskset", "-c", str(cpu), waiting, "spin"],
                           stdout=subprocess.PIPE) as process:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""gdb shows user-level threads (tools/gdb/tek.py): what they wait for, and from where."""
+"""gdb shows user-level threads (tools/gdb/tek.py): the objects of their waits, and their calls."""
 import pathlib
 import re
 import subprocess
@@ -81,7 +81,7 @@ def program(tmp_path_factory):
 
 
 def gdb(program, *commands, workers=1, preempt="defer"):
-    """What gdb says to these commands where the program stops by itself."""
+    """gdb's output for these commands where the program stops by itself."""
     options = f"workers={workers},quantum=200us,preempt={preempt}"
     command = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off"]
     wrapper = f"env LD_PRELOAD={LIBRARY} TEK_UTHREAD={options}"

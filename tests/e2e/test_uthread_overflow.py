@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A user-level thread that runs out of its stack is named; then all goes on as without."""
+"""A user-level thread that runs out of its stack is named; then all goes on as without TEK."""
 import os
 import platform
 import re
@@ -182,7 +182,7 @@ def test_a_thread_that_overflows_is_named_with_its_stack_and_backtrace(program, 
 def test_a_handler_on_the_alternate_stack_is_called_after_the_report(program, environment):
     status, said = outcome([program, "alternate"], environment)
     if "workers=1" in environment["TEK_UTHREAD"]:
-        # The stack that main() has set is that of the one worker's kernel thread.
+        # main() has set the stack of the kernel thread of the one worker.
         assert status == 7
     assert status in (7, -signal.SIGSEGV)
     assert_reported(said)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Where the kernel refuses timers, programs are told that threads are not interrupted, and run."""
+"""Where the kernel refuses timers, TEK reports that threads are not interrupted; programs run."""
 import os
 import platform
 import resource
@@ -12,7 +12,8 @@ from conftest import BUILD
 
 LIBRARY = BUILD / "lib" / "libtek-uthread.so"
 
-# Three threads that meet at a lock and in a pipe; then one is sent a signal while another one waits for it.
+# Three threads that meet at a lock and in a pipe; then one is sent a signal while another one waits
+# for it.
 PROGRAM = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -153,7 +154,7 @@ int main(void)
 	return 7;
 }
 """
-# What Go's linker puts into a program.
+# The note that Go's linker puts into a program.
 GO_NOTE = r"""
 __asm__(".pushsection .note.go.buildid,\"a\",@note\n.long 4, 4, 4\n.ascii \"Go\\0\\0\"\n.long 0\n.popsection");
 """
@@ -163,7 +164,7 @@ def names_itself(tek, program, why, *prefix):
     """Runs a program that cannot be on user-level threads."""
     ended = tek("run", "--no-rules", "--model", "m:n", "--", *prefix, program)
     assert (ended.returncode, ended.stdout) == (7, "as it is\n"), ended.stderr
-    # A long path is shortened at its front.
+    # The front of a long path is cut.
     assert ended.stderr.startswith("tek: ") and f"{str(program)[-40:]} {why}: it runs, but not" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Threads that are interrupted every 200 us in the C library go on, and get what they asked for.
+"""Threads that are interrupted every 200 us in the C library go on, and get correct results.
 
-TEK_TORTURE_SECONDS sets how long, where 20 s are not enough.
+TEK_TORTURE_SECONDS sets the duration, where 20 s are not enough.
 """
 import os
 import pathlib
@@ -64,15 +64,15 @@ def torture(tmp_path_factory):
 
 
 def run(program, options, seconds=0):
-    """What it says; fails where it does not end well, with what it complained of."""
+    """Its output; fails if it does not end well, with its messages."""
     environment = dict(os.environ)
     if options is not None:
         environment |= {"LD_PRELOAD": str(LIBRARY), "TEK_UTHREAD": options}
     arguments = [str(seconds), str(THREADS)] if seconds else []
     ended = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True,
                            timeout=seconds + TIME_TO_END, check=False)
-    # That waits past TEK are slower, as those in the C library's own locks, is said once. It is no
-    # complaint.
+    # TEK reports once that waits past TEK are slower, as those in the C library's own locks. This
+    # is no failure.
     complaints = [line for line in ended.stderr.splitlines() if "its threads wait by futex(2) past TEK" not in line]
     assert (ended.returncode, complaints) == (0, []), ended.stdout
     return ended.stdout
@@ -82,7 +82,7 @@ def assert_all_have_worked(said):
     print(said)
     threads, rounds = map(int, re.findall(r"(\d+) (?:threads|rounds)", said))
     assert threads == THREADS
-    assert rounds >= 6 * THREADS  # each job was done by many
+    assert rounds >= 6 * THREADS  # many threads did each job
 
 
 def test_the_torture_is_passed_by_threads_of_the_kernel(torture):

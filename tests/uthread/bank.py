@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Eight threads move money between the accounts of one SQLite database; none may be lost or made."""
+"""Eight threads move money between the accounts of one SQLite database; the sum must stay."""
 import random
 import sqlite3
 import sys

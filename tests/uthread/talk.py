@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""20 threads that talk to each other by sockets and share things under locks; what they did."""
+"""20 threads that exchange messages by sockets and share data under locks; prints the results."""
 import hashlib
 import os
 import queue
@@ -52,7 +52,7 @@ for pair in range(PAIRS):
 for thread in threads:
     thread.start()
 everybody.wait()
-# Threads of the kernel, while all those of the program are there.
+# Kernel threads, while all threads of the program exist.
 kernel = len(os.listdir("/proc/self/task"))
 for thread in threads:
     thread.join()

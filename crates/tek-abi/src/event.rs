@@ -6,35 +6,35 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "TEKV", little-endian.
 pub const EVENT_MAGIC: u32 = 0x564b_4554;
-/// The Fast Region was refused; `error` says why, and `text` if tekd was asked.
+/// The Fast Region was refused; `error` has the reason, and so has `text` after a request to tekd.
 pub const EVENT_REFUSED: u16 = 1;
 /// A thread used up its budget: `value[0]` ns in `value[1]` ns.
 pub const EVENT_OVERRAN: u16 = 2;
-/// TEK cannot ride in `program`; `text` says why.
+/// TEK cannot run inside `program`; `text` has the reason.
 pub const EVENT_NOT_COVERED: u16 = 3;
 /// A thread that was Fast has ended: `value` is time in the region in ns, stays, context switches
 /// while alive, CPU time in ns; `error` is how often the guard sent it back.
 pub const EVENT_SUMMARY: u16 = 4;
-/// An environment variable was not understood; `text` says which.
+/// TEK does not understand an environment variable; `text` names it.
 pub const EVENT_BAD_OPTION: u16 = 5;
 /// A thread's stack is nearly used up: `value[0]` bytes certainly, `value[1]` at most, of
 /// `value[2]`; `text` is its role.
 pub const EVENT_STACK_HIGH: u16 = 6;
-/// A thread ran out of its stack of `value[0]` bytes, at the address `value[1]`; `error` is 1 if TEK
-/// chose that size; `text` is its role.
+/// A thread ran out of its stack of `value[0]` bytes, at the address `value[1]`; `error` is 1 if
+/// TEK chose that size; `text` is its role.
 pub const EVENT_OVERFLOW: u16 = 7;
-/// Of the same thread's backtrace: `value[0]` its number, from 1 for the innermost, 0 for the
-/// function that the thread runs; `value[1]` the address in the file that `text` names, `value[2]`
-/// the same in the process, `value[3]` how many frames behind it were left out, because they repeat
-/// those before it or are neither innermost nor outermost.
+/// A frame of the same thread's backtrace: `value[0]` is its number, from 1 for the innermost, 0
+/// for the function that the thread runs. `value[1]` is the address in the file `text`,
+/// `value[2]` the same in the process. `value[3]` is the number of frames left out behind it: they
+/// repeat those before it, or are neither innermost nor outermost.
 pub const EVENT_FRAME: u16 = 8;
-/// tekd did not put a thread into the group `value[0]`; `error` and `text` say why.
+/// tekd did not put a thread into the group `value[0]`; `error` and `text` have the reason.
 pub const EVENT_NOT_PLACED: u16 = 9;
-/// A process ends whose locks are of kind auto: they went `value[0]` times from spinning to sleeping and
-/// `value[1]` times back.
+/// A process that has locks of kind auto ends: they changed `value[0]` times from spinning to
+/// sleeping and `value[1]` times back.
 pub const EVENT_LOCKS: u16 = 10;
-/// One of these locks: `value[0]` and `value[1]` as there; `value[2]` its address in the file that `text`
-/// names, `value[3]` the same in the process. Without `text` it lies in no file.
+/// One of these locks: `value[0]` and `value[1]` as there; `value[2]` its address in the file that
+/// `text` names, `value[3]` the same in the process. Without `text` it lies in no file.
 pub const EVENT_LOCK: u16 = 11;
 
 /// One event, as it lies in the event file.
@@ -78,7 +78,7 @@ pub enum EventError {
     Length(usize),
     /// Does not begin with [`EVENT_MAGIC`].
     Magic(u32),
-    /// Says that it has another size.
+    /// States another size.
     Size(u16),
     /// Not one of `EVENT_*`.
     Kind(u16),
@@ -116,7 +116,7 @@ impl Event {
         Ok(event)
     }
 
-    /// An event of this kind about nobody: the start for tests and writers.
+    /// An event of this kind about no thread: the start for tests and writers.
     pub fn blank(kind: u16) -> Self {
         Self {
             magic: EVENT_MAGIC,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `abi/tek_abi.h` for Rust: the thread information table, the event file, and the messages of the
-//! daemon's socket; `abi/tek_trace.h`, the trace of user-level threads; and `abi/tek_profile.h`,
-//! where the time of threads goes. Beside them, what all readers need: text that is fit to be
-//! shown, and the clocks of a time namespace.
+//! daemon's socket. `abi/tek_trace.h`: the trace of user-level threads. `abi/tek_profile.h`: where
+//! the time of threads goes. Beside them, what all readers need: text fit to be shown, and the
+//! clocks of a time namespace.
 //!
-//! The C headers are the text to read: they say what each field means and how a reader without a
-//! lock goes about it.  This crate repeats them; `tests/c_header.rs` fails when they differ.
+//! The C headers are the reference: they define each field, and how a reader works without a lock.
+//! This crate repeats them; `tests/c_header.rs` fails when they differ.
 #![forbid(unsafe_code)]
 
 mod event;
@@ -28,8 +28,8 @@ pub use text::{is_printable, printable, printable_lines, text, until_nul};
 pub use time_namespace::TimeOffsets;
 pub use trace::*;
 
-/// Asserts at compile time that a struct lies in memory as the C header says, and keeps the same
-/// numbers for the test that compares them with the header.
+/// Asserts at compile time that a struct has the layout of the C header. It keeps the numbers for
+/// the test that compares them with the header.
 macro_rules! layout {
     ($type:ident, $c_name:literal, $size:literal, { $($field:ident: $offset:literal),* $(,)? }) => {
         const _: () = {

@@ -4,7 +4,7 @@ use crate::layout;
 use core::fmt;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Where the daemon's socket is, unless `TEK_SOCKET` says otherwise.
+/// Path of the daemon's socket, unless `TEK_SOCKET` names another.
 pub const SOCKET_PATH: &str = "/run/tek/tekd";
 /// Version of both structs.
 pub const SOCKET_VERSION: u16 = 1;
@@ -13,29 +13,30 @@ pub const REQUEST_MAGIC: u32 = 0x514b_4554;
 /// "TEKR", little-endian.
 pub const REPLY_MAGIC: u32 = 0x524b_4554;
 
-/// First; the reply's `value[0]` is `GRANT_*`, `value[1]` the budget in ns.
+/// The first request; the reply's `value[0]` is `GRANT_*`, `value[1]` the budget in ns.
 pub const ASK_HELLO: u16 = 1;
-/// The thread `tid` of this process into the Fast Region.
+/// Moves the thread `tid` of this process into the Fast Region.
 pub const ASK_ENTER: u16 = 2;
-/// And out of it.
+/// Moves it out of the Fast Region.
 pub const ASK_LEAVE: u16 = 3;
-/// The thread `tid`, 0: the whole process, into a group; as CRITICAL also somebody else's.
+/// Moves the thread `tid`, 0: the whole process, into a group; like CRITICAL, also a thread of
+/// another process.
 pub const ASK_GROUP: u16 = 4;
-/// What tekd is at; the reply brings a file with JSON in it.
+/// tekd's state; the reply brings a file with JSON in it.
 pub const ASK_STATUS: u16 = 5;
 /// The same about one thread.
 pub const ASK_EXPLAIN: u16 = 6;
-/// As ENTER, for somebody else's thread or process.
+/// As ENTER, for a thread or process other than the client's.
 pub const ASK_CRITICAL: u16 = 7;
-/// And back again.
+/// Reverts CRITICAL.
 pub const ASK_NORMAL: u16 = 8;
 
-/// Of `flags`: all threads of the process.
+/// In `flags`: all threads of the process.
 pub const ASK_PROCESS: u32 = 1;
 
-/// A thread is Fast no more; `error` says why.
+/// A thread is Fast no more; `error` has the reason.
 pub const TELL_LEFT: u16 = 101;
-/// What came was no request.
+/// The packet was no request.
 pub const TELL_REFUSED: u16 = 102;
 
 /// tekd makes each switch.
@@ -43,7 +44,7 @@ pub const GRANT_SWITCH: u64 = 1;
 /// The process's RLIMIT_RTPRIO was raised: it can switch itself.
 pub const GRANT_LIMIT: u64 = 2;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Request {
@@ -61,15 +62,15 @@ pub struct Request {
     pub start_ticks: u64,
     /// CLOCK_MONOTONIC, or 0.
     pub until_ns: u64,
-    /// Of SCHED_TEK: -20 to 19.
+    /// SCHED_TEK priority: -20 to 19.
     pub priority: i32,
     /// [`ASK_PROCESS`].
     pub flags: u32,
     /// `GROUP_*`.
     pub group: u32,
-    /// CPU time that the thread wants to be held to,
+    /// Most CPU time that the client requests for the thread,
     pub budget_us: u32,
-    /// in each window of that length; both 0: to what the grant says only.
+    /// in each window of this length; both 0: only the budget of the grant holds.
     pub window_us: u32,
     /// Zero.
     pub reserved: [u32; 3],
@@ -79,7 +80,7 @@ layout!(Request, "tek_request", 64, {
     flags: 36, group: 40, budget_us: 44, window_us: 48, reserved: 52,
 });
 
-/// What tekd answers, or tells unasked.
+/// A reply of tekd, or a report without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Reply {
@@ -87,9 +88,9 @@ pub struct Reply {
     pub magic: u32,
     /// [`SOCKET_VERSION`].
     pub version: u16,
-    /// That of the request, or `TELL_*`.
+    /// Kind of the request, or `TELL_*`.
     pub kind: u16,
-    /// That of the request; 0 of what was not asked for.
+    /// Number of the request; 0 in a report without a request.
     pub number: u32,
     /// The thread that it is about.
     pub tid: u32,
@@ -140,7 +141,7 @@ impl fmt::Display for MessageError {
 impl std::error::Error for MessageError {}
 
 impl Request {
-    /// A request of a kind that says nothing more.
+    /// A request of a kind without further fields.
     pub fn new(kind: u16, number: u32) -> Self {
         Self {
             magic: REQUEST_MAGIC,
@@ -159,7 +160,7 @@ impl Request {
         }
     }
 
-    /// Takes a request from a packet. Whether its numbers make sense is another matter.
+    /// Takes a request from a packet. It does not check whether the numbers make sense.
     pub fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
         let request =
             Self::read_from_bytes(bytes).map_err(|_| MessageError::Length(bytes.len()))?;
@@ -205,7 +206,7 @@ impl Request {
 }
 
 impl Reply {
-    /// The reply to a request: done, and nothing more to say.
+    /// The reply to a request: done, without further fields.
     pub fn to(request: &Request) -> Self {
         Self {
             magic: REPLY_MAGIC,

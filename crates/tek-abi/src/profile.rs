@@ -3,7 +3,7 @@
 use crate::layout;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Of the layout.
+/// Version of the layout.
 pub const PROFILE_VERSION: u32 = 3;
 /// "\0TEKPROF", little-endian.
 pub const PROFILE_MAGIC: u64 = 0x464f_5250_4b45_5400;
@@ -11,31 +11,31 @@ pub const PROFILE_MAGIC: u64 = 0x464f_5250_4b45_5400;
 pub const PROFILE_BLOCK_MAGIC: u32 = 0x5042_4b54;
 /// Where the modules begin.
 pub const PROFILE_MODULES_OFFSET: u32 = 65536;
-/// There is room for so many.
+/// Number of modules that there is room for.
 pub const PROFILE_MAX_MODULES: u32 = 128;
-/// Where the process notes which threads' parts there is memory for.
+/// Where the process marks each thread that has memory for its part of the file.
 pub const PROFILE_THERE_OFFSET: u32 = 4096;
 /// Where the threads begin.
 pub const PROFILE_THREADS_OFFSET: u32 = 131_072;
-/// There is room for so many.
+/// Number of threads that there is room for.
 pub const PROFILE_MAX_THREADS: u32 = 4096;
-/// Size of what a thread has in the file.
+/// Size of a thread's part of the file.
 pub const PROFILE_THREAD_BYTES: u32 = 24576;
-/// Where in that its objects begin.
+/// Where its objects begin in a thread's part.
 pub const PROFILE_OBJECTS_OFFSET: u32 = 512;
-/// There is room for so many.
+/// Number of objects of a thread that there is room for.
 pub const PROFILE_OBJECTS: u32 = 256;
 /// Where the blocks begin.
 pub const PROFILE_BLOCKS_OFFSET: u32 = 100_794_368;
 /// Size of a block.
 pub const PROFILE_BLOCK_BYTES: u32 = 16_384;
-/// There is room for so many.
+/// Number of blocks that there is room for.
 pub const PROFILE_MAX_BLOCKS: u32 = 4096;
 /// CLOCK_MONOTONIC: a tick is a ns.
 pub const PROFILE_CLOCK_MONOTONIC: u32 = 1;
 /// The processor's counter.
 pub const PROFILE_CLOCK_COUNTER: u32 = 2;
-/// Calls that take so long may have been interrupted.
+/// Calls of this duration or longer may have been interrupted.
 pub const PROFILE_LONG_NS: u32 = 100_000;
 /// Waiting for other threads.
 pub const PROFILE_SYNC: u32 = 1;
@@ -45,7 +45,7 @@ pub const PROFILE_FILE: u32 = 2;
 pub const PROFILE_ALLOC: u32 = 3;
 /// Waiting for a time, for events, for other processes.
 pub const PROFILE_IDLE: u32 = 4;
-/// So many there are, with 0 for work.
+/// Number of parts, with 0 for work.
 pub const PROFILE_PARTS: u32 = 5;
 /// A mutex.
 pub const PROFILE_MUTEX: u32 = 1;
@@ -92,31 +92,31 @@ pub struct ProfileHeader {
     pub end_ticks: u64,
     /// Bits 0-15: threads that do not wait; above: the sum of their numbers.
     pub active: u64,
-    /// Since when there is only one of them; 0: there are others, or none.
+    /// Start of the time with exactly one such thread; 0: there are several, or none.
     pub serial_since: u64,
-    /// That were given numbers; may be more than there is room for.
+    /// Threads that were given numbers; may be more than there is room for.
     pub threads: u32,
-    /// The same.
+    /// Blocks that were given numbers; likewise.
     pub blocks: u32,
     /// Modules that are there.
     pub modules: u32,
-    /// Ticks between two looks at the clock.
+    /// Ticks between two readings of the clock.
     pub clock_cost: u32,
     /// ns that it took until counting began.
     pub start_cost: u64,
-    /// What counting adds to a lock and an unlock, in 1/1024 of ticks.
+    /// Cost that counting adds to a lock and an unlock, in 1/1024 of ticks.
     pub lock_cost: u64,
-    /// To a call that is only counted.
+    /// Cost that it adds to a call that is only counted, in ticks.
     pub counted_cost: u64,
-    /// To one that is timed.
+    /// Cost that it adds to a call that is timed, in ticks.
     pub timed_cost: u64,
-    /// To one around which the scheduler is asked.
+    /// Cost that it adds to a call around which the scheduler is queried, in ticks.
     pub scheduler_cost: u64,
-    /// Path of the program, its end if it is too long.
+    /// Path of the program; only its end if it is too long.
     pub program: [u8; 64],
     /// Threads that are not counted, because there was no room for them.
     pub lost_threads: u32,
-    /// 1: by another program, exec(3), unless that fails.
+    /// 1: another program replaced it, exec(3), unless that fails.
     pub replaced: u32,
 }
 layout!(ProfileHeader, "tek_profile_header", 208, {
@@ -126,7 +126,7 @@ layout!(ProfileHeader, "tek_profile_header", 208, {
     timed_cost: 120, scheduler_cost: 128, program: 136, lost_threads: 200, replaced: 204,
 });
 
-/// What a thread did.
+/// Times and counts of a thread.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -144,61 +144,61 @@ pub struct ProfileThread {
     pub created_ticks: u64,
     /// Address of its start routine; 0: the first thread, or not known.
     pub routine: u64,
-    /// Argument of that, until it runs.
+    /// Argument of the start routine, until it runs.
     pub argument: u64,
     /// As it was last seen.
     pub name: [u8; 16],
-    /// What it is in; 0: work.
+    /// The part that it is in, `PROFILE_*`; 0: work.
     pub inside: u32,
     /// Whether it is not counted in the header's `active`.
     pub is_waiting: u32,
-    /// Since when it is; 0: the call is only counted.
+    /// When it entered that part; 0: the call is only counted.
     pub since_ticks: u64,
-    /// Spent in each of them.
+    /// Time spent in each part.
     pub ticks: [u64; 5],
     /// Calls that began.
     pub calls: [u64; 5],
-    /// Calls that were timed; of 0, how often the scheduler was asked.
+    /// Calls that were timed; for part 0, how often the scheduler was queried.
     pub timed: [u64; 5],
-    /// While no other thread did anything.
+    /// Time while no other thread did anything.
     pub serial_ticks: u64,
-    /// Of that, what was spent in each of them.
+    /// The share of `serial_ticks` that each part has.
     pub serial_part: [u64; 5],
-    /// Of `ticks`, those of calls in which it may have lost its CPU.
+    /// Of `ticks`: time in calls of [`PROFILE_LONG_NS`] and more; it may have lost its CPU in them.
     pub long_ticks: [u64; 5],
     /// Locks taken.
     pub locks: u64,
-    /// On a CPU.
+    /// Time on a CPU.
     pub run_ns: u64,
-    /// Waiting for one.
+    /// Time waiting for a CPU.
     pub delay_ns: u64,
-    /// The same when counting began.
+    /// `run_ns` when counting began.
     pub first_run_ns: u64,
-    /// The same when counting began.
+    /// `delay_ns` when counting began.
     pub first_delay_ns: u64,
-    /// When that was read last.
+    /// When both were read last.
     pub scheduler_ticks: u64,
-    /// Of the time in each: around how much of it that was read.
+    /// Time in each part around which the scheduler's times were read.
     pub sampled: [u64; 5],
-    /// And how much of that was waiting for a CPU, in ns; not of files.
+    /// The share of `sampled` that was waiting for a CPU, in ns; not for files.
     pub sampled_delay: [u64; 5],
     /// Waits that there was no room for.
     pub lost_waits: u64,
     /// Acquisitions that are in no object.
     pub lost_objects: u64,
-    /// Of `sampled` of files, what was on a CPU, in ns.
+    /// For files: the share of `sampled` that was on a CPU, in ns.
     pub sampled_file_run: u64,
-    /// Since when it does not wait, the last time.
+    /// When it last stopped waiting.
     pub active_ticks: u64,
-    /// What it runs: of a std::thread its function, else the routine.
+    /// The function that it runs: that of a std::thread, else the start routine.
     pub function: u64,
     /// Its `pthread_t`.
     pub handle: u64,
     /// While it waits in [`PROFILE_SYNC`]: the object.
     pub waits_for: u64,
-    /// Where the call returns to.
+    /// Where the waiting call returns to.
     pub waits_at: u64,
-    /// `PROFILE_MUTEX` and so on; 0: it never did.
+    /// `PROFILE_MUTEX` and so on; 0: it never waited.
     pub wait_kind: u32,
     /// 0.
     pub reserved: u32,
@@ -229,17 +229,17 @@ pub struct ProfileObject {
     pub reserved: u32,
     /// Acquisitions, waits, arrivals.
     pub count: u64,
-    /// Of these, how often it could not be had at once.
+    /// Those of `count` that could not be had at once.
     pub contended: u64,
-    /// Waited for it.
+    /// Time waited for it.
     pub wait_ticks: u64,
-    /// The longest of these.
+    /// The longest wait.
     pub wait_most: u64,
-    /// Acquisitions that those stand for of which it was measured how long it was held.
+    /// Acquisitions that the measured hold times stand for.
     pub holds: u64,
-    /// Which was so long altogether.
+    /// Total of these hold times.
     pub hold_ticks: u64,
-    /// The longest of these.
+    /// The longest hold time.
     pub hold_most: u64,
 }
 layout!(ProfileObject, "tek_profile_object", 80, {
@@ -255,11 +255,11 @@ layout!(ProfileObject, "tek_profile_object", 80, {
 pub struct ProfileBlock {
     /// [`PROFILE_BLOCK_MAGIC`], written last.
     pub magic: u32,
-    /// Whose waits they are.
+    /// The thread of these waits.
     pub thread: u32,
-    /// Of the thread's blocks, from 0.
+    /// Number among the thread's blocks, from 0.
     pub sequence: u32,
-    /// That are there.
+    /// Waits that the block holds.
     pub waits: u32,
     /// 0.
     pub reserved: [u64; 6],
@@ -278,15 +278,15 @@ pub struct ProfileWait {
     pub begin_ticks: u64,
     /// When it was over.
     pub end_ticks: u64,
-    /// What it waited for.
+    /// The object that it waited for.
     pub object: u64,
-    /// And where.
+    /// Where the waiting call returns to.
     pub site: u64,
     /// When `waker` let it go on, as far as that is known.
     pub released_ticks: u64,
-    /// What the thread had spent in files until then, in all.
+    /// Total time that the thread had spent in files until then.
     pub file_ticks: u64,
-    /// And in the allocator.
+    /// Total time that it had spent in the allocator until then.
     pub alloc_ticks: u64,
     /// Number of a thread; 0: not known.
     pub waker: u32,

@@ -50,15 +50,15 @@ pub const FLAG_MARKED: u8 = 0x01;
 pub const FLAG_NAMED: u8 = 0x02;
 /// The process's first thread.
 pub const FLAG_MAIN: u8 = 0x04;
-/// Came by no door of TEK's; found later.
+/// Created without a call that TEK interposes; found later.
 pub const FLAG_ADOPTED: u8 = 0x08;
-/// The guard sent it back at least once.
+/// The budget guard sent it back at least once.
 pub const FLAG_OVERRAN: u8 = 0x10;
 /// It was given the policy SCHED_TEK ([`WHY_POLICY`]).
 pub const FLAG_ASKED: u8 = 0x40;
-/// Its end will be noticed late: it may be gone.
+/// TEK notices its end late: it may be gone.
 pub const FLAG_UNWATCHED: u8 = 0x20;
-/// A user-level thread, which the kernel knows nothing of.
+/// A user-level thread, which the kernel does not know.
 pub const FLAG_USER: u8 = 0x80;
 
 /// The thread had the kernel's reset-on-fork flag.
@@ -91,7 +91,7 @@ pub const STACK_EXACT: u8 = 0x08;
 pub const STACK_UNCLEAN: u8 = 0x10;
 /// It needed its reserve.
 pub const STACK_GROWN: u8 = 0x20;
-/// It ran into its guard.
+/// It ran into its guard page.
 pub const STACK_OVERFLOWED: u8 = 0x40;
 
 /// A kind without a label.
@@ -192,7 +192,7 @@ impl Record {
         (self.place & PLACE_ZONE_MASK) >> PLACE_ZONE_SHIFT
     }
 
-    /// Whether it is of a user-level thread.
+    /// Whether it is the record of a user-level thread.
     pub fn is_user(&self) -> bool {
         self.flags & FLAG_USER != 0
     }
@@ -227,10 +227,10 @@ pub const WAITS_FILE: u8 = 9;
 pub const WAITS_SLEEP: u8 = 10;
 /// [`Side::waits`]: for a signal.
 pub const WAITS_SIGNAL: u8 = 11;
-/// [`Side::waits`]: a moment, to try again what nobody tells the end of.
+/// [`Side::waits`]: a moment, then it tries again: nothing reports the end of its wait.
 pub const WAITS_PAUSE: u8 = 12;
 
-/// What a record has no room for; guarded by the `seq` of the record of the same slot.
+/// The fields that a record has no room for; guarded by the `seq` of the record of the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Side {
@@ -242,7 +242,7 @@ pub struct Side {
     pub fast_since_ns: u64,
     /// How often it entered the Fast Region.
     pub stays: u32,
-    /// How often the guard sent it back.
+    /// How often the budget guard sent it back.
     pub overruns: u32,
     /// Kernel policy to restore.
     pub base_policy: u8,
@@ -272,12 +272,12 @@ pub struct Side {
     pub reserved: u8,
     /// Address behind the top of its stack; 0: not known.
     pub stack_end: u64,
-    /// What it is for: UTF-8, NUL-terminated; valid if [`Record::role_bytes`] is not 0.
+    /// The thread's role: UTF-8, NUL-terminated; valid if [`Record::role_bytes`] is not 0.
     pub role: [u8; ROLE_BYTES],
-    /// Of a user-level thread: number, from 1, of the [`WorkerPlace`] that it ran on last; 0: none
-    /// yet. Written whatever `seq` is.
+    /// User-level thread: number, from 1, of the [`WorkerPlace`] that it ran on last; 0: none yet.
+    /// Written regardless of `seq`.
     pub worker: u16,
-    /// Of a user-level thread: for what it waits, `WAITS_*`. Likewise.
+    /// User-level thread: the kind of object that it waits for, `WAITS_*`. Likewise.
     pub waits: u8,
     /// Zero.
     pub reserved2: [u8; 5],
@@ -308,7 +308,7 @@ pub struct Module {
     pub bias: u64,
     /// Its NT_GNU_BUILD_ID note, the first bytes.
     pub build_id: [u8; 20],
-    /// How many of them count.
+    /// Number of valid bytes in `build_id`.
     pub build_id_bytes: u32,
     /// NUL-terminated; empty where it does not fit.
     pub path: [u8; 464],
@@ -338,7 +338,7 @@ pub struct Kind {
     pub peak_bytes: u32,
     /// Most stack that one of them can have used, in bytes; 0: not known.
     pub bound_bytes: u32,
-    /// How often one ran into its guard.
+    /// How often one ran into its guard page.
     pub overflows: u32,
     /// `STACK_*` of any of them.
     pub stack_flags: u8,
@@ -409,18 +409,18 @@ pub struct TableHeader {
     pub program_module: u32,
     /// `STACK_MODE_*`.
     pub stack_mode: u8,
-    /// A stack of which less is used is in the Low Zone,
+    /// Low Zone: stacks of which less than this percentage is used.
     pub low_percent: u8,
-    /// and one of which more is used in the High Zone.
+    /// High Zone: stacks of which more than this percentage is used.
     pub high_percent: u8,
     /// Zero.
     pub reserved: u8,
-    /// [`WorkerPlace`]s that are there; 0: it has no user-level threads.
+    /// [`WorkerPlace`]s that are there; 0: the process has no user-level threads.
     pub workers: u32,
-    /// From where the process's first stack begins, field 28 of its stat, without the lowest
-    /// [`IMAGE_SHIFT`] bits and those that are too much; 0: not known.
+    /// Start of the process's first stack, field 28 of its stat, without the lowest
+    /// [`IMAGE_SHIFT`] bits and the bits that exceed the field; 0: not known.
     pub image: u32,
-    /// How far CLOCK_BOOTTIME of this table's times is ahead of the initial time namespace's.
+    /// Offset of this table's CLOCK_BOOTTIME from that of the initial time namespace, in ns.
     pub boot_offset_ns: i64,
 }
 layout!(TableHeader, "tek_table_header", 160, {

@@ -6,13 +6,13 @@ pub fn until_nul(field: &[u8]) -> &[u8] {
     field.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// The text of a field as it is, for programs; what is not UTF-8 becomes U+FFFD.
+/// The text of a field as it is, for programs; bytes that are not UTF-8 become U+FFFD.
 pub fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(until_nul(field)).into_owned()
 }
 
-/// The text of a field, fit to be shown on a terminal: what is not UTF-8 becomes U+FFFD, and what
-/// is not printable its escape, so that no thread can name itself into somebody's terminal.
+/// The text of a field, fit to be shown on a terminal. Bytes that are not UTF-8 become U+FFFD;
+/// unprintable characters become escapes, so that no thread name can control a user's terminal.
 pub fn printable(field: &[u8]) -> String {
     let mut shown = String::with_capacity(field.len());
     for character in String::from_utf8_lossy(until_nul(field)).chars() {
@@ -25,14 +25,14 @@ pub fn printable(field: &[u8]) -> String {
     shown
 }
 
-/// The same of a text of several lines, which stay lines.
+/// As [`printable`], for a text of several lines, which stay lines.
 pub fn printable_lines(text: &str) -> String {
     text.split('\n').map(|line| printable(line.as_bytes())).collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a terminal shows a character and does nothing else. Control characters (C0, DEL, C1)
-/// move its cursor and more; U+2028 and U+2029 end a line; others turn the direction of the text
-/// around them, which reads as something else than it is then.
+/// move its cursor and more; U+2028 and U+2029 end a line. Bidirectional controls reverse the text
+/// around them, so that it reads as something else.
 pub fn is_printable(character: char) -> bool {
     let turns_text = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}'
         | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

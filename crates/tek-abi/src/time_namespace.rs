@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far the clocks of this process are ahead of those of the initial time namespace
+//! Offsets of the clocks of this process from those of the initial time namespace
 //! (time_namespaces(7)). Times that another process reads or compares are converted to the initial
 //! namespace first.
 use std::fs;
@@ -12,18 +12,18 @@ const STAT_SHIFTED_SINCE: (u32, u32) = (5, 11);
 /// The offsets in ns; all are 0 outside of a time namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeOffsets {
-    /// Of CLOCK_MONOTONIC.
+    /// Offset of CLOCK_MONOTONIC.
     pub monotonic_ns: i64,
-    /// Of CLOCK_BOOTTIME.
+    /// Offset of CLOCK_BOOTTIME.
     pub boottime_ns: i64,
-    /// Of start times in /proc/PID/stat, field 22, which the kernel shifts by the reader's
+    /// Offset of start times in /proc/PID/stat, field 22, which the kernel shifts by the reader's
     /// namespace.
     pub stat_ns: i64,
 }
 
 impl TimeOffsets {
-    /// Those of this process, read once. `None`: they are not known, because there is no /proc, or
-    /// only children of this process will be in the namespace that /proc shows.
+    /// The offsets of this process, read once. `None`: they are not known, because there is no
+    /// /proc, or only children of this process will be in the namespace that /proc shows.
     pub fn own() -> Option<Self> {
         static OWN: OnceLock<Option<TimeOffsets>> = OnceLock::new();
         *OWN.get_or_init(Self::read)
@@ -37,7 +37,7 @@ impl TimeOffsets {
             return (has_proc && !has_namespaces).then(Self::default);
         };
         let inode = |file| fs::metadata(file).ok().map(|metadata| metadata.ino());
-        // The text tells of the namespace of future children.
+        // The text describes the namespace of future children.
         if inode("/proc/self/ns/time")? != inode("/proc/self/ns/time_for_children")? {
             return None;
         }
@@ -45,7 +45,7 @@ impl TimeOffsets {
         Self::parse(&text, &kernel)
     }
 
-    /// Of lines that are the name of a clock, seconds and nanoseconds.
+    /// Parses lines that are the name of a clock, seconds and nanoseconds.
     fn parse(text: &str, kernel: &str) -> Option<Self> {
         let offset = |clock| {
             let mut lines = text.lines().map(|line| line.split_ascii_whitespace());

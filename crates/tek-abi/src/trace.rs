@@ -3,7 +3,7 @@
 use crate::layout;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Of the layout.
+/// Version of the layout.
 pub const TRACE_VERSION: u32 = 1;
 /// "TEKTRACE", little-endian.
 pub const TRACE_MAGIC: u64 = 0x4543_4152_544b_4554;
@@ -13,29 +13,29 @@ pub const TRACE_BLOCK_MAGIC: u32 = 0x424b_4554;
 pub const TRACE_HEADER_BYTES: u32 = 65536;
 /// Size of a block.
 pub const TRACE_BLOCK_BYTES: u32 = 1_048_576;
-/// The worker of a block of what threads did that are on none.
+/// The worker number of a block with records of threads that are on no worker.
 pub const TRACE_NO_WORKER: u32 = 0xffff_ffff;
-/// `thread` left, for `reason`, and `other` runs; 0: nobody.
+/// `thread` left, for `reason`, and `other` runs; 0: no thread.
 pub const TRACE_SWITCH: u8 = 1;
-/// `thread` can run, because of `other`; 0: nobody, its time has come.
+/// `thread` can run, because of `other`; 0: no thread, its time has come.
 pub const TRACE_READY: u8 = 2;
 /// `other`: 8 bytes of the name of `thread`, from 8 x `reason` on.
 pub const TRACE_NAME: u8 = 3;
-/// The same, of what is waited for: [`TRACE_WAITS`] + `thread`.
+/// The same, for an object that threads wait for: [`TRACE_WAITS`] + `thread`.
 pub const TRACE_TEXT: u8 = 4;
-/// Nobody left: the worker had nothing to do.
+/// No thread left: the worker had nothing to do.
 pub const TRACE_IDLE: u8 = 0;
-/// It let others run.
+/// It yielded to other threads.
 pub const TRACE_YIELDED: u8 = 1;
-/// Its quantum was over, or somebody goes before it.
+/// Its quantum was over, or a thread with precedence is ready.
 pub const TRACE_PREEMPTED: u8 = 2;
 /// It has ended.
 pub const TRACE_ENDED: u8 = 3;
 /// In the kernel: its worker was given to another kernel thread.
 pub const TRACE_HELD_UP: u8 = 4;
-/// For something; more than that: for that text.
+/// It waits for an object; a higher value: for the one with that text.
 pub const TRACE_WAITS: u8 = 8;
-/// Of a text, at most; a name has 16.
+/// Most bytes of a text; a name has 16.
 pub const TRACE_TEXT_BYTES: u32 = 32;
 
 /// The first bytes of a trace.
@@ -63,9 +63,9 @@ pub struct TraceBlock {
     pub worker: u32,
     /// Its process.
     pub pid: u32,
-    /// Of the worker's blocks, from 0.
+    /// Number among the worker's blocks, from 0.
     pub sequence: u32,
-    /// When the engine started: pid and this say which one it was.
+    /// When the engine started: with `pid` it identifies the engine.
     pub start_ns: u64,
     /// Records of the worker that there was no room for, from its first block on.
     pub lost: u64,
@@ -84,7 +84,7 @@ layout!(TraceBlock, "tek_trace_block", 64, {
 pub struct TraceRecord {
     /// CLOCK_MONOTONIC; 0: there is no record here.
     pub time_ns: u64,
-    /// Id of a user-level thread, or as `kind` says.
+    /// Id of a user-level thread, or a value that depends on `kind`.
     pub thread: u64,
     /// The same.
     pub other: u64,
@@ -94,7 +94,7 @@ pub struct TraceRecord {
     pub reserved: u16,
     /// `TRACE_SWITCH` to `TRACE_TEXT`.
     pub kind: u8,
-    /// `TRACE_IDLE` and so on, or as `kind` says.
+    /// `TRACE_IDLE` and so on, or a value that depends on `kind`.
     pub reason: u8,
 }
 layout!(TraceRecord, "tek_trace_record", 32, {

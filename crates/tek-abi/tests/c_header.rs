@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The C headers and this crate say the same.
+//! The C headers and this crate define the same numbers and layouts.
 use regex::Regex;
 use std::collections::BTreeMap;
 use tek_abi::*;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets of the daemon's socket: any bytes, and requests in which a word is another one.
+//! Packets of the daemon's socket: arbitrary bytes, and requests with one word replaced.
 use proptest::prelude::*;
 use tek_abi::*;
 use zerocopy::IntoBytes;
@@ -25,8 +25,8 @@ proptest! {
         }
     }
 
-    /// Nothing that a request says is passed over: what is read is what was there, the right version of
-    /// it, and has nothing that its kind has no use for.
+    /// A decoded request equals its bytes, has the right version, and sets no field that its kind
+    /// does not have.
     #[test]
     fn a_request_with_other_words_is_read_whole_or_refused(
         kind in 0u16..12,

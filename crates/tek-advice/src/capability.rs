@@ -3,7 +3,7 @@
 use crate::Person;
 use nix::unistd::{getegid, geteuid};
 
-/// The capabilities that TEK asks for: number and name without CAP_, capabilities(7).
+/// The capabilities that TEK needs: number and name without CAP_, capabilities(7).
 const KNOWN: [(u32, &str); 7] = [
     (14, "ipc_lock"),
     (19, "sys_ptrace"),
@@ -30,7 +30,7 @@ fn bounding_set(status: &str) -> Option<u64> {
 /// The ways to get these capabilities, one a line: a shell now, and a service for good.
 ///
 /// Every Debian system has setpriv(1). The capabilities of the new shell are ambient: programs that
-/// the shell starts have them too.
+/// it starts have them too.
 pub fn with_capabilities(names: &[&str]) -> String {
     let person = Person::here();
     let all = |prefix: &str, between: &str| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands that need root: as they are for root, with sudo where it is installed, else marked.
+//! Commands that need root: plain for root, with sudo where it is installed, else marked.
 use crate::quoted;
 use std::env;
 use std::os::unix::fs::PermissionsExt;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 pub enum Person {
     /// The reader is root.
     Root,
-    /// By sudo.
+    /// With sudo.
     Sudo,
-    /// In a way that is not known here: the command is marked with `as root: `.
+    /// In an unknown way: the command is marked with `as root: `.
     Other,
 }
 
@@ -71,7 +71,7 @@ pub fn write_as_root(value: impl ToString, file: impl AsRef<Path>) -> String {
     Person::here().write(&value.to_string(), file.as_ref())
 }
 
-/// The command by which nobody but its owner, a user id, can write a file.
+/// The command after which only its owner, a user id, can write a file.
 pub fn only_owner_writes(file: &Path, owner: u32) -> String {
     let command = format!("chmod go-w {}", quoted(&file.display().to_string()));
     match nix::unistd::geteuid().as_raw() == owner {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether guests get the machine's own processor (KVM), or an emulated one.
+//! Whether guests run on the machine's own processor (KVM) or on an emulated one.
 use std::fs;
 use std::path::PathBuf;
 
-/// Says so from one run to the next: a KVM that cannot run a kernel is found out once.
+/// Passes the result from one run to the next: a KVM that cannot run a kernel is tried once.
 ///
 /// A /dev/kvm need not work with every processor, nor inside of every other guest.
 pub struct Acceleration {
-    /// Where it is noted that KVM failed; not at all if there is no place.
+    /// The file that notes that KVM failed; `None` if there is no place for it.
     note: Option<PathBuf>,
     wanted: bool,
 }
 
 impl Acceleration {
-    /// For guests with that kernel; notes are kept in a directory.
+    /// For guests with that kernel; `directory` holds the notes.
     pub fn new(wanted: bool, directory: Option<PathBuf>, release: &str) -> Self {
         Self { note: directory.map(|place| place.join(format!("kvm-fails-{release}"))), wanted }
     }
@@ -24,16 +24,16 @@ impl Acceleration {
         self.wanted && (noted.is_none() || noted != boot())
     }
 
-    /// It was tried, and did not work. That holds until this machine boots anew.
+    /// KVM was tried and failed. This holds until the machine boots again.
     pub fn has_failed(&self) {
         if let (Some(note), Some(boot), true) = (&self.note, boot(), self.is_wanted()) {
-            // Where it cannot be noted it is found out again.
+            // Without the note, the next run tries KVM again.
             let _ = fs::write(note, boot);
         }
     }
 }
 
-/// What tells this boot of the machine from all others: random(4).
+/// Identifies this boot of the machine: random(4).
 fn boot() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()
 }

@@ -12,14 +12,14 @@ pub enum Error {
     /// It cannot be read.
     #[error("cannot read {path} for the guest: {error}", path = .0.display(), error = .1)]
     Read(PathBuf, io::Error),
-    /// It is a socket, say.
+    /// It is neither a file, a link nor a directory: a socket, for example.
     #[error("{} can not be taken into a guest: it is neither a file nor a directory", .0.display())]
     Odd(PathBuf),
 }
 
-/// Adds a file, or a directory with all that is in it. A link is followed, but one that keeps its
-/// place stays a link and takes along what it leads to, where that is not there yet. In a directory,
-/// links that lead out of it are followed.
+/// Adds a file, or a directory with all that is in it. A link is followed. A link that keeps its
+/// place stays a link, and its target is added where the guest lacks it. In a directory, links that
+/// lead out of it are followed.
 pub fn add(tree: &mut Tree, from: &Path, to: &Path) -> Result<(), Error> {
     let unread = |error| Error::Read(from.to_owned(), error);
     let link = from.symlink_metadata().map_err(unread)?.is_symlink();
@@ -57,8 +57,8 @@ fn joined(directory: &Path, path: &Path) -> PathBuf {
     joined
 }
 
-/// Adds a directory where a link may have led to. False: it is, or is above, one of the open ones, in
-/// which the link was found, and so has no end.
+/// Adds a directory to which a link may have led. False: it is, or is above, one of the open
+/// directories. The link was found in that one, so the recursion would have no end.
 fn follow_directory(
     tree: &mut Tree,
     from: &Path,
@@ -122,7 +122,7 @@ pub fn add_interpreters(tree: &mut Tree) -> Result<(), Error> {
     Ok(())
 }
 
-/// What follows `#!`.
+/// The text after `#!`.
 fn interpreter(file: &Path) -> Option<PathBuf> {
     let mut start = Vec::new();
     fs::File::open(file).ok()?.take(256).read_to_end(&mut start).ok()?;
@@ -183,7 +183,7 @@ mod tests {
         add(&mut tree, &link, &link).unwrap();
         assert_eq!(tree.get(&link), Some(&Node::Link("data-2".into())));
         assert!(tree.get(&top.path().join("data-2/file")).is_some());
-        // Packages have those: nobody wants all of /usr/bin for them.
+        // Packages have such links: a guest needs none of the rest of /usr/bin.
         let mut tree = Tree::new();
         add(&mut tree, Path::new("/bin"), Path::new("/bin")).unwrap();
         assert!(tree.get(Path::new("/usr/bin/env")).is_none());

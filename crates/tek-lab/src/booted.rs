@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A guest, as the host hears it.
+//! A booted guest, from the host's side: its frames, its console and QEMU's messages.
 use crate::console::Console;
 use crate::machine::Machine;
 use crate::outcome::signal_name;
@@ -17,49 +17,49 @@ use std::time::{Duration, Instant};
 /// Bytes read at once.
 const CHUNK: usize = 1 << 16;
 
-/// What happened.
+/// An event of a guest.
 pub enum Event {
-    /// The guest said something.
+    /// The guest sent a frame.
     Frame(Frame),
-    /// It sent what is no frame.
+    /// The guest sent bytes that are no frame.
     Nonsense(protocol::Error),
     /// QEMU closed the port, as it is ending, or cannot let the guest run any more.
     Ended,
-    /// Nothing more until then, or the kernel panicked and then did not end.
+    /// The deadline passed without an event, or the kernel panicked and QEMU did not end.
     Deadline,
 }
 
 /// How QEMU ended.
 pub enum End {
-    /// As the guest wished, by powering off or rebooting.
+    /// The guest powered off or rebooted.
     Off,
-    /// After its kernel said so.
+    /// The guest's kernel panicked before.
     Panicked(String),
-    /// By itself, or somebody else ended it.
+    /// QEMU ended by itself, or another process ended it.
     Died(String),
 }
 
 /// A guest, from its first instruction to the end of QEMU.
 pub struct Booted {
-    /// What its kernel says.
+    /// Output of the guest's kernel.
     pub console: Console,
     machine: Machine,
     decoder: Decoder,
-    /// What QEMU itself says.
+    /// Output of QEMU itself.
     words: Console,
-    /// What is to be sent.
+    /// Bytes to be sent to the guest.
     outgoing: Vec<u8>,
     console_is_open: bool,
     words_are_open: bool,
     panicked: Option<Instant>,
     /// How long QEMU may take to end after it has closed the port.
     grace: Duration,
-    /// How long a kernel that panics may take to tell why and to reboot.
+    /// How long a kernel that panics may take to report the reason and to reboot.
     panic: Duration,
 }
 
 impl Booted {
-    /// One that was started; with so long for QEMU, and a kernel that panics, to come to an end.
+    /// A started guest; the times bound how long QEMU, and a kernel that panics, may take to end.
     pub fn new(machine: Machine, grace: Duration, panic: Duration) -> Self {
         for socket in [&machine.port, &machine.console, &machine.words] {
             socket.set_nonblocking(true).expect("FIONBIO works on sockets");
@@ -78,12 +78,12 @@ impl Booted {
         }
     }
 
-    /// Says something to the guest, as soon as it listens.
+    /// Sends a frame to the guest as soon as it reads.
     pub fn send(&mut self, frame: &Frame) {
         self.outgoing.extend(frame.to_bytes());
     }
 
-    /// Waits for what happens next. The deadline comes first, however much the guest has to say.
+    /// Waits for the next event. The deadline has precedence over pending input of the guest.
     pub fn next(&mut self, deadline: Instant, listener: &mut dyn Listener) -> io::Result<Event> {
         loop {
             let now = Instant::now();
@@ -108,19 +108,19 @@ impl Booted {
         }
     }
 
-    /// Whether the guest may have a processor of the machine's own and did not get as far as to say
-    /// a word.
+    /// Whether the guest may have a processor of the machine's own and its kernel has written
+    /// nothing yet.
     pub fn is_stuck(&self) -> bool {
         self.machine.accelerated && self.console.is_silent()
     }
 
-    /// Whether the guest is there and says nothing, as it should between jobs.
+    /// Whether the guest is alive and sends nothing, as it should between jobs.
     pub fn is_quiet(&mut self, listener: &mut dyn Listener) -> io::Result<bool> {
         let there = self.exchange(Duration::ZERO, listener)?;
         Ok(there && matches!(self.decoder.next(), Ok(None)) && self.console.panic().is_none())
     }
 
-    /// Whether the kernel says, within a time, that it lacked memory.
+    /// Whether the kernel reports, within a time, that it lacked memory.
     pub fn lacked_memory(
         &mut self,
         within: Duration,
@@ -144,7 +144,7 @@ impl Booted {
             return Ok(End::Died(format!("QEMU stopped it: {error}")));
         }
         let status = self.machine.process.ended(self.grace);
-        // What it wrote at last still lies in the sockets.
+        // Its last output is still in the sockets.
         let until = Instant::now() + self.grace;
         while (self.console_is_open || self.words_are_open) && Instant::now() < until {
             self.hear(until.saturating_duration_since(Instant::now()), false, listener)?;
@@ -162,7 +162,7 @@ impl Booted {
         Ok(End::Died(how + &words))
     }
 
-    /// Waits for something to be said by either side; false when the port is closed.
+    /// Waits for input from the guest or room to send; false when the port is closed.
     fn exchange(&mut self, within: Duration, listener: &mut dyn Listener) -> io::Result<bool> {
         let ready = self.hear(within, true, listener)?;
         if ready.intersects(PollFlags::POLLOUT) {
@@ -182,7 +182,7 @@ impl Booted {
         Ok(true)
     }
 
-    /// Waits, hears console and QEMU out, and says for what the port is ready.
+    /// Waits, reads all of the console and of QEMU's output, and returns the port's poll events.
     fn hear(
         &mut self,
         within: Duration,
@@ -203,7 +203,7 @@ impl Booted {
                 sockets.push(PollFd::new(socket.as_fd(), asked));
             }
         }
-        // Rounded up, or the last millisecond is spent asking.
+        // Rounded up: otherwise the last millisecond is a busy loop of polls.
         let milliseconds = within.as_millis().saturating_add(1).min(i32::MAX as u128) as i32;
         let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
         let timeout = if within.is_zero() { PollTimeout::ZERO } else { timeout };
@@ -243,12 +243,12 @@ fn read(
         Ok(0) => Ok(false),
         Ok(length) => take(&bytes[..length]).map(|()| true),
         Err(error) if is_passing(&error) => Ok(true),
-        // The other end is gone with something of ours unread.
+        // The other end is gone and left bytes of ours unread.
         Err(_) => Ok(false),
     }
 }
 
-/// Whether reading or writing may go better the next time.
+/// Whether reading or writing may succeed when it is tried again.
 pub fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -8,30 +8,30 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// What is being made has a name that begins so; it is gone after the next [`Cache::lock`].
+/// Unfinished entries have names that begin so; the next [`Cache::lock`] removes them.
 const MAKING: &str = ".making-";
 
-/// Who hears what takes long.
+/// Receives a message before each operation that takes long.
 pub(crate) type Told<'a> = dyn FnMut(&str) + 'a;
 
-/// A directory in which whatever is there is whole: things are made beside their place and moved
-/// into it, one process at a time.
+/// A directory of complete entries: each is made beside its place and moved into it, by one process
+/// at a time.
 #[derive(Clone, Debug)]
 pub struct Cache {
     directory: PathBuf,
 }
 
-/// What failed in the cache.
+/// An error of the cache.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system said no.
+    /// A system call failed.
     #[error("cannot {doing} {}: {why}{}", .path.display(), cure(.why))]
     Io {
         /// "create", "write".
         doing: &'static str,
-        /// What.
+        /// The path.
         path: PathBuf,
-        /// Why. No `source`, which would be told a second time after the cure.
+        /// The error. It is no `source`, which would be reported a second time after the cure.
         why: io::Error,
     },
     /// There is no usual place.
@@ -42,23 +42,23 @@ pub enum Error {
     NoPlace,
 }
 
-/// Something in the cache is not as it was put there: it counts as missing, and is fetched anew.
+/// An entry of the cache is not as it was put there: it counts as missing, and is fetched again.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
-    /// What is known about a thing.
+    /// A note about an entry.
     #[error("{} makes no sense ({why})", .path.display())]
     Note {
-        /// Where it was noted.
+        /// Path of the note.
         path: PathBuf,
-        /// What is wrong.
+        /// Why it is invalid.
         why: String,
     },
     /// A file.
     #[error("{} is damaged ({why})", .path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Why it is invalid.
         why: String,
     },
 }
@@ -77,7 +77,7 @@ fn cure(error: &io::Error) -> &'static str {
 }
 
 impl Error {
-    /// For `map_err`: what was being done to which path.
+    /// For `map_err`: adds the operation and its path.
     pub fn doing(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |why| Self::Io { doing, path, why }
@@ -98,19 +98,19 @@ impl Cache {
         usual(variable).map(|directory| Self { directory }).ok_or(Error::NoPlace)
     }
 
-    /// Its directory.
+    /// The cache's directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Says that what is in the cache is in use, so that no other process removes what this one
-    /// reads. `None` where this machine's user cannot even create a file there.
+    /// Marks the cache as in use: no other process removes an entry that this one reads. `None`
+    /// where this user cannot even create the lock file.
     pub fn in_use(&self) -> Option<InUse> {
         let file = self.users_file().ok()?;
         Flock::lock(file, FlockArg::LockShared).ok().map(InUse)
     }
 
-    /// The file that those lock who use the cache: a lock for many.
+    /// The file that readers of the cache lock (shared).
     fn users_file(&self) -> Result<File, Error> {
         fs::create_dir_all(&self.directory).map_err(Error::doing("create", &self.directory))?;
         let path = self.directory.join("in-use");
@@ -120,7 +120,7 @@ impl Cache {
         created.or_else(|_| File::open(&path)).map_err(Error::doing("open", &path))
     }
 
-    /// What was noted under that name, if something was.
+    /// The note under that name, if there is one.
     pub(crate) fn noted<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Damage> {
         let path = self.directory.join(name);
         let text = match fs::read(&path) {
@@ -133,8 +133,8 @@ impl Cache {
             .map_err(|error| Damage::Note { path, why: error.to_string() })
     }
 
-    /// What is `here` already, unless a newer one is wanted, or else what is fetched. If that fails,
-    /// what is here will do; `name` says what it is called.
+    /// Returns the entry that `here` finds; fetches it if it is missing or `newest` is set. If
+    /// fetching fails, the entry of the cache is used; `name` is its name in messages.
     pub(crate) fn have<T, E: From<Error> + Display>(
         &self,
         newest: bool,
@@ -149,7 +149,7 @@ impl Cache {
             Err(damage) => told(&format!("{damage}: it is fetched anew")),
         }
         let lock = self.lock(told)?;
-        // Another process may have got it while this one waited.
+        // Another process may have fetched it while this one waited.
         if let Some(it) = here().ok().flatten().filter(|_| !newest) {
             return Ok(it);
         }
@@ -163,8 +163,8 @@ impl Cache {
         Ok(it)
     }
 
-    /// Waits until no other process changes the cache, then keeps others from it. Removes what a
-    /// process that was killed left half-made.
+    /// Waits until no other process changes the cache, then locks it against changes. Removes
+    /// unfinished entries of processes that were killed.
     pub(crate) fn lock(&self, told: &mut dyn FnMut(&str)) -> Result<Lock<'_>, Error> {
         fs::create_dir_all(&self.directory).map_err(Error::doing("create", &self.directory))?;
         let path = self.directory.join("lock");
@@ -200,7 +200,7 @@ fn usual(variable: impl Fn(&'static str) -> Option<PathBuf>) -> Option<PathBuf> 
     Some(base.join("tek/lab"))
 }
 
-/// Keeps what is in the cache from being removed, until it is dropped.
+/// Protects the cache's entries from removal until it is dropped.
 pub struct InUse(#[allow(dead_code)] Flock<File>);
 
 /// The right to change the cache, until it is dropped.
@@ -210,7 +210,7 @@ pub(crate) struct Lock<'a> {
 }
 
 impl Lock<'_> {
-    /// An empty directory to make something in, on the cache's file system.
+    /// An empty directory for a new entry, on the cache's file system.
     pub fn temporary(&self) -> Result<TempDir, Error> {
         let directory = self.cache.directory();
         tempfile::Builder::new()
@@ -219,13 +219,13 @@ impl Lock<'_> {
             .map_err(Error::doing("create a directory in", directory))
     }
 
-    /// Whether something is in that place.
+    /// Whether that place has an entry.
     pub fn has(&self, place: &str) -> bool {
         self.cache.directory.join(place).exists()
     }
 
-    /// Moves what was made to its place (a path below the cache), instead of what is there, and says
-    /// where that is.
+    /// Moves a finished entry to its place (a path below the cache), where it replaces the old one,
+    /// and returns its path.
     pub fn keep(&self, made: &Path, place: &str) -> Result<PathBuf, Error> {
         let place = self.cache.directory.join(place);
         let parent = place.parent().expect("a place is below the cache");
@@ -241,7 +241,7 @@ impl Lock<'_> {
         Ok(place)
     }
 
-    /// Notes something under a name.
+    /// Writes a note under a name.
     pub fn note(&self, name: &str, what: &impl Serialize) -> Result<(), Error> {
         let place = self.cache.directory.join(name);
         let parent = place.parent().expect("a note is below the cache");
@@ -256,8 +256,8 @@ impl Lock<'_> {
         fs::rename(&made, &place).map_err(Error::doing("write", &place))
     }
 
-    /// Removes the directories of a folder that none of the notes in it names, unless somebody uses
-    /// the cache: then a later sweep does it.
+    /// Removes the directories of a folder that no note in it names. If a process uses the cache,
+    /// it does nothing, and a later sweep does it.
     pub fn sweep(&self, folder: &str) -> Result<(), Error> {
         let Ok(_unused) = Flock::lock(self.cache.users_file()?, FlockArg::LockExclusiveNonblock)
         else {
@@ -281,8 +281,8 @@ impl Lock<'_> {
         Ok(())
     }
 
-    /// Removes a directory. It loses its name first: one of which a part is gone already would
-    /// otherwise be taken as whole by the next process, if this one is killed meanwhile.
+    /// Removes a directory. It loses its name first: if this process is killed meanwhile, the next
+    /// one must not take a partly removed directory for a complete one.
     fn remove(&self, path: &Path) -> Result<(), Error> {
         let room = self.temporary()?;
         fs::rename(path, room.path().join("old")).map_err(Error::doing("remove", path))?;

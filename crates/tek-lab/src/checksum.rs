@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Of what is in a file, as sha256sum writes it.
+/// The checksum of a file's content, as sha256sum writes it.
 pub(crate) fn sha256(path: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
     io::copy(&mut File::open(path)?, &mut hash)?;

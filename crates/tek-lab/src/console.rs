@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a guest's kernel wrote to its console: its last lines, and the ones that matter.
+//! The text that a guest's kernel wrote to its console: its last lines, and the ones that matter.
 use std::collections::VecDeque;
 
-/// Lines that are kept: what a kernel says when it panics is among them.
+/// Lines that are kept: the report of a kernel panic fits into them.
 const MOST_LINES: usize = 150;
 
-/// Lines that tell enough where nothing happened.
+/// Lines that suffice where no failure happened.
 const FEW_LINES: usize = 10;
 
 /// Bytes that are kept of a line.
@@ -17,7 +17,7 @@ pub struct Console {
     lines: VecDeque<String>,
     /// The line that has no end yet.
     begun: Vec<u8>,
-    /// Lines that there were in all.
+    /// Number of lines so far.
     count: u64,
     panic: Option<String>,
     out_of_memory: bool,
@@ -27,7 +27,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// Takes what came.
+    /// Takes a piece of the text.
     pub fn push(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             match byte {
@@ -63,8 +63,8 @@ impl Console {
         self.count += 1;
     }
 
-    /// Where the next line will be. One that has begun by now is from before, and so is what is added
-    /// to it.
+    /// Position of the next line. A line that has begun by now is before it, whatever is added to
+    /// that line.
     pub fn mark(&self) -> u64 {
         self.count + u64::from(!readable(&self.begun).is_empty())
     }
@@ -87,22 +87,22 @@ impl Console {
         lines.split_off(lines.len().saturating_sub(FEW_LINES))
     }
 
-    /// The line in which the kernel said that it panicked.
+    /// The line in which the kernel reported its panic.
     pub fn panic(&self) -> Option<&str> {
         self.panic.as_deref()
     }
 
-    /// What the guest's init or agent said last, which they do only if something is wrong.
+    /// The last line of the guest's init or agent, which write only if something is wrong.
     pub fn said(&self) -> Option<&str> {
         self.said.as_deref()
     }
 
-    /// The line in which QEMU said that KVM failed: it keeps such a guest, which never runs again.
+    /// The line in which QEMU reported that KVM failed: QEMU stays, and its guest never runs again.
     pub fn kvm_error(&self) -> Option<&str> {
         self.kvm_error.as_deref()
     }
 
-    /// Whether nothing was said yet.
+    /// Whether there is no text yet.
     pub fn is_silent(&self) -> bool {
         self.count == 0 && self.begun.is_empty()
     }
@@ -112,19 +112,19 @@ impl Console {
         self.files_do_not_fit
     }
 
-    /// Whether the kernel ran out of memory since this was asked before.
+    /// Whether the kernel ran out of memory since the last query.
     pub fn take_out_of_memory(&mut self) -> bool {
         std::mem::take(&mut self.out_of_memory)
     }
 }
 
-/// What a kernel says when it panics, at a line's beginning or after its time and thread.
+/// How a kernel's report of a panic begins: at a line's start, or after its time and thread.
 fn panic(line: &str) -> Option<&str> {
     let text = line.find("Kernel panic - ").map(|at| line.split_at(at));
     text.filter(|(before, _)| before.is_empty() || before.ends_with("] ")).map(|(_, text)| text)
 }
 
-/// A line without what would move a terminal's cursor or change its colours.
+/// A line without the sequences that move a terminal's cursor or change its colours.
 fn readable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes)
         .trim_end()
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(console.since(0), ["line", "begun"]);
         console.push(b" and ended\nafter\n\r");
         assert_eq!(console.since(mark), ["after"]);
-        let mark = console.mark(); // what has begun may become an empty line, which does not count
+        let mark = console.mark(); // the begun line may become an empty one, which does not count
         console.push(b"\nnext\n");
         assert_eq!(console.since(mark), ["next"]);
     }

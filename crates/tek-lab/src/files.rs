@@ -9,31 +9,31 @@ use std::path::{Component, Path, PathBuf};
 /// Most files and directories of one job.
 const MOST_ENTRIES: u64 = 100_000;
 
-/// What an archive needs beside the bytes of its files: for each a header, and a block that the file
-/// does not fill.
+/// Bytes of an archive beside those of its files: for each file a header, and the rest of its last
+/// block.
 const BESIDE: u64 = MOST_ENTRIES * 1024;
 
 /// Why not all files are there.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// They are more than was allowed.
+    /// They are larger than was allowed.
     #[error("the files in $OUT are more than the {0} bytes that --most allows")]
     Large(u64),
     /// They are too many.
     #[error("there are more than {MOST_ENTRIES} files in $OUT; pack them into one")]
     Many,
-    /// What came is no archive.
+    /// The bytes are no archive.
     #[error("what the guest sent is no tar archive: {0}")]
     Archive(io::Error),
-    /// A name that leads elsewhere.
+    /// A name that leads out of the directory.
     #[error("the guest sent a file named {0:?}, which leads out of $OUT")]
     Outside(PathBuf),
-    /// The host's fault.
+    /// A failure of the host.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// What.
+        /// The operation.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
 }
@@ -51,7 +51,7 @@ impl Spool {
         Self { file: None, length: 0, most }
     }
 
-    /// Takes a piece. What is too much is counted and forgotten.
+    /// Takes a piece. Bytes beyond the limit are counted and dropped.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.length = self.length.saturating_add(bytes.len() as u64);
         if self.is_too_long() {
@@ -66,8 +66,8 @@ impl Spool {
         file.write_all(bytes).map_err(write)
     }
 
-    /// Unpacks regular files and directories into a directory, which is made when the first of them
-    /// is; returns what else there was: links, devices and the like, which are left out.
+    /// Unpacks regular files and directories into a directory, which is made with the first one.
+    /// Returns the names of the rest: links, devices and the like, which are left out.
     pub fn unpack(self, directory: &Path) -> Result<Vec<PathBuf>, Error> {
         if self.is_too_long() {
             return Err(Error::Large(self.most));
@@ -86,7 +86,7 @@ impl Spool {
     }
 }
 
-/// How many bytes the files of an archive have together, as it says.
+/// The total size of an archive's files, by their headers.
 fn bytes_in(archive: &File) -> Result<u64, Error> {
     let mut archive = tar::Archive::new(archive);
     let mut sizes = archive.entries_with_seek().map_err(Error::Archive)?;
@@ -115,10 +115,10 @@ fn unpack(archive: impl Read, directory: &Path, most: u64) -> Result<Vec<PathBuf
             let executable = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
             let mode = if executable { 0o777 } else { 0o666 };
             let mut options = OpenOptions::new();
-            // Never through a link, and never a second time.
+            // Never through a link, and never over an existing file.
             options.write(true).create_new(true).mode(mode);
             let mut file = options.open(&path).map_err(write)?;
-            // Said by the header, but a sparse file has more bytes than the archive.
+            // The header's size can be wrong: a sparse file has more bytes than the archive.
             let copied = copy(&mut entry, &mut file, room + 1, &path)?;
             room = room.checked_sub(copied).ok_or(Error::Large(most))?;
         } else {
@@ -128,7 +128,7 @@ fn unpack(archive: impl Read, directory: &Path, most: u64) -> Result<Vec<PathBuf
     Ok(left_out)
 }
 
-/// Copies so many bytes at most.
+/// Copies at most so many bytes.
 fn copy(from: &mut impl Read, to: &mut File, most: u64, path: &Path) -> Result<u64, Error> {
     let mut bytes = [0; 1 << 16];
     let mut copied = 0;
@@ -144,7 +144,7 @@ fn copy(from: &mut impl Read, to: &mut File, most: u64, path: &Path) -> Result<u
     Ok(copied)
 }
 
-/// A name without `.`, if it stays below where it begins.
+/// A name without `.`, if it stays below its start.
 fn inside(name: &Path) -> Result<PathBuf, Error> {
     let mut path = PathBuf::new();
     for component in name.components() {
@@ -167,7 +167,7 @@ mod tests {
 
     fn header(kind: EntryType, name: &str, size: u64) -> Header {
         let mut header = Header::new_gnu();
-        // Not set_path(), which refuses what is tried here.
+        // Not set_path(), which refuses the names of this test.
         header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(kind);
         header.set_size(size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What every guest has: init, busybox, TEK, a few users, and the modules that its kernel needs.
+//! The common parts of all guests: init, busybox, TEK, a few users, and the modules of its kernel.
 use crate::kernel::{self, Obtained};
 use crate::manifest::Contents;
 use crate::tree::{Node, Tree};
@@ -42,32 +42,32 @@ const PLACES: [&str; 14] = [
     "/var",
 ];
 
-/// Why there is not what every guest has.
+/// Why a common part is missing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No busybox.
+    /// There is no busybox.
     #[error("there is no {0}, which every guest has; install the package busybox-static")]
     NoBusybox(PathBuf),
-    /// A busybox that does not say what it can do.
+    /// A busybox that does not list its applets.
     #[error("cannot run busybox: {0}; install the package busybox-static")]
     Busybox(io::Error),
-    /// No program for the disk.
+    /// There is no program that formats the disk.
     #[error("there is no {0}, which a guest with a disk needs; install the package e2fsprogs")]
     NoMke2fs(PathBuf),
-    /// A module that the kernel needs is not to be had.
+    /// A module that the kernel needs is missing.
     #[error(transparent)]
     Modules(#[from] kernel::Error),
     /// It cannot be read.
     #[error("cannot read {path}: {error}; fetch the kernel again", path = .0.display(), error = .1)]
     Module(PathBuf, io::Error),
-    /// Something else that every guest has cannot be read.
+    /// Another common part cannot be read.
     #[error("cannot read {path}, which every guest has: {error}; {cure}", path = path.display())]
     Part {
-        /// What.
+        /// Its name.
         path: PathBuf,
-        /// Why.
+        /// The error.
         error: io::Error,
-        /// What to do.
+        /// The cure.
         cure: &'static str,
     },
 }
@@ -96,7 +96,7 @@ pub fn tree(kind: &Kind, kernel: &Obtained, contents: &Contents) -> Result<Tree,
     Ok(tree)
 }
 
-/// What init wants to know, as shell variables.
+/// Settings that init reads, as shell variables.
 fn about(kind: &Kind) -> String {
     let cgroups = match kind.cgroups {
         crate::kinds::Cgroups::V1 => "v1",
@@ -110,7 +110,7 @@ fn about(kind: &Kind) -> String {
 /// which init loads them.
 fn add_modules(tree: &mut Tree, kind: &Kind, kernel: &Obtained) -> Result<(), Error> {
     let mut order = String::new();
-    // A kernel of which no modules are known has what it needs in it.
+    // A kernel without known modules has them built in.
     if kernel.modules.is_some() {
         let mut names = vec!["virtio_pci", "virtio_console"];
         if kind.disk.is_some() {
@@ -134,7 +134,7 @@ fn add_modules(tree: &mut Tree, kind: &Kind, kernel: &Obtained) -> Result<(), Er
     Ok(())
 }
 
-/// A module as the kernel wants it: an emulated one would take long to unpack it.
+/// A module as the kernel loads it, unpacked: an emulated kernel would take long to unpack it.
 fn unpacked(file: &Path) -> io::Result<Vec<u8>> {
     let unpacked = Command::new("busybox").args(["unxz", "-c"]).arg(file).output()?;
     match unpacked.status.success() {
@@ -146,7 +146,7 @@ fn unpacked(file: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What makes the file system on the disk.
+/// The program that makes the file system on the disk.
 fn add_mke2fs(tree: &mut Tree, root: &Path) -> Result<(), Error> {
     let places = ["sbin/mke2fs", "usr/sbin/mke2fs"].map(|path| root.join(path));
     let mke2fs = places.iter().find(|path| path.exists());
@@ -162,7 +162,7 @@ fn add_busybox(tree: &mut Tree, root: &Path) -> Result<(), Error> {
     let busybox = places.iter().find(|path| path.exists());
     let busybox = busybox.ok_or_else(|| Error::NoBusybox(places[0].clone()))?;
     add_part(tree, "/bin/busybox", busybox, "install the package busybox-static")?;
-    // Only our own can be asked; the other architecture's is of the same release.
+    // Only a busybox of this architecture can be run; the other one is of the same release.
     let applets = Command::new("busybox").arg("--list").output().map_err(Error::Busybox)?;
     for applet in String::from_utf8_lossy(&applets.stdout).lines().filter(|name| *name != "busybox")
     {
@@ -171,7 +171,7 @@ fn add_busybox(tree: &mut Tree, root: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// What every guest has of TEK's, and where.
+/// TEK's files that every guest has, and their places.
 const OWN: [(&str, &str); 2] =
     [("bin/tek", "/usr/bin/tek"), ("lib/libtek.so", "/usr/lib/libtek.so")];
 
@@ -187,7 +187,7 @@ const BESIDE: [&str; 6] = [
 
 const BUILD: &str = "build it with `make build`, for another processor with tools/cross";
 
-/// Whether a directory has what every guest has of TEK's.
+/// Whether a directory has TEK's files that every guest needs.
 pub fn check_own(tek: &Path) -> Result<(), Error> {
     OWN.iter().map(|(from, _)| tek.join(from)).try_for_each(|path| match File::open(&path) {
         Ok(_) => Ok(()),

@@ -14,28 +14,28 @@ use std::path::{Path, PathBuf};
 /// Why there is no initramfs.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What every guest has is not there.
+    /// A common part of all guests is missing.
     #[error(transparent)]
     Guest(#[from] guest::Error),
-    /// What a program needs is not there.
+    /// A file that a program needs is missing.
     #[error(transparent)]
     Libraries(#[from] libraries::Error),
-    /// What was to be added cannot be.
+    /// A file or directory to add cannot be added.
     #[error(transparent)]
     Added(#[from] added::Error),
-    /// A name that the archive cannot have.
+    /// A name that the format does not allow.
     #[error("{path} cannot lie in a guest: its name is no UTF-8; rename it", path = .0.display())]
     Name(PathBuf),
-    /// A file that the archive cannot have.
+    /// A file that the format does not allow.
     #[error("{path} is too large for a guest: {bytes} bytes, at most 4 GB", path = .0.display(), bytes = .1)]
     Large(PathBuf, u64),
-    /// No memory to pack it in.
+    /// There is no memory to pack it in.
     #[error("cannot pack the guest's files: {0}; they are kept in memory: free some, or add less")]
     Memory(io::Error),
 }
 
-/// Packs what a guest of that kind needs beside its own init into a file in memory (memfd), which is
-/// gone with the process.
+/// Packs all that a guest of that kind needs beside its own init into a file in memory (memfd),
+/// which ends with the process.
 pub fn pack(kind: &Kind, kernel: &Obtained, contents: &Contents) -> Result<File, Error> {
     let mut tree = guest::tree(kind, kernel, contents)?;
     for (from, to) in &contents.added {
@@ -65,7 +65,7 @@ pub fn has_program(
     Ok(places.iter().any(|place| tree.get(&Path::new(place).join(name)).is_some()))
 }
 
-/// Adds what the programs that are there need.
+/// Adds the files that the added programs need.
 fn add_libraries(tree: &mut Tree, sysroot: Option<&Path>) -> Result<(), Error> {
     let mut finder = Finder::new(sysroot);
     let here = tree.nodes().filter_map(|(path, node)| Some((path, node.file()?)));
@@ -82,7 +82,7 @@ fn add_libraries(tree: &mut Tree, sysroot: Option<&Path>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes the archive, and goes to its beginning.
+/// Writes the archive, and seeks to its start.
 fn write(tree: &Tree, file: File) -> Result<File, Error> {
     let mut to = BufWriter::with_capacity(1 << 18, file);
     for (number, (path, node)) in tree.nodes().enumerate() {
@@ -118,7 +118,7 @@ fn entry<W: Write>(number: u32, path: &Path, node: &Node, to: W) -> Result<W, Er
             let from = node.file().unwrap_or(path).to_owned();
             let unread = |error| added::Error::Read(from.clone(), error);
             let (length, mut reader) = bytes.open().map_err(unread)?;
-            // Python believes what it compiled as long as the source has the same time.
+            // Python uses its compiled file only if the source still has the same time.
             let time = u32::try_from(node.modified()).unwrap_or(0);
             let header = builder.mode(*mode).set_mode_file_type(ModeFileType::Regular).mtime(time);
             let length = u32::try_from(length).map_err(|_| Error::Large(from.clone(), length))?;

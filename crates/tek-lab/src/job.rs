@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is to be run in a guest.
+//! A command to run in a guest.
 use crate::protocol::MOST_BYTES;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
-/// One command in a guest. In JSON, as `tek lab run --jobs` reads it, all but name and command can
-/// be left out.
+/// One command in a guest. In JSON, the format of `tek lab run --jobs`, only name and command are
+/// required.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
@@ -13,19 +13,19 @@ pub struct Job {
     pub name: String,
     /// The program, found in the guest's PATH, and its arguments.
     pub command: Vec<String>,
-    /// Variables beside those that the guest has.
+    /// Variables beside those of the guest.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
     /// Directory in the guest; `/tmp` without it.
     #[serde(default)]
     pub directory: Option<String>,
-    /// Seconds after which it is ended, and has failed; with 0 those of the run.
+    /// Limit in seconds, after which it is ended and has failed; 0: the limit of the run.
     #[serde(default)]
     pub limit: u64,
-    /// Wants a guest in which nothing has run yet.
+    /// Needs a guest in which nothing has run yet.
     #[serde(default)]
     pub fresh: bool,
-    /// Files to bring back: what it writes into `$OUT`.
+    /// Whether to bring back the files that it writes into `$OUT`.
     #[serde(default)]
     pub files: bool,
 }
@@ -36,22 +36,22 @@ const MOST_OF_NAME: usize = 100;
 /// Why a job cannot be run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// What is no name.
+    /// Its name is invalid.
     #[error(
         "{0:?} is no name for a job: take letters, digits and ._-, not beginning with a dot, \
          {MOST_OF_NAME} at most, and none like console-1.log, where a guest's console is kept"
     )]
     Name(String),
-    /// Two of one name.
+    /// Two have the same name.
     #[error("two jobs are named {0}: their results would be one")]
     Twice(String),
-    /// No command.
+    /// It has no command.
     #[error("job {0} has no command")]
     NoCommand(String),
-    /// What a program cannot be given.
+    /// An argument or variable that no program can receive.
     #[error("job {0} has a zero byte in its command, directory or environment")]
     Zero(String),
-    /// No name of a variable.
+    /// An invalid name of a variable.
     #[error("job {0}: {1:?} is no name of a variable")]
     Variable(String, String),
     /// It does not fit into a frame.
@@ -106,7 +106,7 @@ impl Job {
     }
 }
 
-/// Whether all of them can be run, and told apart.
+/// Checks that all of them can be run, and have distinct names.
 pub fn check(jobs: &[Job]) -> Result<(), Error> {
     let mut names = HashSet::new();
     for job in jobs {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// The kinds that come with TEK.
 const OWN: &str = include_str!("../../../lab/kinds.toml");
 
-/// All kinds and kernels.
+/// All kinds, kernels and sysroots.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kinds {
@@ -25,7 +25,7 @@ pub struct Kernel {
     /// Its name in the file.
     #[serde(skip)]
     pub name: String,
-    /// What it is, for people.
+    /// Its description for users.
     pub about: String,
     /// Suite of the Debian archive.
     pub suite: String,
@@ -44,7 +44,7 @@ pub struct Kernel {
     pub otherwise: Option<String>,
 }
 
-/// Packages of another architecture: what its programs are built against and run with.
+/// Packages of another architecture: its programs are built against them and run with them.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Sysroot {
@@ -55,7 +55,7 @@ pub struct Sysroot {
     pub suite: String,
     /// Debian's name of the architecture.
     pub architecture: String,
-    /// Names of packages; those that they depend on come with them.
+    /// Names of packages; their dependencies are added.
     pub packages: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub struct Kind {
     /// Its name in the file.
     #[serde(skip)]
     pub name: String,
-    /// What it is, for people.
+    /// Its description for users.
     pub about: String,
     /// Name of its kernel.
     pub kernel: String,
@@ -84,7 +84,7 @@ pub struct Kind {
     /// More modules of the kernel, which are loaded before the guest is up.
     #[serde(default)]
     pub modules: Vec<String>,
-    /// Which control groups the guest mounts.
+    /// The version of control groups that the guest mounts.
     #[serde(default)]
     pub cgroups: Cgroups,
 }

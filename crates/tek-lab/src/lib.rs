@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel lab: boots real kernels in QEMU and runs commands and tests in them.
 //!
-//! A [`Kind`] says what machine to boot; [`kernel::obtain`] gets its kernel from a Debian archive into
-//! the [`Cache`]; [`initramfs`] packs what the guest needs; [`machine`] boots it; [`session`] has
-//! [`Job`]s run in it and says what became of each, whatever happens inside. [`agent`] is the other end:
-//! process 1 of the guest. The two talk [`protocol`].
+//! A [`Kind`] defines the machine to boot. [`kernel::obtain`] gets its kernel from a Debian archive
+//! into the [`Cache`]; [`initramfs`] packs the guest's files; [`machine`] boots it. [`session`] has
+//! [`Job`]s run in it and reports the outcome of each, whatever happens inside. [`agent`] is the
+//! guest's process 1; it and the host exchange the frames of [`protocol`].
 
 pub mod acceleration;
 mod added;

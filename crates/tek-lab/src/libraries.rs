@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a program needs to start: its dynamic loader, and the shared libraries that this would load.
+//! The files that a program needs to start: its dynamic loader, and its shared libraries.
 use goblin::elf::{header, Elf};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Why the needs of a program are not known or not to be had.
+/// Why the needs of a program are unknown or cannot be met.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file that cannot be read.
     #[error("cannot read {path}: {error}", path = .0.display(), error = .1)]
     Read(PathBuf, io::Error),
-    /// A library that is nowhere.
+    /// A library that is in no directory.
     #[error("{program} needs {library}, which is in none of the directories of libraries{hint}", program = .program.display())]
     Missing {
-        /// Who needs it.
+        /// The file that needs it.
         program: PathBuf,
         /// Its name.
         library: String,
-        /// What to do.
+        /// The cure.
         hint: &'static str,
     },
 }
@@ -33,19 +33,19 @@ pub struct Library {
     pub place: PathBuf,
 }
 
-/// What an ELF file can be linked with.
+/// The class and machine of an ELF file: all that it is linked with has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Kin {
     machine: u16,
     wide: bool,
 }
 
-/// What is of interest in an ELF file.
+/// The fields of interest in an ELF file.
 struct Needs {
     kin: Kin,
     loader: Option<PathBuf>,
     libraries: Vec<String>,
-    /// Where to look before all else: RUNPATH, or of old RPATH, with $ORIGIN.
+    /// Directories that are searched first: RUNPATH, or of old RPATH, with $ORIGIN.
     paths: Vec<String>,
 }
 
@@ -56,18 +56,18 @@ struct Directory {
     there: PathBuf,
 }
 
-/// Finds libraries, for any number of programs; each is told once.
+/// Finds libraries, for any number of programs; each is returned once.
 pub struct Finder {
     sysroot: PathBuf,
     directories: Vec<PathBuf>,
     seen: HashSet<PathBuf>,
-    /// What was read of each file: most programs need the same few libraries.
+    /// Results by file: most programs need the same few libraries.
     read: HashMap<PathBuf, Option<Rc<Needs>>>,
 }
 
 impl Finder {
-    /// One that looks where the machine's own loader does, or in a directory that looks like another
-    /// machine's root.
+    /// Searches the directories of the machine's own loader, or a directory that is laid out as
+    /// another machine's root.
     pub fn new(sysroot: Option<&Path>) -> Self {
         let sysroot = sysroot.unwrap_or(Path::new("/")).to_owned();
         let mut directories = Vec::new();
@@ -83,7 +83,7 @@ impl Finder {
         Self { sysroot, directories, seen: HashSet::new(), read: HashMap::new() }
     }
 
-    /// What a file, which lies there in the guest, needs that was not told before; nothing, if it is
+    /// The needs of a file at that place in the guest that were not returned before; none, if it is
     /// no ELF file.
     pub fn needs_of(&mut self, file: &Path, place: &Path) -> Result<Vec<Library>, Error> {
         let mut found = Vec::new();
@@ -91,7 +91,7 @@ impl Finder {
         let mut open = vec![(program, Vec::new())];
         while let Some((program, inherited)) = open.pop() {
             let Some(needs) = self.read(&program.file)? else { continue };
-            // A library finds its own libraries also where its program does (RPATH).
+            // The loader also searches the program's directories for a library's needs (RPATH).
             let mut paths = self.expand(&needs.paths, &program);
             paths.extend(inherited);
             let mut libraries: Vec<Library> = Vec::new();
@@ -107,7 +107,7 @@ impl Finder {
                 libraries.push(library.ok_or_else(|| self.missing(&program.file, name))?);
             }
             if needs.libraries.iter().any(|name| name == "libc.so.6") {
-                // What the C library loads by itself when a thread is cancelled.
+                // The C library itself loads it when a thread is cancelled.
                 libraries.extend(self.find("libgcc_s.so.1", needs.kin, &[]));
             }
             for library in libraries {
@@ -181,7 +181,7 @@ impl Finder {
 }
 
 impl Kin {
-    /// A path that the loader looks at without its cache of configured directories.
+    /// A path that the loader searches without its cache of configured directories.
     fn usual(self, path: PathBuf) -> PathBuf {
         let directory = match (self.machine, self.wide) {
             (header::EM_X86_64, true) => "/usr/lib/x86_64-linux-gnu",
@@ -212,7 +212,7 @@ fn configured(sysroot: &Path, file: &Path, depth: u32, into: &mut Vec<PathBuf>) 
     }
 }
 
-/// What a file needs; `None`, if it is no ELF file of Linux programs.
+/// The needs of a file; `None`, if it is no ELF file of Linux programs.
 fn read(path: &Path) -> Result<Option<Needs>, Error> {
     let unread = |error| Error::Read(path.to_owned(), error);
     let mut file = std::fs::File::open(path).map_err(unread)?;

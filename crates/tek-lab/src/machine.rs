@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! QEMU: one booted guest.
 //!
-//! All that it shares with us are file descriptors that it inherits: sockets for the port, the
-//! console and its own words, the initramfs and the disk as files without a name. It is killed when
-//! the thread that started it ends, however that happens, so nothing of it can outlive us.
+//! QEMU shares with this process only the file descriptors that it inherits: sockets for the port,
+//! the console and its messages, and the initramfs and the disk as files without a name. The kernel
+//! kills it when the thread that started it ends, however that happens, so QEMU cannot outlive us.
 use crate::acceleration::Acceleration;
 use crate::kernel::Obtained;
 use crate::{size, Kind};
@@ -16,13 +16,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tek_advice::Package;
 
-/// What to boot.
+/// The machine to boot.
 pub struct Plan<'a> {
-    /// The kind, with what options changed in it.
+    /// The kind, with the changes by options.
     pub kind: &'a Kind,
     /// Its kernel.
     pub kernel: &'a Obtained,
-    /// What [`crate::initramfs::pack`] made.
+    /// The output of [`crate::initramfs::pack`].
     pub initramfs: &'a File,
     /// TCP port of this machine's loopback where the guest waits, before its first instruction, for
     /// gdb.
@@ -31,8 +31,8 @@ pub struct Plan<'a> {
     pub terminal: Option<&'a UnixStream>,
     /// Whether it may have this machine's own processor.
     pub acceleration: &'a Acceleration,
-    /// Whether its CPUs, where they are emulated, run in turns and never at the same time, and its
-    /// time is counted by their instructions if the kernel boots so.
+    /// Whether emulated CPUs run one at a time. Then the guest's time is counted by their
+    /// instructions, if the kernel boots with that.
     pub in_turns: bool,
 }
 
@@ -44,7 +44,7 @@ pub enum Error {
     Missing {
         /// The program.
         program: &'static str,
-        /// What has it.
+        /// The package that has it.
         package: Package,
     },
     /// The kernel is for a processor that the lab has no machine for.
@@ -59,12 +59,12 @@ pub enum Error {
     Memory {
         /// Bytes of its files.
         files: u64,
-        /// What it has.
+        /// Its memory.
         memory: String,
         /// Bytes with which it would boot.
         wanted: u64,
     },
-    /// The memory's or the disk's size is none.
+    /// The size of the memory or the disk is invalid.
     #[error("{0} is no size of a disk or memory; write it as 512M or 2G")]
     Size(String),
     /// There is no place for the disk's file.
@@ -72,7 +72,7 @@ pub enum Error {
     Disk {
         /// Its size.
         size: String,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
     /// The system refused.
@@ -80,12 +80,12 @@ pub enum Error {
     Start {
         /// The program.
         program: &'static str,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
 }
 
-/// What differs between processors.
+/// The properties of a processor.
 struct Processor {
     qemu: &'static str,
     package: &'static [(&'static str, u32)],
@@ -105,7 +105,7 @@ impl Processor {
             "amd64" => Self {
                 qemu: "qemu-system-x86_64",
                 package: &[("qemu-system-x86", 0)],
-                // Without what a guest does not need: each device takes time at boot.
+                // Only devices that a guest needs: each device takes time at boot.
                 machine: "q35,sata=off,smbus=off,vmport=off,i8042=off",
                 cpu: "max",
                 console: "ttyS0",
@@ -157,7 +157,7 @@ pub struct Machine {
     pub port: UnixStream,
     /// The kernel's console.
     pub console: UnixStream,
-    /// What QEMU itself writes to its standard error.
+    /// QEMU's standard error.
     pub words: UnixStream,
     /// QEMU.
     pub process: Box<dyn Process>,
@@ -188,7 +188,7 @@ impl Drop for Qemu {
     }
 }
 
-/// Boots a guest, on this machine's own processor if that is wanted and can be had.
+/// Boots a guest, on this machine's own processor if the plan allows it and KVM works.
 pub fn boot(plan: &Plan, accelerate: bool) -> Result<Machine, Error> {
     let processor = Processor::of(&plan.kernel.architecture)?;
     let accelerated =
@@ -215,7 +215,7 @@ pub fn boot(plan: &Plan, accelerate: bool) -> Result<Machine, Error> {
     ));
     let its_words = OwnedFd::from(its_words);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(its_words));
-    // Out of reach of the terminal's Ctrl-C, which is for us.
+    // The terminal's Ctrl-C, which is for this process, must not reach it.
     command.process_group(0);
     let mut inherited =
         vec![its_port.as_raw_fd(), its_console.as_raw_fd(), plan.initramfs.as_raw_fd()];
@@ -229,7 +229,7 @@ pub fn boot(plan: &Plan, accelerate: bool) -> Result<Machine, Error> {
                 return Err(io::Error::last_os_error());
             }
             if libc::getppid() as u32 != own {
-                libc::_exit(1); // we died before it could notice
+                libc::_exit(1); // the parent died before the prctl()
             }
             for &fd in &inherited {
                 if libc::fcntl(fd, libc::F_SETFD, 0) != 0 {
@@ -249,26 +249,26 @@ pub fn boot(plan: &Plan, accelerate: bool) -> Result<Machine, Error> {
     Ok(Machine { port, console, words, process: Box::new(Qemu(child)), accelerated })
 }
 
-/// An instruction takes 4 ns of the guest's time, and a wait of all its CPUs takes none of this
-/// machine's. So a guest sees no load of this machine: it is slower then, but its clock is too.
+/// An instruction takes 4 ns of the guest's time, and a wait of all its CPUs takes no time of this
+/// machine. So a load of this machine slows the guest and its clock alike, and the guest sees none.
 const TIME_BY_INSTRUCTIONS: &str = "shift=2,sleep=off";
 
-/// Whether a kernel boots so. Linux 6.1 does not get past starting its second CPU in QEMU 7.2.
+/// Whether a kernel boots with that. Linux 6.1 stops at the start of its second CPU in QEMU 7.2.
 fn boots_with_counted_time(release: &str) -> bool {
     let major = release.split('.').next().and_then(|major| major.parse().ok());
     major.is_some_and(|major: u32| major >= 7)
 }
 
-/// About what a kernel takes for itself.
+/// The approximate memory that a kernel itself needs.
 const KERNELS_OWN: u64 = 64 << 20;
 
-/// Whether the guest's files fit into its memory: while it boots they are there twice, as an archive
-/// and unpacked, and the latter can take half of what is left. What a kernel says when they do not
-/// fit is hard to understand.
+/// Whether the guest's files fit into its memory. At boot they are there twice, as an archive and
+/// unpacked, and the latter can take half of the remaining memory. The kernel's own messages about
+/// this are hard to understand.
 fn check_memory(plan: &Plan) -> Result<(), Error> {
     let memory = &plan.kind.memory;
     let bytes = size::parse(memory).ok_or_else(|| Error::Size(memory.clone()))?;
-    // A file in memory, so that this does not fail.
+    // A file in memory, so that this cannot fail.
     let files = plan.initramfs.metadata().map_or(0, |about| about.len());
     match 3 * files + KERNELS_OWN {
         needed if needed <= bytes => Ok(()),
@@ -312,7 +312,7 @@ fn arguments(plan: &Plan, processor: &Processor, accelerated: bool, files: &File
         add("-icount", TIME_BY_INSTRUCTIONS.into());
     }
     add("-smp", kind.cpus.to_string());
-    // With a unit, for to QEMU a bare number is one of MiB.
+    // With a unit, since QEMU takes a bare number for MiB.
     let memory = size::parse(&kind.memory);
     add("-m", memory.map_or_else(|| kind.memory.clone(), |bytes| format!("{}K", bytes >> 10)));
     add("-kernel", kernel.image.display().to_string());
@@ -328,7 +328,7 @@ fn arguments(plan: &Plan, processor: &Processor, accelerated: bool, files: &File
         add("-device", format!("virtserialport,chardev=terminal,name={}", crate::terminal::PORT));
     }
     if let Some(fd) = files.disk {
-        // A full host's disk is the guest's failed write, not a reason to stop the guest.
+        // A full disk of the host becomes a failed write in the guest: it must not stop the guest.
         let errors = "werror=report,rerror=report";
         add("-drive", format!("if=none,id=disk,format=raw,file=/proc/self/fd/{fd},{errors}"));
         add("-device", "virtio-blk-pci,drive=disk".into());
@@ -352,7 +352,7 @@ fn kernel_arguments(plan: &Plan, processor: &Processor) -> String {
     // A panic reboots at once, which ends QEMU (-no-reboot).
     let mut arguments = format!("console={} panic=-1{}", processor.console, processor.append);
     if plan.gdb.is_some() {
-        // gdb looks where the symbols say.
+        // gdb uses the addresses of the symbols.
         arguments += " nokaslr";
     }
     if !plan.kind.append.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What lies in a guest: lab/manifest.toml.
+//! The files of a guest: lab/manifest.toml.
 use crate::packages;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
@@ -7,17 +7,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where the files of a manifest lie in the guest, if it does not say where.
+/// Default directory of a manifest's files in the guest.
 const TOP: &str = "/tek";
 
-/// What goes into a guest.
+/// The content of a guest.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     /// TEK's programs for the guest's architecture: a directory with bin/tek and lib/libtek.so.
     pub tek: PathBuf,
-    /// Where libraries of a foreign architecture are; the machine's own without it.
+    /// Directory with the libraries of a foreign architecture; `None`: the machine's own.
     pub sysroot: Option<PathBuf>,
-    /// Everything else: from here, to there. A directory is taken whole.
+    /// All other files: from here, to there. A directory is taken whole.
     pub added: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -50,21 +50,21 @@ struct Set {
     without: Vec<String>,
 }
 
-/// Why a manifest is of no use.
+/// Why a manifest cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
     #[error("cannot read {path}: {error}", path = .0.display(), error = .1)]
     Read(PathBuf, io::Error),
-    /// It is none.
+    /// It is no manifest.
     #[error("{path}: {error}", path = .0.display(), error = .1)]
     Parse(PathBuf, toml::de::Error),
     /// It has no such set.
     #[error("the manifest has no set {name}; it has {known}")]
     NoSet {
-        /// What was asked for.
+        /// The set's name.
         name: String,
-        /// What there is.
+        /// The existing sets.
         known: String,
     },
     /// Files that are not there.
@@ -75,31 +75,31 @@ pub enum Error {
     Nothing {
         /// The set.
         set: String,
-        /// Where.
+        /// The path without files.
         path: PathBuf,
     },
-    /// A pattern that makes no sense.
+    /// An invalid pattern.
     #[error("set {set}: {pattern}: {why}")]
     Pattern {
         /// The set.
         set: String,
-        /// What it says.
+        /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
-    /// Packages whose files are not known.
+    /// Packages whose files are unknown.
     #[error("set {set}: {error}")]
     Packages {
         /// The set.
         set: String,
-        /// Why.
+        /// The error.
         error: packages::Error,
     },
 }
 
 impl Manifest {
-    /// Reads one. Its paths are seen from `top`, which is seen from the manifest's own directory.
+    /// Reads one. Its paths are relative to `top`, which is relative to the manifest's directory.
     pub fn read(file: &Path) -> Result<Self, Error> {
         let unread = |error| Error::Read(file.to_owned(), error);
         let text = fs::read_to_string(file).map_err(unread)?;
@@ -194,7 +194,7 @@ impl Manifest {
         Ok(found.into_iter().map(below).collect())
     }
 
-    /// Where a file lies in the guest if nothing is said.
+    /// Default path of a file in the guest.
     fn place(&self, text: &str, path: &Path) -> PathBuf {
         match Path::new(text).is_absolute() {
             true => path.to_owned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs of this machine that guests need. They are looked for before anything is downloaded.
+//! Programs of this machine that guests need. The check comes before any download.
 use crate::{machine, Kind};
 use std::path::PathBuf;
 use tek_advice::Package;
@@ -24,7 +24,7 @@ fn cure(missing: &[(String, Package)]) -> String {
     tek_advice::install(&packages, None)
 }
 
-/// Looks for the programs that guests of a kind need. The kernel is for that architecture. Guests
+/// Checks for the programs that guests of a kind need. The kernel is for that architecture. Guests
 /// are `foreign` if their files come from a sysroot, `modular` if their kernel has modules.
 pub fn check(kind: &Kind, architecture: &str, foreign: bool, modular: bool) -> Result<(), Missing> {
     let mut missing = Vec::new();

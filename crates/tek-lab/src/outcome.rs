@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What became of a job.
+//! The outcome of a job.
 use serde::Serialize;
 use std::fmt;
 
@@ -16,12 +16,12 @@ pub enum Outcome {
     Killed {
         /// Its number in the guest.
         signal: i32,
-        /// The guest's kernel had run out of memory and chose it, or said so meanwhile.
+        /// The guest's kernel ran out of memory and killed it, or reported the lack meanwhile.
         out_of_memory: bool,
     },
-    /// It ran past its limit and was ended; the guest was well.
+    /// It exceeded its limit and was ended; the guest was well.
     TimedOut,
-    /// It could not be started: the guest says why.
+    /// It could not be started, for the guest's reason.
     NotStarted {
         /// Such as "/bin/x: No such file or directory".
         why: String,
@@ -30,37 +30,37 @@ pub enum Outcome {
     },
     /// The guest's kernel panicked.
     Panicked {
-        /// The console's line that says so.
+        /// The console's line with the panic.
         why: String,
     },
     /// The guest did not answer any more, and was ended.
     Hung,
     /// The guest powered off or rebooted while the job ran.
     Stopped,
-    /// QEMU ended, or was ended by somebody else.
+    /// QEMU ended, or another process ended it.
     QemuDied {
-        /// Its exit status or signal, and its last words.
+        /// Its exit status or signal, and its last messages.
         why: String,
     },
-    /// The guest sent what makes no sense, and was ended.
+    /// The guest sent invalid data, and was ended.
     Garbled {
-        /// What it was.
+        /// The kind of the invalid data.
         why: String,
     },
     /// No guest came up in which it could be run.
     NotBooted {
-        /// What there is to know.
+        /// The details.
         why: String,
     },
 }
 
 impl Outcome {
-    /// What a test or a script wants: it ended by itself, with status 0.
+    /// Success for a test or a script: it ended by itself, with status 0.
     pub fn is_success(&self) -> bool {
         *self == Self::Exited { status: 0 }
     }
 
-    /// It failed in a way of which the guest's console may tell more than the job itself.
+    /// It failed in a way for which the guest's console may have more details than the job itself.
     pub fn concerns_the_guest(&self) -> bool {
         match self {
             Self::Exited { .. } | Self::NotStarted { .. } | Self::TimedOut => false,
@@ -105,20 +105,20 @@ pub(crate) fn signal_name(signal: i32) -> String {
 /// A job that has ended.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ended {
-    /// Of the job.
+    /// The job's name.
     pub job: String,
-    /// How.
+    /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// How long it ran.
     pub seconds: f64,
     /// Which boot of the session it ran in, from 1.
     pub boot: u32,
-    /// What it left behind that could not be cleared away, so that the next job gets a new boot.
+    /// Traces that could not be cleared away, so that the next job gets a new boot.
     pub left: Vec<String>,
     /// Files of its `$OUT` that could not be brought back, and why.
     pub lost: Vec<String>,
-    /// Where it failed: the last lines of the guest's console.
+    /// If it failed: the last lines of the guest's console.
     pub console: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What nobody reads in a guest.
+/// Files that a guest does not need.
 const UNREAD: [&str; 7] = [
     "/usr/share/bug/",
     "/usr/share/doc/",
@@ -17,7 +17,7 @@ const UNREAD: [&str; 7] = [
     "/usr/share/man/",
 ];
 
-/// Why the files of packages are not known.
+/// Why the files of packages are unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No dpkg.
@@ -77,13 +77,13 @@ fn query(options: &[&str], packages: &[String]) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
 }
 
-/// The paths of interest in what dpkg-query says, which also tells of diversions.
+/// The paths of interest in the output of dpkg-query, which also lists diversions.
 fn wanted(listed: &str) -> impl Iterator<Item = PathBuf> + '_ {
     let paths = listed.lines().filter(|line| line.starts_with('/') && *line != "/.");
     paths.filter(|path| !UNREAD.iter().any(|unread| path.starts_with(unread))).map(PathBuf::from)
 }
 
-/// What Python made of a file when its package was installed: no guest has the time to do it again.
+/// The files that Python compiled when a package was installed: no guest has the time to repeat it.
 fn compiled(file: &Path) -> Vec<PathBuf> {
     let (Some(directory), Some(name)) = (file.parent(), file.file_stem()) else {
         return Vec::new();

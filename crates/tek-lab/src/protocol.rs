@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What host and guest say to each other over a virtio port: frames.
+//! The frames between host and guest over a virtio port.
 //!
-//! A frame is a byte that says what it is, the length of what follows (32 bits, little endian), and
-//! that many bytes. After the guest's [`Frame::Hello`] the host sends one [`Frame::Run`] at a time,
-//! and reads until [`Frame::Over`] and [`Frame::Done`]. The host believes nothing: a frame that makes no sense ends the
+//! A frame is a byte with its kind, the length of the rest (32 bits, little endian), and that many
+//! bytes. After the guest's [`Frame::Hello`] the host sends one [`Frame::Run`] at a time, and reads
+//! until [`Frame::Over`] and [`Frame::Done`]. The host trusts no input: an invalid frame ends the
 //! session.
 use crate::Job;
 use serde::{Deserialize, Serialize};
 
-/// Raised when frames change: host and guest are the same `tek`, unless somebody mixes them.
+/// Raised when frames change: host and guest are the same `tek`, unless a user mixes versions.
 pub const VERSION: u32 = 3;
 
 /// Name of the port: /sys/class/virtio-ports/*/name in the guest.
 pub const PORT: &str = "tek.lab";
 
-/// Most bytes that follow a frame's length.
+/// Most bytes after a frame's length.
 pub const MOST_BYTES: usize = 1 << 16;
 
 /// A frame.
@@ -22,35 +22,35 @@ pub const MOST_BYTES: usize = 1 << 16;
 pub enum Frame {
     /// Guest: it is up and waits for jobs.
     Hello(Hello),
-    /// Host: run this.
+    /// Host: run this job.
     Run(Box<Job>),
-    /// Host: end the job that runs.
+    /// Host: end the running job.
     End,
     /// Host: power off.
     PowerOff,
-    /// Guest: what the job wrote to its standard output.
+    /// Guest: a part of the job's standard output.
     Output(Vec<u8>),
-    /// Guest: what it wrote to its standard error.
+    /// Guest: a part of the job's standard error.
     Error(Vec<u8>),
-    /// Guest: the job is over, in this way. What it wrote may still follow.
+    /// Guest: how the job ended. Its remaining output may still follow.
     Over(How),
     /// Guest: a piece of the tar archive of `$OUT`, after the job.
     Files(Vec<u8>),
-    /// Guest: the job is cleared away, and all of it was said.
+    /// Guest: the job is cleared away, and all of its output was sent.
     Done(Done),
 }
 
-/// Who answers.
+/// The guest's hello.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`VERSION`] of the guest.
     pub version: u32,
 }
 
-/// What is left of a job.
+/// The rest that a job leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
-    /// What it changed that could not be put right: the next job wants a new boot.
+    /// Changes of the job that could not be reverted: the next job needs a new boot.
     pub left: Vec<String>,
     /// Files of its `$OUT` that could not be sent, and why.
     pub lost: Vec<String>,
@@ -63,7 +63,7 @@ const MOST_LEFT: (usize, usize) = (20, 200);
 const MOST_OF_WHY: usize = 1000;
 
 impl Done {
-    /// One that fits into a frame, however much there is: names in it are as long as a job likes.
+    /// One that fits into a frame: the number and length of its names are a job's choice.
     pub fn new(left: Vec<String>, lost: Vec<String>) -> Self {
         Self { left: few(left), lost: few(lost) }
     }
@@ -106,13 +106,13 @@ pub enum How {
 }
 
 impl How {
-    /// It never started. Why is cut to fit into a frame: the program's name is as long as a job likes.
+    /// It never started. The reason is cut to fit into a frame: the program's name has any length.
     pub fn not_started(why: &str, errno: Option<i32>) -> Self {
         Self::NotStarted { why: cut(why, MOST_OF_WHY), errno }
     }
 }
 
-/// What came was no frame.
+/// Why bytes are no frame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// An unknown first byte.
@@ -121,7 +121,7 @@ pub enum Error {
     /// More than [`MOST_BYTES`].
     #[error("a frame of {0} bytes")]
     Length(u32),
-    /// Its bytes are not what its kind has.
+    /// The bytes do not fit its kind.
     #[error("a frame {0} that makes no sense: {1}")]
     Payload(char, String),
 }
@@ -156,27 +156,27 @@ fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("it has no maps with odd keys")
 }
 
-/// Puts frames together from the pieces in which their bytes come.
+/// Assembles frames from the pieces in which their bytes arrive.
 #[derive(Default)]
 pub struct Decoder {
     bytes: Vec<u8>,
-    /// How many of them were taken out as frames.
+    /// Bytes at the front that were already returned as frames.
     taken: usize,
 }
 
 impl Decoder {
-    /// Takes what came.
+    /// Takes a piece.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.taken);
         self.taken = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next frame, if all of it is there. After an error nothing more makes sense.
-    #[allow(clippy::should_implement_trait)] // it does not end, it has to wait for more
+    /// The next frame, if it is complete. After an error, no later frame is valid.
+    #[allow(clippy::should_implement_trait)] // no end of an iterator: it waits for more bytes
     pub fn next(&mut self) -> Result<Option<Frame>, Error> {
         let bytes = &self.bytes[self.taken..];
-        // At once: nothing more may come.
+        // At once: the rest may never arrive.
         if let Some(kind) = bytes.first().filter(|kind| !b"HRXPOEVFD".contains(kind)) {
             return Err(Error::Kind(*kind));
         }
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_job_fits_into_a_frame_however_much_is_left() {
-        // What JSON needs most bytes for.
+        // The character that JSON needs most bytes for.
         let long = "\u{1}".repeat(MOST_BYTES);
         assert!(Frame::Over(How::not_started(&long, Some(i32::MIN))).to_bytes().len() < MOST_BYTES);
         let done = Done::new(vec![long.clone(); 1000], vec![long; 1000]);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Jobs, run in as few boots as will do.
 //!
-//! A guest serves one job after the other for as long as it is well: until it ends, falls silent,
-//! talks nonsense, or says that a job left something behind that it cannot clear away. Then the next
+//! A guest runs one job after the other until it ends, falls silent, sends invalid frames, or
+//! reports that it cannot clear away a job's traces. Then the next job gets a new guest. Every wait
+//! has a limit, which no flood of frames or console lines extends.
 //! job gets a new one. Every wait has a limit, which no flood of frames or console lines puts off.
 use crate::booted::{Booted, End, Event};
 use crate::machine::{self, Machine, Plan};
@@ -11,37 +12,37 @@ use crate::{Ended, Job, Outcome};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Who hears what happens, as it happens, if he wants to. An error ends the session.
+/// Receives the events of a session as they happen. An error ends the session.
 pub trait Listener {
-    /// Until when what is told from now on may keep the listener busy. Past it, he is to take what he
-    /// can at once and to leave out the rest, or no limit would hold.
+    /// Time until which later events may keep the listener busy. After it, the listener takes only
+    /// what it can take without waiting and drops the rest: otherwise no limit would hold.
     fn until(&mut self, _until: Instant) {}
-    /// A guest is being booted: the how-manieth, from 1.
+    /// A guest is being booted: its number, from 1.
     fn booting(&mut self, _boot: u32) -> io::Result<()> {
         Ok(())
     }
-    /// The first guest did not come up on this machine's own processor; another one is emulated for
-    /// it and all that come after it.
+    /// The first guest did not come up on this machine's own processor; it and all later guests are
+    /// emulated.
     fn emulating(&mut self, _why: &str) -> io::Result<()> {
         Ok(())
     }
-    /// What a job wrote to its standard output.
+    /// A part of a job's standard output.
     fn output(&mut self, _job: &Job, _bytes: &[u8]) -> io::Result<()> {
         Ok(())
     }
-    /// What it wrote to its standard error.
+    /// A part of a job's standard error.
     fn error(&mut self, _job: &Job, _bytes: &[u8]) -> io::Result<()> {
         Ok(())
     }
-    /// A piece of the tar archive of what it left in `$OUT`.
+    /// A piece of the tar archive of the job's `$OUT`.
     fn files(&mut self, _job: &Job, _bytes: &[u8]) -> io::Result<()> {
         Ok(())
     }
-    /// What the guest's kernel wrote to its console.
+    /// Output of the guest's kernel on its console.
     fn console(&mut self, _bytes: &[u8]) -> io::Result<()> {
         Ok(())
     }
-    /// A job is over; all that it wrote was told.
+    /// A job is over, and all of its output was passed to the listener.
     fn ended(&mut self, _job: &Job, _ended: &Ended) -> io::Result<()> {
         Ok(())
     }
@@ -50,49 +51,49 @@ pub trait Listener {
 /// Limits of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Until a guest says hello.
+    /// From boot until the guest sends its hello.
     pub boot: Duration,
-    /// Of a job that names none.
+    /// Of a job that sets none.
     pub job: Duration,
-    /// Until a guest that was told to end a job has done so, or QEMU that closed its port is gone.
+    /// Until a guest has ended a job when the host ends it, or QEMU is gone that closed its port.
     pub grace: Duration,
     /// Until a guest that panicked is gone.
     pub panic: Duration,
-    /// From a job's end until all of it was told and cleared away.
+    /// From a job's end until all of its output has arrived and it is cleared away.
     pub clearing: Duration,
     /// Boots in a row that may fail before the session gives up.
     pub boots: usize,
 }
 
-/// Why a session did not go to its end. What happens in a guest is never a reason: it is told as the
-/// job's end.
+/// Why a session did not go to its end. An event inside a guest is never a reason: it is reported
+/// as the job's end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// QEMU could not be started.
     #[error(transparent)]
     Machine(#[from] machine::Error),
-    /// The listener could not go on, such as for a closed pipe.
+    /// The listener failed, for example at a closed pipe.
     #[error(transparent)]
     Listener(#[from] io::Error),
 }
 
-/// Boots in a row that may fail, where nobody looks on who would have to begin again.
+/// Boots in a row that may fail where no user is there to begin again.
 pub const BOOTS: usize = 2;
 
-/// What is said of a guest that ended before its kernel said anything.
+/// Reported of a guest that ended before its kernel wrote anything.
 const NEVER_STARTED: &str =
     "the kernel never started: too little memory (--memory gives it more), or \
                              its file is no kernel image for this machine";
 
-/// How long a kernel that killed a job may take to say on the console that it lacked memory: on
+/// How long a kernel that killed a job may take to report on the console that it lacked memory: on
 /// PREEMPT_RT a thread of low priority writes it, and this machine may be busy too.
 const REASON: Duration = Duration::from_secs(3);
 
-/// How long a guest with a processor of the machine's own may take to its first word: that should be
-/// a fraction of a second.
+/// How long a guest on a processor of the machine's own may take to its first output, which should
+/// take a fraction of a second.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Runs the jobs in turn, each in a guest that has nothing left of the one before.
+/// Runs the jobs one after the other. No job sees anything that an earlier job left in its guest.
 pub fn run(
     plan: &Plan,
     jobs: &[Job],
@@ -108,7 +109,7 @@ pub fn run(
     run_with(&mut boot, jobs, limits, listener)
 }
 
-/// Boots a guest; the argument says whether it may have the machine's own processor: not any more
+/// Boots a guest. The argument is true if the guest may have the machine's own processor, and false
 /// once that has failed.
 type Boot<'a> = dyn FnMut(bool) -> Result<Machine, machine::Error> + 'a;
 
@@ -135,17 +136,17 @@ struct Session<'a> {
     boot: &'a mut Boot<'a>,
     /// Guests may have the machine's own processor.
     accelerate: bool,
-    /// Some guest came up, so another that does not is not the processor's fault.
+    /// Some guest came up: if a later one does not, the cause is not the processor.
     came_up: bool,
     limits: Limits,
     listener: &'a mut dyn Listener,
     boots: u32,
     guest: Option<Booted>,
-    /// The boots that failed since one that did not.
+    /// The failed boots since the last successful one.
     failed: Vec<Failure>,
 }
 
-/// A boot that failed: why, and what the console said.
+/// A boot that failed: why, and the end of the console's text.
 #[derive(Clone)]
 struct Failure {
     why: String,
@@ -165,15 +166,15 @@ impl Session<'_> {
         Ok(ended)
     }
 
-    /// A guest that is well: the one that there is, or a new one.
+    /// A guest that is well: the present one, or a new one.
     fn guest(&mut self, job: &Job) -> Result<Result<Booted, Failure>, Error> {
         if let Some(mut guest) = self.guest.take() {
             if !job.fresh && guest.is_quiet(self.listener)? {
                 return Ok(Ok(guest));
             }
         }
-        // A boot that fails is tried again, for it may have been chance: QEMU's emulation of several
-        // processors has its races. More do not help.
+        // A failed boot is repeated, since its cause may be chance: QEMU's emulation of several
+        // processors has races. More boots than the limit do not help.
         while self.failed.len() < self.limits.boots {
             match self.boot()? {
                 Ok(guest) => {
@@ -259,7 +260,7 @@ impl Session<'_> {
         let console = match outcome.is_success() {
             true => Vec::new(),
             false => match guest.console.since(mark) {
-                // Then at least what it said before it fell silent.
+                // Then at least its output before it fell silent.
                 none if none.is_empty() && outcome.concerns_the_guest() => guest.console.last(),
                 lines => lines,
             },
@@ -271,7 +272,8 @@ impl Session<'_> {
         Ok(Ended { seconds, left, lost, console, ..ended(job, outcome) })
     }
 
-    /// Hears a job to its end: how that was, what is left of it, and whether the guest is well.
+    /// Handles the events of a job to its end; returns its outcome, what it left, and whether the
+    /// guest is well.
     fn follow(
         &mut self,
         guest: &mut Booted,
@@ -295,7 +297,7 @@ impl Session<'_> {
                     self.listener.files(job, &bytes)?;
                     continue;
                 }
-                // Once, or a guest could put off its end for ever.
+                // Once: otherwise a guest could extend its deadline for ever.
                 Event::Frame(Frame::Over(how)) if over.is_none() => {
                     over = Some(how);
                     let now = Instant::now();
@@ -338,7 +340,7 @@ impl Session<'_> {
         }
     }
 
-    /// How a job ended that was not told to.
+    /// The outcome of a job that the host did not end.
     fn outcome(&mut self, guest: &mut Booted, how: How) -> io::Result<Outcome> {
         Ok(match how {
             How::Exited(status) => Outcome::Exited { status },

@@ -18,7 +18,7 @@ pub enum Error {
     Archive {
         /// Its name.
         sysroot: String,
-        /// Why.
+        /// The error.
         source: archive::Error,
     },
     /// The cache cannot be written.
@@ -26,7 +26,7 @@ pub enum Error {
     Cache(#[from] cache::Error),
 }
 
-/// What is in the cache of a sysroot.
+/// A sysroot's entry in the cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Its name.
@@ -37,22 +37,22 @@ pub struct Record {
     pub suite: String,
     /// Debian's name of the architecture.
     pub architecture: String,
-    /// The packages that were asked for.
+    /// The requested packages.
     pub wanted: Vec<String>,
-    /// Those, and all that they depend on, with their exact versions and checksums.
+    /// The requested packages and all their dependencies, with exact versions and checksums.
     pub packages: Vec<Package>,
-    /// Below the cache.
+    /// Its path below the cache.
     directory: String,
 }
 
 impl Record {
-    /// Where it is.
+    /// Its path.
     pub fn directory(&self, cache: &Cache) -> PathBuf {
         cache.directory().join(&self.directory)
     }
 }
 
-/// What the cache has of that sysroot.
+/// The cache's entry of that sysroot.
 pub fn cached(cache: &Cache, sysroot: &Sysroot) -> Result<Option<Record>, Damage> {
     let same = |record: &Record| {
         record.suite == sysroot.suite
@@ -63,7 +63,7 @@ pub fn cached(cache: &Cache, sysroot: &Sysroot) -> Result<Option<Record>, Damage
     Ok(cache.noted(&note(sysroot))?.filter(same))
 }
 
-/// The sysroot, from the cache, or else the archive; with `newest`, look for newer packages first.
+/// The sysroot, from the cache, or else the archive; with `newest`, query for newer packages first.
 pub fn obtain(
     sysroot: &Sysroot,
     cache: &Cache,
@@ -115,7 +115,7 @@ fn note(sysroot: &Sysroot) -> String {
     format!("sysroots/{}.json", sysroot.name)
 }
 
-/// Alike for the same packages in the same versions.
+/// Equal for the same packages in the same versions.
 fn key(packages: &[Package]) -> String {
     let mut names: Vec<_> =
         packages.iter().map(|package| format!("{}={}\n", package.name, package.version)).collect();

@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 /// Directories of old that are links into /usr.
 const MERGED: [&str; 5] = ["bin", "sbin", "lib", "lib32", "lib64"];
 
-/// What lies at a path.
+/// The node at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
     /// A directory with these permissions.
@@ -32,8 +32,8 @@ pub enum Bytes {
     Are(Vec<u8>),
 }
 
-/// Paths and what lies there. All belongs to root. Directories that nobody named come by themselves,
-/// and /bin, /lib and the like are links into /usr: a file put there lies in /usr.
+/// Paths and their nodes. All belongs to root. Parent directories are added implicitly, and /bin,
+/// /lib and the like are links into /usr: a file put there lies in /usr.
 #[derive(Clone, Debug)]
 pub struct Tree {
     /// By path, without the leading slash: a directory comes before what is in it.
@@ -64,7 +64,7 @@ impl Tree {
             self.nodes.entry(directory.to_owned()).or_insert(Node::Directory(0o755));
             above = directory.parent();
         }
-        // What says nothing but that there is a directory takes nothing away from it.
+        // An implicit directory does not replace a node that exists.
         match (self.nodes.get(&path), &node) {
             (Some(Node::Link(_)), Node::Directory(_))
                 if MERGED.iter().any(|name| path == Path::new(name)) => {}
@@ -84,7 +84,7 @@ impl Tree {
         self.put(Path::new(path), Node::File(mode, Bytes::Are(text.into())));
     }
 
-    /// What lies at a path, itself no link that leads elsewhere (but /bin and the like).
+    /// The node at a path, without following links (but /bin and the like).
     pub fn get(&self, path: &Path) -> Option<&Node> {
         self.nodes.get(&place(path))
     }
@@ -127,7 +127,7 @@ impl Bytes {
 }
 
 impl Node {
-    /// The file of this machine that it is a copy of.
+    /// The file of this machine that the node copies.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::File(_, Bytes::Of(path)) => Some(path),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel says of one thread beyond its stat, for who asks about that thread alone.
+//! The kernel's data on one thread beyond its stat, read only on request for that thread.
 //!
 //! All but [`environment`] keep the promise of process.rs: they never wait for the thread.
 use crate::process::Process;
@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// What a thread has besides its stat.
+/// A thread's data beside its stat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Detail {
     /// Its process.
@@ -21,18 +21,18 @@ pub struct Detail {
     pub capabilities: u64,
     /// CPUs that it may run on, as `0-1,4`.
     pub cpus: String,
-    /// RLIMIT_RTPRIO of its process; `None` where it is not told.
+    /// RLIMIT_RTPRIO of its process; `None` where it is not readable.
     pub rtprio_limit: Option<u64>,
     /// Its control groups: the text of /proc/TID/cgroup.
     pub cgroups: String,
-    /// What the kernel's autogroup has it in, as `/autogroup-128 nice 0`.
+    /// Its place in the kernel's autogroups, as `/autogroup-128 nice 0`.
     pub autogroup: Option<String>,
 }
 
 impl Detail {
-    /// Looks a thread up by its tid alone. An error says that there is none.
+    /// Finds a thread by its tid alone. It fails if there is no such thread.
     pub fn of(tid: u32) -> io::Result<Self> {
-        // Every thread has a directory beside those of the processes, which is only not listed.
+        // Every thread has a directory beside those of the processes; it is only not listed.
         let thread = Process::open(tid)?;
         let status: Status = thread.parse("status").ok_or(io::ErrorKind::NotFound)?;
         let limit = thread.parse::<Limits>("limits").map(|limits| limits.max_realtime_priority);
@@ -59,11 +59,11 @@ impl Detail {
 /// A variable of the environment that a process was started with; `None` if it has none of that
 /// name.
 ///
-/// The kernel takes a lock of the process's address space for this, so the answer can be long in
-/// coming while the process is stuck: after `patience` it is an error.
+/// The kernel takes a lock of the process's address space for this, so the answer can take long
+/// while the process is stuck: after `patience` it is an error.
 pub fn environment(pid: u32, variable: &str, patience: Duration) -> io::Result<Option<String>> {
     let (tell, told) = mpsc::channel();
-    // If it never comes back the thread goes with this process, or with the other one.
+    // If the read never returns, the thread ends with this process, or the read with the other one.
     thread::Builder::new().spawn(move || tell.send(fs::read(format!("/proc/{pid}/environ"))))?;
     let environ = told.recv_timeout(patience).map_err(|_| io::ErrorKind::TimedOut)??;
     let value = environ.split(|&byte| byte == 0).find_map(|entry| {

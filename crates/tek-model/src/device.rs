@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All threads of the device: /proc, joined with what TEK's tables tell.
+//! All threads of the device: /proc, joined with TEK's tables.
 //!
-//! /proc says which threads there are. A record counts only for a thread that is there now and is
-//! the same one (abi/tek_abi.h), in a table that is its process's own. A look takes no lock and
-//! waits for nobody; a table that makes no sense is named and its threads are shown without it.
+//! /proc has the list of threads. A record counts only for a present thread and the same one
+//! (abi/tek_abi.h), in a table of that thread's process. A look takes no lock and never waits; an
+//! invalid table is reported and its threads are shown without it.
 use crate::group::Groups;
 use crate::process::{own_pid_namespace, SchedStat, Stat, Switches};
 use crate::stack::{StackUse, Stacks};
@@ -16,14 +16,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tek_abi::{text, Kind, Module, TableHeader, WorkerPlace, IMAGE_SHIFT};
 
-/// What is read of each thread besides its stat.
+/// The data to read of each thread besides its stat.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// These processes only; all when empty. The tid of a later thread names no process.
+    /// These processes only; all when empty. The tid of a thread other than the first names none.
     pub pids: Vec<u32>,
-    /// Processes that have a table only.
+    /// Only processes that have a table.
     pub tracked: bool,
-    /// Where tables lie: see [`crate::directories`]. None, and /proc alone is read.
+    /// Directories of tables: see [`crate::directories`]. Empty: only /proc is read.
     pub directories: Vec<PathBuf>,
     /// [`Task::schedstat`].
     pub schedstat: bool,
@@ -50,27 +50,27 @@ pub struct Wanted {
 /// A thread.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// What the kernel says.
+    /// The kernel's data.
     pub stat: Stat,
-    /// What its process says of it.
+    /// Its record in the table of its process.
     pub record: Option<Thread>,
     /// Its times.
     pub schedstat: Option<SchedStat>,
     /// Its context switches.
     pub switches: Option<Switches>,
-    /// What it read from storage, and wrote for it, in bytes.
+    /// Bytes that it read from storage, and that it caused to be written.
     pub storage_bytes: Option<u64>,
     /// What it waits for, if it sleeps.
     pub wait: Option<Wait>,
-    /// How much of its stack it used: as its process says, or else seen from outside.
+    /// Use of its stack: from its process, or else as seen from outside.
     pub stack: Option<StackUse>,
-    /// The group, `GROUP_*`, that tekd has it in: by its control group.
+    /// The group, `GROUP_*`, where tekd placed it: by its control group.
     pub seat: Option<u8>,
 }
 
 impl Task {
-    /// Its group, `GROUP_*`: the control group that it is in has the last word, else, and while it
-    /// is Fast, its process.
+    /// Its group, `GROUP_*`: that of its control group; without one, and while it is Fast, that in
+    /// its record.
     pub fn group(&self) -> Option<u8> {
         self.seat.or_else(|| self.record.map(|own| own.record.group()))
     }
@@ -80,8 +80,8 @@ impl Task {
         self.record.is_some_and(|own| own.record.is_fast()) && !self.is_overridden()
     }
 
-    /// Whether TEK made it Fast, and somebody has set its policy since by other means than TEK,
-    /// whose word is the last.
+    /// Whether TEK made it Fast, and its policy was set since without TEK: then the new policy
+    /// counts.
     pub fn is_overridden(&self) -> bool {
         self.record.is_some_and(|Thread { record, side, .. }| {
             let now = (self.stat.policy, self.stat.rt_priority);
@@ -104,7 +104,7 @@ pub struct Program {
     pub vm_bytes: Option<u64>,
     /// Size of the pages that its records count in.
     pub page_bytes: u32,
-    /// Files that start routines lie in.
+    /// Files that contain start routines.
     pub modules: Vec<Module>,
     /// The header of its table, if it has one.
     pub table: Option<TableHeader>,
@@ -112,14 +112,14 @@ pub struct Program {
     pub kinds: Vec<(u16, Kind)>,
     /// Its user-level threads, in the order of their numbers.
     pub uthreads: Vec<Uthread>,
-    /// What carries the workers of those, from worker 0 on.
+    /// The kernel threads that carry the workers, from worker 0 on.
     pub workers: Vec<WorkerPlace>,
 }
 
-/// A look at the device.
+/// The state of the device at one time.
 #[derive(Debug)]
 pub struct Device {
-    /// CLOCK_BOOTTIME of the look.
+    /// CLOCK_BOOTTIME of that time.
     pub time_ns: u64,
     /// The processes, in the order of their pids.
     pub programs: Vec<Program>,
@@ -128,7 +128,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Looks once. An error says that /proc cannot be read at all.
+    /// Reads it once. It fails only if /proc cannot be read at all.
     pub fn look(wanted: &Wanted) -> io::Result<Self> {
         Self::look_with(wanted, &mut Sleepers::default())
     }
@@ -145,7 +145,7 @@ impl Device {
         let mut programs = Vec::with_capacity(pids.len());
         for pid in pids {
             let Ok(process) = Process::open(pid) else { continue };
-            // Every thread has a directory beside those of the processes, which is only not listed.
+            // Every thread has a directory beside those of the processes; it is only not listed.
             if !wanted.pids.is_empty() && process.leader() != Some(pid) {
                 continue;
             }
@@ -170,7 +170,7 @@ fn look_at(
     sleepers: &mut Sleepers,
     problems: &mut Vec<Error>,
 ) -> Option<Program> {
-    // The table first: a thread that it told of and that ended since is found missing in /proc.
+    // The table first: /proc, read later, lacks a thread of the table that has ended since.
     let mut program = Program {
         pid: process.pid(),
         name: String::new(),
@@ -267,23 +267,23 @@ fn uthreads(
     records.into_iter().map(uthread).collect()
 }
 
-/// What is seen of a thread's stack. Where its process tells of it that is better: it knows what others
-/// left there.
+/// Use of a thread's stack as seen from outside. The measurement of its process is better: it knows
+/// the traces that earlier threads left there.
 fn look_into(own: &Thread, page_bytes: u32, stacks: &mut Option<Stacks>) -> Option<StackUse> {
     let Thread { record, side, .. } = own;
     let bytes = u64::from(record.stack_pages) * u64::from(page_bytes);
     stacks.as_mut()?.measure(side.stack_end, bytes)
 }
 
-/// The record of this very thread. There may be others of threads that had its tid before.
+/// The record of this very thread. There may be records of threads that had its tid before.
 fn own_record(records: Vec<Thread>, stat: &Stat) -> Option<Thread> {
-    // /proc's start time is rounded down to a tick: of the same thread it is never later, of one
-    // that got the tid again it always is.
+    // /proc's start time is rounded down to a tick: for the same thread it is never later than the
+    // record's, for a thread that reuses the tid it always is.
     let own = records.into_iter().filter(|thread| thread.record.start_ns >= stat.start_ns);
     own.max_by_key(|thread| thread.record.start_ns)
 }
 
-/// The first of these files that is a process's own table.
+/// The first of these files that is the process's own table.
 fn table_of(
     process: &Process,
     files: &[PathBuf],
@@ -300,7 +300,7 @@ fn table_of(
     None
 }
 
-/// Opens a table; `None` if it was left behind by a process that is gone, or is only being made.
+/// Opens a table; `None` if a process that is gone left it, or it is unfinished.
 fn open_own(process: &Process, path: &Path) -> Result<Option<(Table, TableHeader)>, Error> {
     let table = match Table::open(path) {
         Err(Error::Unfinished { .. }) => return Ok(None),
@@ -320,7 +320,7 @@ fn open_own(process: &Process, path: &Path) -> Result<Option<(Table, TableHeader
     if header.start_ns != 0 && process.began_at(header.start_ns) != Some(true) {
         return Ok(None);
     }
-    // Another program was executed since.
+    // The process has executed another program since.
     let image = |start: u64| (start >> IMAGE_SHIFT) as u32;
     if header.image != 0 && process.stack_start().is_some_and(|at| image(at) != header.image) {
         return Ok(None);

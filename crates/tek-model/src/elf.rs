@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The symbols of an ELF file.
 //!
-//! The path may come from a table that lies, so only regular files are opened, and of them only the
-//! parts that are needed, within a number of bytes. Programs can be hundreds of megabytes long.
+//! The path may come from a forged table. So only regular files are opened, and only the necessary
+//! parts are read, within a number of bytes. Programs can be hundreds of megabytes long.
 use goblin::container::Ctx;
 use goblin::elf::note::{NoteDataIterator, NT_GNU_BUILD_ID};
 use goblin::elf::program_header::{ProgramHeader, PT_NOTE};
@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Longest name that is believed; C++ has long ones.
+/// Longest name that is accepted; C++ has long ones.
 const NAME_BYTES: usize = 4096;
 
 /// An ELF file's symbols.
@@ -40,8 +40,8 @@ struct Symbol {
 }
 
 impl Elf {
-    /// Reads a file, but no more bytes than `budget`, from which they are taken; what comes then
-    /// is not there. `None` for what is no ELF file or makes no sense.
+    /// Reads a file, but at most `budget` bytes, which it subtracts from `budget`; symbols beyond
+    /// that are missing. `None` if it is no ELF file or is invalid.
     pub fn read(path: &Path, budget: &mut u64) -> Option<Self> {
         let file = open_regular(path)?;
         let length = file.metadata().ok()?.len();
@@ -67,11 +67,11 @@ impl Elf {
         Some(&name[..end])
     }
 
-    /// The name of the symbol that an address of the file lies in, and how far from its beginning.
+    /// The name of the symbol at an address of the file, and the offset from its beginning.
     pub fn symbol_at(&self, address: u64) -> Option<(&[u8], u64)> {
         let behind = self.symbols.partition_point(|symbol| symbol.address <= address);
         let nearest = self.symbols[..behind].last()?.address;
-        // There may be more than one name for an address; the longest symbol is the most telling.
+        // An address can have several names; the longest symbol is the most informative.
         let same = self.symbols[..behind].iter().rev().take_while(|s| s.address == nearest);
         let symbol = same.max_by_key(|symbol| symbol.bytes)?;
         let offset = address - symbol.address;
@@ -85,7 +85,7 @@ impl Elf {
 
 #[cfg(test)]
 impl Elf {
-    /// Where a symbol lies in the file.
+    /// Address of a symbol in the file.
     pub fn address_of(&self, name: &[u8]) -> Option<u64> {
         let mut addresses = self.symbols.iter().map(|symbol| symbol.address);
         addresses.find(|&address| self.symbol_at(address) == Some((name, 0)))
@@ -98,8 +98,8 @@ impl Elf {
     }
 }
 
-/// Opens a file for reading if it is a regular one. Others are not even opened: that can wait, or do
-/// something.
+/// Opens a file for reading if it is a regular one. No other file is opened: the open itself could
+/// wait, or have an effect.
 fn open_regular(path: &Path) -> Option<File> {
     let found = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
     let kind = SFlag::from_bits_truncate(fstat(&found).ok()?.st_mode) & SFlag::S_IFMT;
@@ -107,7 +107,7 @@ fn open_regular(path: &Path) -> Option<File> {
         return None;
     }
     let same = format!("/proc/self/fd/{}", found.as_raw_fd());
-    // O_NONBLOCK: opening must not wait for somebody's lease either.
+    // O_NONBLOCK: the open must not wait for another process's lease either.
     OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(same).ok()
 }
 
@@ -220,7 +220,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, ..Default::default() })]
 
-        /// The damage is done where the structure is: to the headers and the tables of sections.
+        /// The structure is damaged: the headers and the tables of sections.
         #[test]
         fn no_damage_makes_the_reader_panic(
             damage in proptest::collection::vec((any::<bool>(), 0usize..4096, any::<u8>()), 1..40),

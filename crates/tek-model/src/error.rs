@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong when a table is read.
+//! Errors in reading a table.
 use std::io;
 use std::path::PathBuf;
 
 /// Why a table, or a record of it, cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system refused; for a symbolic link it says "Too many levels of symbolic links".
+    /// A system call failed; for a symbolic link with "Too many levels of symbolic links".
     #[error("cannot read the thread table {path}")]
     Io {
         /// The table file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A directory, device or socket.
@@ -47,7 +47,7 @@ pub enum Error {
     Damaged {
         /// The table file.
         path: PathBuf,
-        /// What does not fit together.
+        /// The contradiction.
         what: String,
     },
     /// It is not the table of the process in its name.
@@ -57,16 +57,16 @@ pub enum Error {
         path: PathBuf,
         /// The process.
         pid: u32,
-        /// What speaks against it.
+        /// The evidence against it.
         what: String,
     },
-    /// Records were being written at each of a bounded number of looks; their writer may have
+    /// Records were being written at each of a bounded number of reads; their writer may have
     /// been stopped or killed in mid-write.
     #[error("{path} has records that are being written ({count}): try again")]
     Changing {
         /// The table file.
         path: PathBuf,
-        /// How many.
+        /// Number of records.
         count: usize,
     },
     /// A directory of tables was not read to its end.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where table files lie on the device.
+//! Paths of table files on the device.
 use crate::Error;
 use std::collections::{BTreeMap, HashSet};
 use std::env;
@@ -7,16 +7,16 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Names that are looked at in a directory of tables and those of its runs. Its owner may have filled
-/// it with millions.
+/// Names that are read in a directory of tables and those of its runs. Its owner may have filled it
+/// with millions.
 const MOST_NAMES: usize = 100_000;
 /// In the name of a table of native user-level threads, before its end.
 const NATIVE: &str = ".native";
-/// Table files that are looked at for one process in it.
+/// Table files that are read for one process in it.
 const MOST_FILES: usize = 16;
 
-/// The directories in which processes of this device put their tables. Their private `run-*`
-/// directories are found in them; what is missing or may not be entered is passed over.
+/// The directories in which processes of this device put their tables. It includes their private
+/// `run-*` directories; missing or unreadable ones are skipped.
 pub fn directories() -> Vec<PathBuf> {
     let given = env::var_os("TEK_RUN_DIR").map(PathBuf::from);
     let own = env::var_os("XDG_RUNTIME_DIR").map(|parent| PathBuf::from(parent).join("tek"));
@@ -81,8 +81,8 @@ fn pid_of(path: &Path) -> Option<u32> {
     name.strip_suffix(NATIVE).unwrap_or(name).parse().ok()
 }
 
-/// Whether it is the table of a program's native user-level threads, which may have another one of its
-/// kernel threads.
+/// Whether it is the table of a program's native user-level threads. The program may have another
+/// table of its kernel threads.
 pub(crate) fn is_native(path: &Path) -> bool {
     name_of(path).strip_suffix(".table").is_some_and(|name| name.ends_with(NATIVE))
 }
@@ -91,7 +91,7 @@ fn name_of(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// What is in a directory, as far as names are left. A link in its place is not followed.
+/// The entries of a directory, as far as the limit allows. A link in its place is not followed.
 fn names_in(directory: &Path, names_left: &mut usize) -> Vec<PathBuf> {
     if !fs::symlink_metadata(directory).is_ok_and(|metadata| metadata.is_dir()) {
         return Vec::new();

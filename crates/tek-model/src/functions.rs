@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names for addresses in other processes: what a thread runs and where it was created.
+//! Names for addresses in other processes: a thread's function and the place that created it.
 use crate::elf::Elf;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -7,15 +7,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use tek_abi::{printable, until_nul, Module};
 
-/// What is read of all files together.
+/// Bytes that are read of all files together.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// What the demangler calls the table of functions behind a std::thread, up to and behind the
-/// types of what it calls.
+/// The demangled name of the table of functions behind a std::thread, up to the types of its
+/// callable.
 const STATE: (&str, &str) =
     ("{vtable(std::thread::_State_impl<std::thread::_Invoker<std::tuple<", "> > >)}");
 
-/// The symbols of the files that were asked for, each read once.
+/// The symbols of the files that were needed, each read once.
 pub struct Functions {
     files: HashMap<PathBuf, Option<Elf>>,
     budget: u64,
@@ -28,10 +28,9 @@ impl Default for Functions {
 }
 
 impl Functions {
-    /// The name of what lies at an address of a process: a function, demangled; of a std::thread
-    /// what it calls; `file+0x1234` with the address in its file where there is no symbol, or where
-    /// the file is no longer the one that the process has. `None` for an address in no module. Fit
-    /// to be printed.
+    /// The name of an address of a process: a demangled function; for a std::thread, its callable.
+    /// `file+0x1234`, with the address in its file, where there is no symbol or the process has
+    /// mapped another file of that name. `None` for an address in no module. Printable.
     pub fn name(&mut self, modules: &[Module], address: u64) -> Option<String> {
         let (module, inside) = place_of(modules, address)?;
         Some(match self.file_of(module).and_then(|file| file.symbol_at(inside)) {
@@ -47,7 +46,7 @@ impl Functions {
 
     /// The same where there is a symbol.
     pub fn known_in(&mut self, path: &[u8], inside: u64) -> Option<String> {
-        // One that begins elsewhere was shortened.
+        // A path that does not begin with / was shortened.
         let file = path.starts_with(b"/").then(|| self.file(path)).flatten()?;
         file.symbol_at(inside).map(|(symbol, offset)| readable(symbol, offset))
     }
@@ -60,8 +59,8 @@ impl Functions {
         })
     }
 
-    /// What rules match: the symbol of the function that begins at an address of a process, as nm(1)
-    /// prints it, or of the vtable of a std::thread's state; `None` where there is none.
+    /// The name that rules match: the symbol of the function that begins at an address of a
+    /// process, as nm(1) prints it, or of the vtable of a std::thread's state; else `None`.
     pub fn symbol(&mut self, modules: &[Module], address: u64) -> Option<String> {
         let (module, inside) = place_of(modules, address)?;
         let file = self.file_of(module)?;
@@ -72,7 +71,7 @@ impl Functions {
         Some(text.to_owned())
     }
 
-    /// The file of a module, if it is still the one that the process has.
+    /// The file of a module, if it is still the one that the process has mapped.
     fn file_of(&mut self, module: &Module) -> Option<&Elf> {
         let file = self.file(until_nul(&module.path))?;
         has_build_id(module, &file.build_id).then_some(file)
@@ -85,22 +84,22 @@ impl Functions {
     }
 }
 
-/// The module that an address lies in, and the address as its file has it. Of two that cover it the
-/// first was unloaded, so the later one counts.
+/// The module of an address, and the address in its file. If two modules cover the address, the
+/// first was unloaded: the later one counts.
 pub fn place_of(modules: &[Module], address: u64) -> Option<(&Module, u64)> {
     let module = modules.iter().rfind(|module| (module.start..module.end).contains(&address))?;
     Some((module, address.wrapping_sub(module.bias)))
 }
 
-/// Whether a file is still the one that the process has. Without a build-id on either side nobody can
-/// tell, and it counts as the same.
+/// Whether a file is still the one that the process has mapped. Without a build-id on either side
+/// this cannot be known, and it counts as the same.
 fn has_build_id(module: &Module, build_id: &[u8]) -> bool {
     let known = module.build_id.len();
     let own = &module.build_id[..known.min(module.build_id_bytes as usize)];
     &build_id[..known.min(build_id.len())] == own
 }
 
-/// What lies at an address of a file, where no symbol says it.
+/// A name for an address of a file without a symbol there.
 fn unnamed(path: &[u8], inside: u64) -> String {
     let name = Path::new(OsStr::from_bytes(path)).file_name().unwrap_or(OsStr::new("?"));
     format!("{}+{inside:#x}", printable(name.as_bytes()))
@@ -135,8 +134,8 @@ fn demangled(symbol: &[u8]) -> String {
     name.map_or(text, |name| printable(name.as_bytes()))
 }
 
-/// Of the state of a std::thread the callable: the first type of its tuple, for the others are the
-/// arguments.
+/// The callable in the name of a std::thread's state: the first type of its tuple; the remaining
+/// types are the arguments.
 fn called_by_thread(name: &str) -> Option<String> {
     let types = name.strip_prefix(STATE.0)?.strip_suffix(STATE.1)?;
     let mut depth = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The groups that tekd makes, as the control groups of threads tell them: `TOP/fast` and
-//! `TOP/lazy/NAME`, in whichever hierarchy and wherever TOP is.
+//! The groups that tekd makes, by the control groups of threads: `TOP/fast` and
+//! `TOP/lazy/NAME`, in any hierarchy and with any TOP.
 use crate::process::Process;
 use crate::Stat;
 use tek_abi::{GROUP_BACKGROUND, GROUP_NORMAL, GROUP_SERVICE, GROUP_URGENT};
@@ -12,7 +12,7 @@ const NAMES: [(&str, u8); 4] = [
     ("background", GROUP_BACKGROUND),
 ];
 
-/// Where a thread is.
+/// A thread's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seat {
     /// In this group of the Lazy Region.
@@ -21,7 +21,7 @@ enum Seat {
     Fast,
 }
 
-/// The groups of the threads of one process. One file is read where tekd places nobody.
+/// The groups of the threads of one process. It reads only one file where tekd places no thread.
 pub(crate) struct Groups<'a> {
     process: &'a Process,
     are_placed: Option<bool>,
@@ -38,7 +38,7 @@ impl<'a> Groups<'a> {
             return None;
         }
         let seat = seat(&self.process.cgroups(stat.tid)?);
-        // A real-time thread can be elsewhere for as long as it is one, without the others.
+        // A real-time thread can be elsewhere as long as it is one, apart from the process's rest.
         self.are_placed.get_or_insert(seat.is_some() || stat.rt_priority != 0);
         match seat {
             Some(Seat::Lazy(group)) => Some(group),
@@ -47,7 +47,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// By the text of /proc/TID/cgroup: of its lines, ID:CONTROLLERS:PATH, one can tell it.
+/// Reads /proc/TID/cgroup: one of its lines, ID:CONTROLLERS:PATH, can have the place.
 fn seat(text: &str) -> Option<Seat> {
     text.lines().find_map(|line| {
         let path = line.splitn(3, ':').nth(2)?;

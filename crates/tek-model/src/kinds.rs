@@ -8,12 +8,12 @@ use std::sync::atomic::{fence, Ordering};
 use tek_abi::{Kind, KINDS_OFFSET};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// How often they are looked at before those are given up that are still being written.
+/// Reads of kinds that are being written before they are given up.
 const TRIES: u32 = 32;
 const SPINS: u32 = 24;
 
-/// The first `count` kinds with their numbers, from 1. What is being written at every look is left
-/// out: its writer may have been stopped, or killed, in mid-write.
+/// The first `count` kinds with their numbers, from 1. A kind that is being written at every read
+/// is left out: its writer may have been stopped, or killed, in mid-write.
 pub(crate) fn read(file: &File, count: usize) -> io::Result<Vec<(u16, Kind)>> {
     let mut found: Vec<Option<Kind>> = vec![None; count];
     for attempt in 0..TRIES {

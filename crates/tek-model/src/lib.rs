@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The threads of the device: /proc, joined with what TEK's tables tell.
+//! The threads of the device: /proc, joined with TEK's tables.
 //!
-//! [`Device::look`] gives all of them, [`Watch`] again and again. Below it [`Process`] reads the threads of one process from
-//! /proc, and [`Table`] a table file while its process goes on writing it.
+//! [`Device::look`] reads all of them once, [`Watch`] again and again. Below it [`Process`] reads
+//! the threads of one process from /proc, and [`Table`] a table file while its process writes it.
 #![forbid(unsafe_code)]
 
 mod detail;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes and their threads, as /proc tells them.
+//! Processes and their threads, from /proc.
 //!
-//! Only files of /proc are read that neither take a lock of the target's address space nor wait
-//! for it (so no cmdline, environ, exe, maps or smaps): a look never blocks, nor is blocked by, the
-//! program that is looked at. What ends meanwhile is left out.
+//! A read never blocks the target, nor does the target block it: it excludes files of /proc that
+//! take a lock of the target's address space or wait for it (cmdline, environ, exe, maps, smaps).
+//! Threads and processes that end meanwhile are left out.
 use nix::fcntl::{openat, OFlag};
 use nix::sys::stat::Mode;
 use nix::time::{clock_getcpuclockid, clock_gettime};
@@ -22,8 +22,8 @@ use tek_abi::TimeOffsets;
 /// The kernel's PF_KTHREAD in the flags of a thread.
 const KERNEL_THREAD: u32 = 0x0020_0000;
 
-/// Of a file of /proc. It comes whole by one read if there is room: only the status of a user with
-/// hundreds of groups is longer.
+/// Room for a file of /proc. One read returns it whole if there is room: only the status of a user
+/// with hundreds of groups is longer.
 const USUAL_BYTES: usize = 4096;
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -32,13 +32,13 @@ const MOST_BYTES: u64 = 1 << 20;
 pub struct Stat {
     /// Kernel thread id.
     pub tid: u32,
-    /// Name: what it was given, or inherited from its creator. Any bytes, as lossy UTF-8.
+    /// Name: set for it, or inherited from its creator. Any bytes, as lossy UTF-8.
     pub name: String,
-    /// The process that its process is a child of; 0: none.
+    /// The parent of its process; 0: none.
     pub parent: u32,
     /// R, S, D, T, t, Z, X or I: see proc(5).
     pub state: char,
-    /// CLOCK_BOOTTIME when it began, rounded down to a clock tick (usually 10 ms).
+    /// CLOCK_BOOTTIME when it began, rounded down to a clock tick (usually 10 ms), in ns.
     pub start_ns: u64,
     /// SCHED_*.
     pub policy: u32,
@@ -48,7 +48,7 @@ pub struct Stat {
     pub rt_priority: u32,
     /// CPU time used in user and kernel mode, in whole clock ticks.
     pub cpu_ns: u64,
-    /// Whether it is a thread of the kernel.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct Stat {
 pub struct SchedStat {
     /// CPU time used.
     pub cpu_ns: u64,
-    /// Time it was ready to run and had to wait for a CPU.
+    /// Time that it was ready to run and waited for a CPU.
     pub run_delay_ns: u64,
     /// How often it was given a CPU.
     pub slices: u64,
@@ -66,9 +66,9 @@ pub struct SchedStat {
 /// How often a thread left its CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
-    /// Because it waited for something.
+    /// It waited for something.
     pub voluntary: u64,
-    /// Because another thread was to run.
+    /// The scheduler preempted it.
     pub involuntary: u64,
 }
 
@@ -84,16 +84,17 @@ impl Switches {
 pub(crate) struct Entry {
     /// Kernel thread id.
     pub tid: u32,
-    /// Of its directory. The same thread may get another one, but another thread never gets it.
+    /// Inode of its directory. A thread may get another inode, but another thread never gets this
+    /// one.
     pub inode: u64,
 }
 
-/// The processes that there are now, in the order of their pids.
+/// The present processes, in the order of their pids.
 pub fn processes() -> io::Result<Vec<u32>> {
     numbers_in(Path::new("/proc"))
 }
 
-/// A process, opened: what is read of it is never of another one that got its pid later.
+/// An opened process: reads never concern a later process with the same pid.
 pub struct Process {
     pid: u32,
     directory: OwnedFd,
@@ -101,7 +102,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Opens a process; an error says that there is none.
+    /// Opens a process; it fails if there is none.
     pub fn open(pid: u32) -> io::Result<Self> {
         let path = format!("/proc/{pid}");
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -116,8 +117,8 @@ impl Process {
         self.pid
     }
 
-    /// The tids of its threads, in their order. Of a program that starts and ends threads all the
-    /// time some may be missed.
+    /// The tids of its threads, in their order. Some may be missing if the program starts and ends
+    /// threads all the time.
     pub fn tids(&self) -> io::Result<Vec<u32>> {
         numbers_in(&Path::new("/proc").join(self.pid.to_string()).join("task"))
     }
@@ -129,7 +130,7 @@ impl Process {
         clock_gettime(clock).ok().map(Duration::from)
     }
 
-    /// Its threads, each with what its directory is known by.
+    /// Its threads, each with the identity of its directory.
     pub(crate) fn entries(&self) -> io::Result<Vec<Entry>> {
         let path = Path::new("/proc").join(self.pid.to_string()).join("task");
         let entries = fs::read_dir(path)?.flatten();
@@ -186,8 +187,8 @@ impl Process {
         })
     }
 
-    /// What a thread read from storage, and wrote for it, in bytes; `None` when it has ended or may
-    /// not be traced. Written are pages that were not yet to be written before.
+    /// Bytes that a thread read from storage and that it caused to be written, counted when it
+    /// makes a page dirty. `None` when it has ended or may not be traced.
     pub fn storage_bytes(&self, tid: u32) -> Option<u64> {
         let io: Io = self.parse(&format!("task/{tid}/io"))?;
         Some(io.read_bytes.saturating_add(io.write_bytes))
@@ -205,9 +206,8 @@ impl Process {
         Some(pages.saturating_mul(u64::try_from(page).ok()?))
     }
 
-    /// Whether it can have begun at this time of CLOCK_BOOTTIME of the initial time namespace,
-    /// which may have been read in another namespace and rounded down there; `None` when it has
-    /// ended.
+    /// Whether it can have begun at this time of CLOCK_BOOTTIME of the initial time namespace. The
+    /// time may come from another namespace and be rounded down there. `None` when it has ended.
     pub(crate) fn began_at(&self, initial_ns: u64) -> Option<bool> {
         let start_ns = self.stat(self.pid)?.start_ns;
         let Some(offsets) = TimeOffsets::own() else { return Some(true) };
@@ -215,8 +215,8 @@ impl Process {
         Some(own_ns.abs_diff(initial_ns) < self.tick_ns)
     }
 
-    /// Where its first stack begins, by which one program is told from another that took its place;
-    /// `None` where that may not be seen.
+    /// Where its first stack begins, which distinguishes a program from one that replaced it;
+    /// `None` where this may not be read.
     pub(crate) fn stack_start(&self) -> Option<u64> {
         self.with("stat", |stat| {
             let name_end = stat.iter().rposition(|&byte| byte == b')')?;
@@ -227,15 +227,15 @@ impl Process {
         .filter(|&address| address != 0)
     }
 
-    /// Its first thread, which is this one unless it was opened by the tid of another.
+    /// The tid of its first thread; not `pid` if the process was opened by another thread's tid.
     pub(crate) fn leader(&self) -> Option<u32> {
         self.with("status", |status| status_field(status, "Tgid"))
     }
 
     /// Its effective user.
     pub(crate) fn user(&self) -> Option<u32> {
-        // The second number; the owner of its directory in /proc is root where it may not be
-        // dumped.
+        // The second number. The directory's owner does not serve: it is root where the process is
+        // not dumpable.
         self.with("status", |status| {
             status_text(status, "Uid")?.split_ascii_whitespace().nth(1)?.parse().ok()
         })
@@ -262,7 +262,7 @@ impl Process {
         Some(File::from(openat(&self.directory, file, flags, Mode::empty()).ok()?))
     }
 
-    /// Calls with what a file holds.
+    /// Calls the function with a file's content.
     fn with<T>(&self, file: &str, use_it: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
         let mut file = self.open_file(file)?;
         let mut bytes = vec![0; USUAL_BYTES];
@@ -299,7 +299,7 @@ pub(crate) fn own_pid_namespace() -> Option<u64> {
     fs::metadata("/proc/self/ns/pid").ok().map(|status| status.ino())
 }
 
-/// CLOCK_BOOTTIME, as the times of threads are.
+/// CLOCK_BOOTTIME, the clock of the threads' times.
 pub fn boot_time_ns() -> u64 {
     nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME)
         .map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
@@ -314,7 +314,7 @@ pub(crate) mod tests {
         Process::open(std::process::id()).unwrap()
     }
 
-    /// join() comes back a moment before the kernel has forgotten a thread of this process.
+    /// join() returns a moment before the kernel has forgotten a thread of this process.
     pub(crate) fn wait_until_forgotten(tid: u32) {
         let path = format!("/proc/self/task/{tid}");
         let end = Instant::now() + Duration::from_secs(20);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The records of a table, copied while their process goes on writing them: the protocol of
-//! abi/tek_abi.h for who reads by system calls.
+//! abi/tek_abi.h for readers by system calls.
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -11,40 +11,40 @@ use tek_abi::{
 };
 use zerocopy::{FromZeros, IntoBytes};
 
-/// How often records that are being written are looked at before they are given up. A write takes
-/// well under a microsecond, unless the writer was taken off its CPU in the middle: from `SPINS`
-/// on each further look first lets somebody else run.
+/// Reads of records that are being written before they are given up. A write takes well under a
+/// microsecond, unless the writer was preempted in the middle: from `SPINS` on, each further read
+/// yields the CPU first.
 const TRIES: u32 = 32;
 const SPINS: u32 = 24;
 
-/// Records of one table that are looked at again, each time counted. A writer writes one at a time:
-/// where many are for ever being written the table is broken, and not worth the time.
+/// Repeated reads of records of one table, each counted. A writer writes one record at a time: a
+/// table with many records in mid-write for ever is broken, and not worth the time.
 const MOST_RETRIES: usize = 65_536;
 
 /// One thread, as its process describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Where it stands in the table.
+    /// Its slot in the table.
     pub slot: u32,
     /// The record.
     pub record: Record,
-    /// The side record of the same moment.
+    /// The side record of the same time.
     pub side: Side,
 }
 
-/// What a look at a table gave.
+/// The result of one pass over a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The threads, in the order of their slots. Each is of one moment; they need not all be of the
-    /// same one.
+    /// The threads, in the order of their slots. Each record is consistent; different records may
+    /// be of different times.
     pub threads: Vec<Thread>,
-    /// Slots that were being written at every look; the writer may have been stopped or killed in
+    /// Slots that were being written at every read; the writer may have been stopped or killed in
     /// mid-write.
     pub changing: Vec<u32>,
 }
 
 impl Snapshot {
-    /// Reads the first slots of a table; adds to `retries` how many it had to look at again.
+    /// Reads the first slots of a table; adds to `retries` how many it had to read again.
     pub(crate) fn read(file: &File, slots: u32, retries: &mut u64) -> io::Result<Self> {
         let mut snapshot = Self::default();
         let mut retries_left = MOST_RETRIES;
@@ -116,7 +116,7 @@ impl Look {
         Ok(Self { first: slots.start, before, records: middle, sides, after: records()? })
     }
 
-    /// What a slot holds; `None` while it is being written.
+    /// The content of a slot; `None` while it is being written.
     fn at(&self, slot: u32) -> Option<Thread> {
         let index = (slot - self.first) as usize;
         let record = self.records[index];
@@ -127,7 +127,7 @@ impl Look {
     }
 }
 
-/// Where the record and the side record of a slot lie.
+/// Offsets of the record and the side record of a slot.
 fn places_of(slot: u32) -> (u64, u64) {
     let chunk = TABLE_HEADER_BYTES + slot / CHUNK_SLOTS * TABLE_CHUNK_BYTES;
     let index = slot % CHUNK_SLOTS;

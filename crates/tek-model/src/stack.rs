@@ -1,49 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much of its stack a thread of another process used, seen from outside.
+//! Use of the stack of another process's thread, seen from outside.
 //!
-//! The lowest page that is there is the bound: what lies below was never touched. In it, and those
-//! above, the lowest byte that is not zero is the peak. Pages that are not there are not read, for
-//! that would make them be there. A stack that an earlier thread had may still hold that one's
-//! traces, which only its own process can tell from the thread's.
-//!
-//! Unlike everything that process.rs reads, this takes the lock of the target's address space for a
-//! moment, so it waits while the target changes that.
+//! The lowest present page is the bound: memory below it was never touched. From that page up, the
+//! lowest byte that is not zero is the peak. Absent pages are not read, since the read would make
+//! them present. A reused stack may hold an earlier thread's traces, which only the process itself
+//! can distinguish. Unlike process.rs, this takes the lock of the target's address space for a
+//! moment, so it waits while the target changes its mappings.
 use crate::process::Process;
 use nix::unistd::{sysconf, SysconfVar};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use tek_abi::Record;
 
-/// Larger stacks are not looked at: a table may say anything.
+/// Largest stack that is measured: a table may contain any size.
 const MOST_STACK: u64 = 1 << 30;
-/// Pages of all stacks of a process that are looked for.
+/// Pages of all stacks of a process whose presence is queried.
 const MOST_PAGES: u64 = 32 << 20;
-/// Pages of them that are read, in search of what is not zero.
+/// Pages of them that are read, in search of bytes other than zero.
 const MOST_READ: u64 = 64 << 10;
 /// Pages of one stack that are read.
 const MOST_READ_OF_ONE: u64 = 2048;
 
-/// Entries of pagemap that are read at once.
+/// Entries of pagemap in one read.
 const ENTRIES: usize = 512;
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 
-/// How much of a stack was used.
+/// Use of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackUse {
-    /// Certainly, by this thread or one that had the stack before; `None` if it may not be read.
+    /// Bytes certainly used, by this thread or an earlier one; `None` if it may not be read.
     pub peak_bytes: Option<u64>,
-    /// At most.
+    /// Most bytes that can have been used.
     pub bound_bytes: u64,
 }
 
 impl StackUse {
-    /// What the process itself says of a thread's stack; `None` if it did not measure it.
+    /// The measurement of the thread's own process; `None` if it did not measure the stack.
     pub fn of(record: &Record, page_bytes: u32) -> Option<Self> {
         let pages = |count: u32| u64::from(count) * u64::from(page_bytes);
         let bound_bytes = match record.bound_pages {
             0 => return None,
-            // There is no room for more in the record: so much, or up to all of the stack.
+            // The largest count that the record can hold: that many pages, or all of the stack.
             u16::MAX => pages(record.stack_pages.max(u16::MAX.into())),
             count => pages(count.into()),
         };
@@ -52,7 +50,7 @@ impl StackUse {
     }
 }
 
-/// Looks at the stacks of one process.
+/// Measures the stacks of one process.
 pub(crate) struct Stacks {
     pagemap: File,
     memory: Option<File>,
@@ -62,7 +60,7 @@ pub(crate) struct Stacks {
 }
 
 impl Stacks {
-    /// `None` if this user may not look.
+    /// `None` if this user may not read its memory.
     pub fn open(process: &Process) -> Option<Self> {
         let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten()?;
         Some(Self {
@@ -74,7 +72,7 @@ impl Stacks {
         })
     }
 
-    /// The stack of so many bytes below `end`; `None` if nothing of it is there, or it is none.
+    /// The stack of so many bytes below `end`; `None` if no page of it is present, or it is none.
     pub fn measure(&mut self, end: u64, bytes: u64) -> Option<StackUse> {
         let low = end.checked_sub(bytes)?.div_ceil(self.page);
         let high = end.div_ceil(self.page);
@@ -97,7 +95,7 @@ impl Stacks {
                     continue;
                 }
                 bound.get_or_insert(at);
-                // To read what was swapped out would bring it back.
+                // A read of swapped-out pages would bring them back.
                 if entry & PRESENT == 0 {
                     continue;
                 }
@@ -146,7 +144,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// Where this thread's stack lies: end and size.
+    /// This thread's stack: end and size.
     fn own_area() -> (u64, u64) {
         let maps = std::fs::read_to_string("/proc/thread-self/maps").unwrap();
         let here = &maps as *const _ as u64;

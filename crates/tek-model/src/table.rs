@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One process's thread information table.
 //!
-//! Its writer is not trusted: it may be stopped, lie in every field, and shrink or swap the file
-//! while it is read. So the file is read by pread into memory of our own, never mapped: to touch a
-//! mapped page that its owner took away kills the reader (SIGBUS).
+//! Its writer is not trusted: it may be stopped, forge every field, and shrink or replace the file
+//! during a read. So the file is read by pread into memory of our own, never mapped: an access to a
+//! mapped page that its owner removed kills the reader (SIGBUS).
 use crate::kinds;
 use crate::snapshot::Snapshot;
 use crate::Error;
@@ -28,7 +28,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Opens a table file after making sure that it is one.
+    /// Opens a table file after a check that it is one.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let io = |source| Error::Io { path: path.to_owned(), source };
         // O_NONBLOCK: opening a FIFO must not wait for a writer.
@@ -62,14 +62,15 @@ impl Table {
         self.owner
     }
 
-    /// How often a record was looked at again because it was being written.
+    /// Number of repeated reads of records that were being written.
     pub fn retries(&self) -> u64 {
         self.retries
     }
 
-    /// The header as it is now. Its counters change one by one, so they need not fit together.
+    /// The present header. Its counters change one by one, so they need not be consistent.
     pub fn header(&self) -> Result<TableHeader, Error> {
-        // The writer's last store is the magic: who has seen it sees the rest after the fence.
+        // The writer's last store is the magic: a reader that has seen it sees the rest after the
+        // fence.
         let mut magic = 0u64;
         self.read(magic.as_mut_bytes(), 0)?;
         match magic {
@@ -126,7 +127,7 @@ impl Table {
         Ok(())
     }
 
-    /// The threads that the table tells of now, with times of this process's clock. One that starts
+    /// The present threads of the table, with times of this process's clock. A thread that starts
     /// or ends meanwhile may or may not be among them.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let header = self.header()?;
@@ -138,7 +139,7 @@ impl Table {
         Ok(snapshot)
     }
 
-    /// The files that start routines lie in.
+    /// The files that contain start routines.
     pub fn modules(&self) -> Result<Vec<Module>, Error> {
         let mut modules = vec![Module::new_zeroed(); self.header()?.modules as usize];
         fence(Ordering::Acquire);

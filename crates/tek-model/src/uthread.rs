@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! User-level threads, of which the kernel knows nothing: what their process's table tells.
+//! User-level threads, which the kernel does not know: from their process's table.
 use crate::{StackUse, Thread};
 use tek_abi::{text, WorkerPlace, FLAG_NAMED};
 
 /// A user-level thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Uthread {
-    /// What its process says of it.
+    /// Its record in the table.
     pub own: Thread,
-    /// How much of its stack it used, or an earlier thread did: seen from outside.
+    /// Use of its stack, by it or an earlier thread: seen from outside.
     pub stack: Option<StackUse>,
     /// The worker that it runs on, or did last.
     pub worker: Option<Worker>,
@@ -24,7 +24,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// The one that a record names by `number`, from 1; `None` for 0.
+    /// The worker that a record names by `number`, from 1; `None` for 0.
     pub(crate) fn of(number: u16, places: &[WorkerPlace]) -> Option<Self> {
         let number = number.checked_sub(1)?;
         let place = places.get(usize::from(number));
@@ -43,7 +43,7 @@ impl Uthread {
         (self.own.record.flags & FLAG_NAMED != 0).then(|| text(&self.own.side.name))
     }
 
-    /// `S` while it waits, `R` while it runs or could.
+    /// `S` while it waits, `R` while it runs or is ready.
     pub fn state(&self) -> char {
         if self.own.side.waits != 0 {
             'S'

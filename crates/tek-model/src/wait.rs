@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a sleeping thread waits for: the system call that it is in, and until when that lasts.
+//! The object of a sleeping thread's wait: its system call, and the time at which it ends.
 //!
-//! Only a process that may trace it can read that. The kernel reads the thread's registers, and its
-//! memory for the time that it waits for; for that moment it holds the lock of the address space
+//! Only a process that may trace the thread can read that. The kernel reads the thread's registers,
+//! and its memory for the time of the wait; for that moment it holds the lock of the address space
 //! as a reader.
 use crate::Process;
 use nix::libc;
@@ -10,12 +10,12 @@ use procfs_core::process::Syscall;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// What a sleeping thread waits for.
+/// A sleeping thread's wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// When it ends, if nothing else ends it before.
+    /// When it ends, if no event ends it before.
     pub end: End,
-    /// Whether something else than the end of its time and a signal can wake it.
+    /// Whether an event beside the end of its time and a signal can wake it.
     pub has_events: bool,
 }
 
@@ -30,7 +30,7 @@ pub enum End {
     At(u64),
 }
 
-/// Where a system call has its time, among its arguments.
+/// The argument of a system call that has its timeout.
 #[derive(Clone, Copy)]
 enum Time {
     /// No time.
@@ -48,8 +48,8 @@ enum Time {
 }
 
 impl Process {
-    /// What a thread of it waits for; `None` if it does not wait, has ended, or may not be traced,
-    /// or its system calls are not those of this processor's usual programs.
+    /// The wait of one of its threads. `None` if the thread does not wait, has ended, may not be
+    /// traced, or has other system calls than this processor's usual programs.
     pub fn wait(&self, tid: u32) -> Option<Wait> {
         let Syscall::Blocked { syscall_number, argument_registers, program_counter, .. } =
             self.parse_syscall(tid)?
@@ -110,7 +110,7 @@ fn word(memory: &File, address: u64) -> Option<u64> {
     u64::try_from(isize::from_ne_bytes(bytes)).ok()
 }
 
-/// Where a system call has its time, and whether anything else can end it.
+/// The timeout argument of a system call, and whether an event can end it.
 fn time_of(number: i64, arguments: &[u64; 6]) -> (Time, bool) {
     match number as libc::c_long {
         libc::SYS_nanosleep => (Time::After(0), false),
@@ -153,7 +153,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
-    /// What a thread of this process that does so waits for, as soon as it does.
+    /// The wait of a new thread of this process that calls `sleep`, once it has begun.
     fn wait_in(sleep: impl FnOnce() + Send + 'static) -> Wait {
         let (tell, told) = channel();
         std::thread::spawn(move || {
@@ -176,7 +176,7 @@ mod tests {
     fn a_thread_that_sleeps_tells_for_how_long() {
         let wait = wait_in(|| std::thread::sleep(Duration::from_millis(61_250)));
         assert!(!wait.has_events);
-        // The C library and the kernel write down what is left.
+        // The C library and the kernel store the remaining time.
         assert!(matches!(wait.end, End::After(ns) if ns <= 61_250_000_000 && ns > 60_000_000_000));
     }
 

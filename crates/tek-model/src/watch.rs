@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The device, looked at again and again.
+//! Repeated looks at the device.
 //!
-//! Most threads sleep most of the time, and reading one is nearly all that a look costs. So of a
-//! process that had no CPU time since the look before only that is read which tells so, and of the
-//! others the same of each thread. What others can change of a thread meanwhile (name, policy,
-//! priority; that it was woken, and waits for a CPU) is read in turn, all of it once in [`ROUND`]
-//! looks, and at every look of those that somebody looks at.
+//! Most threads sleep most of the time, and reading them is most of the cost of a look. Of a
+//! process that has not run since the last look, only the CPU time is read. In other processes only
+//! the times of each sleeping thread are read. A sleeping thread's name, policy, priority and state
+//! can change too: it is read again once in [`ROUND`] looks, and at every look if it is in sight.
 use crate::process::{Entry, Process, SchedStat};
 use crate::{Device, Task, Wanted};
 use std::collections::{HashMap, HashSet};
@@ -15,16 +14,16 @@ use std::time::Duration;
 /// A sleeping thread is read again after so many looks.
 pub const ROUND: u32 = 10;
 
-/// Looks at the device.
+/// Repeated looks at the device.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// What is read. Who has slept is known where times are ([`Wanted::schedstat`]).
+    /// The data to read. It knows sleeping threads only with times ([`Wanted::schedstat`]).
     pub wanted: Wanted,
     sleepers: Sleepers,
 }
 
 impl Watch {
-    /// Of what is wanted.
+    /// Repeated looks that read these data.
     pub fn new(wanted: Wanted) -> Self {
         Self { wanted, sleepers: Sleepers::default() }
     }
@@ -34,19 +33,19 @@ impl Watch {
         Device::look(&self.wanted)
     }
 
-    /// Reads of threads that slept since the last call only that they did, but for those with these
-    /// tids.
+    /// Reads all of the threads that ran since the last call and of those with these tids; of the
+    /// other threads only that they slept.
     pub fn look_at_changes(&mut self, in_sight: HashSet<u32>) -> io::Result<Device> {
         self.sleepers.begin(in_sight);
         Device::look_with(&self.wanted, &mut self.sleepers)
     }
 }
 
-/// The threads as they were at the look before.
+/// The threads as they were at the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
     is_remembering: bool,
-    /// By process.
+    /// By pid.
     last: HashMap<u32, Remembered>,
     next: HashMap<u32, Remembered>,
     in_sight: HashSet<u32>,
@@ -61,12 +60,12 @@ struct Remembered {
     threads: Vec<(Entry, Task)>,
 }
 
-/// A process as it is now.
+/// The present state of a process.
 pub(crate) struct Seen {
-    /// Of all its threads, if that was asked for.
+    /// CPU time of all its threads, if it was requested.
     pub cpu_time: Option<Duration>,
-    /// What the kernel says of each, and whether it is from the look before, since when it slept. What
-    /// its table says is from then, too. In the order of their tids.
+    /// The kernel's data on each thread, and whether they are from the last look because it has
+    /// slept since; then its record is also from there. In the order of their tids.
     pub threads: Vec<(Entry, Task, bool)>,
 }
 
@@ -81,13 +80,13 @@ impl Sleepers {
     /// Reads the threads of a process. `None` when it has ended.
     pub fn read(&mut self, process: &Process, wanted: &Wanted) -> Option<Seen> {
         let remembers = self.is_remembering && wanted.schedstat;
-        // First, as the times of threads are: who runs while the rest is read is found to have run at
-        // the next look.
+        // First, as the times of threads are: a thread that runs during the other reads counts as
+        // running at the next look.
         let cpu_time = remembers.then(|| process.cpu_time()).flatten();
         let last = self.last.remove(&process.pid()).unwrap_or_default();
         let slept = cpu_time.is_some_and(|now| !now.is_zero()) && cpu_time == last.cpu_time;
         let threads = match slept {
-            // Nobody began or ended either: threads of the process would have done that.
+            // No thread began or ended either: that takes CPU time of a thread of the process.
             true => last
                 .threads
                 .into_iter()
@@ -162,8 +161,8 @@ impl Sleepers {
 
 /// Whether a thread had no CPU since it was seen.
 fn slept(known: &Task, now: Option<SchedStat>) -> bool {
-    // Without CONFIG_SCHED_INFO all is 0 for ever. What it waits for a CPU is counted only when it gets
-    // one.
+    // Without CONFIG_SCHED_INFO all is 0 for ever. The kernel counts a wait for a CPU only at its
+    // end.
     now.is_some_and(|now| now.slices > 0) && now == known.schedstat
 }
 
@@ -183,7 +182,7 @@ mod tests {
         })
     }
 
-    /// A thread that sleeps, and does what it is told.
+    /// A thread that sleeps, and runs the functions that it receives.
     struct Sleeper {
         tid: u32,
         orders: Option<Sender<fn()>>,
@@ -230,7 +229,7 @@ mod tests {
         tasks.find(|task| task.stat.tid == tid).cloned()
     }
 
-    /// Looks until nothing changes about a thread any more. One that waits for a CPU will go on.
+    /// Looks until a thread's data stay the same. A thread that waits for a CPU has not settled.
     fn settle(watch: &mut Watch, tid: u32) -> Task {
         let mut look = || find(&watch.look_at_changes(HashSet::new()).unwrap(), tid).unwrap();
         let mut task = look();
@@ -322,13 +321,13 @@ mod tests {
             .unwrap();
         let mut watch = Watch::new(Wanted { pids: vec![child.id()], ..own().wanted });
         let before = settle(&mut watch, child.id());
-        // A thread that it has not: it is believed.
+        // A thread that does not exist: the look reports it as remembered.
         let threads = &mut watch.sleepers.next.get_mut(&child.id()).unwrap().threads;
         let mut another = before.clone();
         another.stat.tid = 4_194_305;
         threads.push((Entry { tid: another.stat.tid, inode: 1 }, another));
         let count = |device: Device| device.programs[0].tasks.len();
-        watch.sleepers.looks = ROUND; // so that its turn is not now
+        watch.sleepers.looks = ROUND; // so that this look does not reread it
         assert_eq!(count(watch.look_at_changes(HashSet::new()).unwrap()), 2);
         use std::io::{Read, Write};
         child.stdin.as_mut().unwrap().write_all(b"x").unwrap();

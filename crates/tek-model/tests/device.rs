@@ -32,7 +32,7 @@ fn record(tid: u32, start_ns: u64) -> (u32, Record, Side) {
     (tid % 512, Record { tid, start_ns, role_bytes: 3, ..Default::default() }, side)
 }
 
-/// What a look at this process gives with this table beside it.
+/// The look at this process with this table beside it.
 fn look(table: impl FnOnce(&Path)) -> (Program, Vec<Error>) {
     let dir = TempDir::new().unwrap();
     table(&dir.path().join(format!("{}.table", own_pid())));
@@ -75,7 +75,7 @@ fn a_thread_whose_policy_somebody_else_set_is_not_fast() {
         let task = program.tasks.iter().find(|task| task.stat.tid == own_tid()).unwrap();
         (task.is_fast(), task.is_overridden())
     };
-    // This thread is not real-time: with a priority of TEK's that is somebody's doing.
+    // This thread is not real-time: with a priority of TEK's, its policy was overridden.
     assert_eq!(fast_at(29), (false, true));
     assert_eq!(fast_at(0), (true, false));
 }
@@ -144,7 +144,7 @@ fn a_table_that_a_process_with_this_pid_left_behind_is_passed_over_in_silence() 
     assert_eq!((role_of(&program, own_tid()), problems.len()), (None, 0));
 }
 
-/// The threads are shown from /proc, and the problem says this.
+/// The threads are shown from /proc, and the problem names this reason.
 fn is_named(what: &str, table: impl FnOnce(&Path)) {
     let (program, problems) = look(table);
     assert_eq!(role_of(&program, own_tid()), None);
@@ -211,7 +211,7 @@ fn every_thread_of_the_device_is_seen_the_kernels_marked() {
     let device = Device::look(&Wanted::default()).unwrap();
     let own = device.programs.iter().find(|program| program.pid == own_pid()).unwrap();
     assert!(own.tasks.iter().any(|task| task.stat.tid == own_tid() && !task.stat.kernel));
-    // A container may not show the threads of the kernel.
+    // A container may not show the kernel's threads.
     if let Some(kthreadd) = device.programs.iter().find(|program| program.name == "kthreadd") {
         assert!(kthreadd.tasks[0].stat.kernel);
     }

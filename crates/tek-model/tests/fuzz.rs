@@ -2,7 +2,7 @@
 //! A fuzzer of the table reader: good tables, damaged in many ways.
 //!
 //! libFuzzer for Rust needs a nightly compiler, so this mutates with proptest: whole words, most of
-//! them in what steers the reader, with values that are likely to hurt.
+//! them in the parts that steer the reader, with values that are likely to do harm.
 mod common;
 
 use common::{header, record_at, write};
@@ -12,7 +12,7 @@ use tek_abi::*;
 use tek_model::{Device, Table, Wanted};
 use zerocopy::IntoBytes;
 
-/// Where a word is damaged: in the header, the modules, a record, or anywhere.
+/// The part in which a word is damaged: the header, the modules, a record, or anywhere.
 fn place() -> impl Strategy<Value = u64> {
     let word = |words: u64| (0..words).prop_map(|word| word * 4);
     prop_oneof![
@@ -25,7 +25,7 @@ fn place() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// What it is damaged to.
+/// The damaged word.
 fn harm() -> impl Strategy<Value = u32> {
     prop_oneof![
         any::<u32>(),
@@ -37,7 +37,7 @@ fn harm() -> impl Strategy<Value = u32> {
     ]
 }
 
-/// As many as take some seconds, unless told otherwise.
+/// Takes some seconds, unless PROPTEST_CASES sets another number.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2000)
 }
@@ -45,8 +45,8 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), ..Default::default() })]
 
-    /// Whatever is done to it, a table is read or refused; what is read has a tid, was not being
-    /// written, and is no more than the table has slots.
+    /// Whatever the damage, a table is read or refused. Each record that is read has a tid and was
+    /// not being written; there are at most as many as slots.
     #[test]
     fn a_damaged_table_is_read_or_refused(
         damage in proptest::collection::vec((place(), harm()), 0..12),

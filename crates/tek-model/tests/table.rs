@@ -140,8 +140,8 @@ fn modules_are_read_as_many_as_the_header_counts() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..Default::default() })]
 
-    /// Whatever the bytes are, the reader ends, and every thread it gives has a tid and an even
-    /// seq.
+    /// Whatever the bytes are, the reader ends, and every thread that it returns has a tid and an
+    /// even seq.
     #[test]
     fn no_bytes_make_the_reader_crash_or_give_a_torn_record(
         noise in proptest::collection::vec(any::<u8>(), 0..2048),
@@ -165,7 +165,7 @@ proptest! {
 fn hammer(map: &MmapRaw, stop: &AtomicBool) {
     let word = |offset: u64| {
         // SAFETY: the offsets are those of slot 0 in a map of at least one chunk, aligned to 4;
-        // the map outlives the writer and everybody uses atomics on it.
+        // the map outlives the writer and all accesses to it are atomic.
         unsafe { AtomicU32::from_ptr(map.as_mut_ptr().add(offset as usize).cast()) }
     };
     let seq = word(record_at(0));
@@ -192,7 +192,7 @@ fn hammer(map: &MmapRaw, stop: &AtomicBool) {
     }
 }
 
-/// Tells the writer to stop, when a test fails too.
+/// Stops the writer, also when a test fails.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -201,10 +201,10 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// What is read of a table while it is written, at least.
+/// Least number of reads of a table while it is written.
 const ENOUGH: usize = 100;
 
-/// Whether to read on: for a while, and until that was enough, unless it never will be.
+/// Whether to read on: for a least time and until there were enough reads, within a minute.
 fn goes_on(begun: Instant, read: usize) -> bool {
     let least = Duration::from_millis(700);
     begun.elapsed() < least || (read <= ENOUGH && begun.elapsed() < Duration::from_secs(60))

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a number of threads fits into what a process may have, and what is in the way.
+//! Whether a number of threads fits into the limits of a process, and which limit is exceeded.
 //!
-//! Arithmetic only: what there is comes from who asks. Costs are what the kernel and the GNU C
-//! library count: a stack is mapped together with its guard, holds the thread control block and
-//! static TLS, and malloc reserves a heap of addresses for each of its arenas.
+//! Arithmetic only: the caller supplies the limits. Costs are those of the kernel and the GNU C
+//! library. A stack is mapped together with its guard page and holds the thread control block and
+//! static TLS. malloc reserves a heap of addresses for each of its arenas.
 
 /// Threads beyond this are not counted: no kernel has so many.
 pub const MOST_THREADS: u64 = 1 << 32;
 
-/// What the kernel keeps of its own for each thread: its stack.
+/// Bytes of the kernel's own stack for each thread.
 pub const KERNEL_STACK_BYTES: u64 = 16 << 10;
 
-/// Pages of a stack that every thread touches, where its use is not known: the median of programs.
+/// Bytes of a stack that every thread touches, where its use is unknown: the median of programs.
 pub const USED_BYTES: u64 = 12 << 10;
 
-/// The least that pthread_create(3) wants to have beside thread control block and TLS.
+/// The least that pthread_create(3) needs beside thread control block and TLS.
 const LEAST_REST_BYTES: u64 = 4 << 10;
 
-/// The threads that are asked about; all alike.
+/// The threads in question; all alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Threads {
     /// Size of each stack: the program's pthread_attr_setstacksize(3).
@@ -26,13 +26,13 @@ pub struct Threads {
     pub guard: u64,
     /// Thread control block and static TLS, at the top of the stack.
     pub tls: u64,
-    /// Alternate signal stack with its guard, and how many mappings both are.
+    /// Bytes of the alternate signal stack with its guard page, and the number of its mappings.
     pub signal_stack: Option<(u64, u64)>,
     /// They call malloc, so that each gets an arena while there are more to be had.
     pub malloc: bool,
 }
 
-/// What the process is like in which they are to run.
+/// The process in which they are to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     /// Word size of the program: 32 or 64.
@@ -41,7 +41,7 @@ pub struct Process {
     pub cpus: u64,
     /// The limit of malloc's arenas, if one is set.
     pub arena_max: Option<u64>,
-    /// Addresses that it takes already.
+    /// Bytes of addresses that it uses already.
     pub addresses: u64,
     /// Mappings that it has already.
     pub mappings: u64,
@@ -52,8 +52,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Addresses that malloc reserves for an arena, and how many it makes beside the first, which
-    /// reserves none: glibc's HEAP_MAX_SIZE and NARENAS_FROM_NCORES.
+    /// Bytes of addresses that malloc reserves for an arena, and the number of arenas beside the
+    /// first, which reserves none: glibc's HEAP_MAX_SIZE and NARENAS_FROM_NCORES.
     pub fn arenas(&self) -> (u64, u64) {
         let (heap, per_cpu) = if self.bits == 32 { (1 << 20, 2) } else { (64 << 20, 8) };
         let most = self.arena_max.unwrap_or(self.cpus.saturating_mul(per_cpu));
@@ -61,14 +61,14 @@ impl Process {
     }
 }
 
-/// What can be in the way.
+/// A limited resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// Addresses, of the given limit.
+    /// Addresses, up to the given limit.
     Limit,
-    /// Addresses, of RLIMIT_AS.
+    /// Addresses, up to RLIMIT_AS.
     RlimitAs,
-    /// Addresses that a program of this word size has.
+    /// Addresses, up to the number that a program of this word size has.
     WordSize,
     /// RLIMIT_MEMLOCK.
     Memlock,
@@ -84,25 +84,25 @@ pub enum Resource {
     Nproc,
     /// Memory that is free.
     Memory,
-    /// What may be committed under vm.overcommit_memory=2.
+    /// Memory that may be committed under vm.overcommit_memory=2.
     Commit,
     /// The stack itself, which must hold the control block and TLS.
     Stack,
 }
 
-/// How much of a resource there is; `None`: no limit.
+/// An available amount of a resource; `None`: no limit.
 pub type Available = (Resource, Option<u64>);
 
 /// One line of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// What it is about.
+    /// The resource.
     pub resource: Resource,
-    /// What the threads need, with what the process has already where that counts.
+    /// The need of the threads, plus the process's present use where that counts.
     pub needed: u64,
-    /// What there is; `None`: no limit.
+    /// The available amount; `None`: no limit.
     pub available: Option<u64>,
-    /// Threads that would fit by this alone, up to [`MOST_THREADS`].
+    /// Threads that would fit by this resource alone, up to [`MOST_THREADS`].
     pub most: u64,
 }
 
@@ -121,7 +121,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether nothing is in the way.
+    /// Whether every resource suffices.
     pub fn fits(&self) -> bool {
         self.items.iter().all(Item::fits)
     }
@@ -131,7 +131,7 @@ impl Verdict {
         self.items.iter().map(|item| item.most).min().unwrap_or(MOST_THREADS)
     }
 
-    /// What is in the way first, when one thread after the other is made.
+    /// The resource that runs out first, when one thread after the other is made.
     pub fn in_the_way(&self) -> Option<&Item> {
         self.items.iter().filter(|item| !item.fits()).min_by_key(|item| item.most)
     }
@@ -155,7 +155,7 @@ fn saturate(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// The largest number of threads whose cost, which only grows, is there.
+/// The largest number of threads whose cost is available; the cost must grow with the number.
 fn most(available: u128, cost: impl Fn(u64) -> u128) -> u64 {
     let (mut fits, mut does_not) = (0, MOST_THREADS + 1);
     while does_not - fits > 1 {
@@ -174,7 +174,7 @@ fn cost(resource: Resource, count: u64, threads: &Threads, process: &Process) ->
     let (heap, arenas) = process.arenas();
     let arenas = if threads.malloc { wide(count.min(arenas)) } else { 0 };
     let (signal_bytes, signal_mappings) = threads.signal_stack.unwrap_or_default();
-    // The kernel counts the guard like the rest: it is part of the same mapping at first.
+    // The kernel counts the guard page like the rest: it is part of the same mapping at first.
     let mapped = wide(threads.stack) + wide(threads.guard) + wide(signal_bytes);
     let addresses = wide(count) * mapped + arenas * wide(heap);
     match resource {
@@ -182,7 +182,7 @@ fn cost(resource: Resource, count: u64, threads: &Threads, process: &Process) ->
             wide(process.addresses) + addresses
         }
         Resource::Memlock => wide(process.locked) + addresses,
-        // Stack and guard; the part of a heap that is used, and the rest of it.
+        // Stack and guard page; the part of a heap that is used, and the rest of it.
         Resource::Mappings => {
             let guard = u64::from(threads.guard > 0);
             let each = wide(1 + guard) + wide(signal_mappings);
@@ -200,7 +200,7 @@ fn cost(resource: Resource, count: u64, threads: &Threads, process: &Process) ->
             wide(count) * (wide(KERNEL_STACK_BYTES) + wide(touched))
         }
         Resource::Commit => wide(count) * (wide(threads.stack) + wide(signal_bytes)),
-        // It stands in the way of the first thread already, or of none.
+        // It excludes every thread from the first on, or none.
         Resource::Stack if count == 0 => 0,
         Resource::Stack => wide(threads.tls) + wide(LEAST_REST_BYTES),
     }
@@ -318,7 +318,7 @@ mod tests {
             } else {
                 prop_assert_eq!(most, 0);
             }
-            // What does not fit into 64 bits is cut to the largest number.
+            // A result beyond 64 bits saturates.
             if most < MOST_THREADS && available < u64::MAX {
                 prop_assert!(!fits(most + 1));
             }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of the stacks of a program's threads.
+//! Knowledge about the stacks of a program's threads.
 //!
-//! A [`Profile`] says it of each kind of thread, as text in the form of tek-stack-profile(5); a
-//! [`Store`] keeps the profiles of all programs, and lets several processes add to them at once.
-//! [`Rule`] is how large a stack TEK makes of what is known, and [`Advice`] what it tells people
-//! to do. lib/stack follows the same rules in C.
+//! A [`Profile`] has it by kind of thread, as text in the form of tek-stack-profile(5). A [`Store`]
+//! keeps the profiles of all programs, and lets several processes add to them at once. [`Rule`]
+//! computes a stack's size from a profile, and [`Advice`] is the recommendation to users.
+//! lib/stack follows the same rules in C.
 #![forbid(unsafe_code)]
 
 pub mod budget;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kinds of thread of one program, and what their stacks were like.
+//! Kinds of thread of one program, and measurements of their stacks.
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -19,7 +19,7 @@ impl Place {
     /// Longest module that libtek.so has room for, in bytes.
     pub const MOST_BYTES: usize = 47;
 
-    /// What stands for a file with this build-id, or else this path.
+    /// The module name of a file with this build-id, or else this path.
     pub fn module(build_id: &[u8], path: &[u8]) -> String {
         if !build_id.is_empty() {
             return build_id.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -40,10 +40,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// What the threads of a kind are called, or are for. Any bytes.
+/// The common name or role of the threads of a kind. Any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Label {
-    /// They bear none.
+    /// They have none.
     #[default]
     None,
     /// Their name, each run of digits in it as one `#`.
@@ -53,15 +53,15 @@ pub enum Label {
 }
 
 impl Label {
-    /// Of threads with such names.
+    /// The label of threads with such names.
     pub fn of_name(name: &[u8]) -> Self {
         Self::Name(with_numbers_as(name, b"#"))
     }
 }
 
-/// A name with something else for each run of digits: what the names of threads of one kind have in
-/// common, such as worker-1 and worker-12. lib/stack/kind.c does the same, and
-/// tests/profiles/labels.txt has the cases.
+/// A name with `number` for each run of digits: the common form of the names of a kind's threads,
+/// such as worker-1 and worker-12. lib/stack/kind.c does the same, and tests/profiles/labels.txt
+/// has the cases.
 pub fn with_numbers_as(name: &[u8], number: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(name.len());
     let mut in_digits = false;
@@ -76,34 +76,34 @@ pub fn with_numbers_as(name: &[u8], number: &[u8]) -> Vec<u8> {
     text
 }
 
-/// What makes a kind: its threads run the same function, were created at the same place, and bear
+/// Identifies a kind: its threads run the same function, were created at the same place, and have
 /// the same label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// What they run; of a std::thread the table of functions of its state, if it is known.
+    /// Their function; for a std::thread the table of functions of its state, if it is known.
     pub function: Place,
-    /// Where they are created.
+    /// The place that creates them.
     pub caller: Option<Place>,
-    /// What they are called.
+    /// Their label.
     pub label: Label,
 }
 
-/// What threads run, and where they are created.
+/// The threads' function, and the place that creates them.
 pub type Site<'a> = (&'a Place, Option<&'a Place>);
 
 impl Key {
-    /// What is known of such threads when they are created.
+    /// The part of the key that is known when such a thread is created.
     pub fn site(&self) -> Site<'_> {
         (&self.function, self.caller.as_ref())
     }
 }
 
-/// What the stacks of a kind of thread were like. Sizes are in bytes.
+/// Measurements of the stacks of a kind of thread. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kind {
     /// Most that one of them can have used.
     pub bound: u64,
-    /// The bound of the run with the lowest one; 0: that is not known.
+    /// The lowest bound of all runs; 0: unknown.
     pub least: u64,
     /// Most that one of them certainly used.
     pub peak: u64,
@@ -119,17 +119,16 @@ pub struct Kind {
     pub runs: u64,
     /// The program chose the size of one of them, or gave it the memory.
     pub explicit: bool,
-    /// The function's name, for people.
+    /// The function's name, for users.
     pub symbol: Option<String>,
-    /// The name of the file that it is in, for people.
+    /// The name of its file, for users.
     pub file: Option<String>,
-    /// The name of where its threads are created, for people.
+    /// The name of the place that creates its threads, for users.
     pub creator: Option<String>,
 }
 
 impl Kind {
-    /// Adds what was seen of the same kind in other runs: what is largest of both, and the sum of
-    /// what is counted.
+    /// Adds measurements of the same kind in other runs: the maximum of sizes, the sum of counts.
     pub fn merge(&mut self, other: &Self) {
         self.least = match (self.lowest(), other.lowest()) {
             (0, lowest) | (lowest, 0) => lowest,
@@ -143,18 +142,18 @@ impl Kind {
         self.threads = self.threads.saturating_add(other.threads);
         self.runs = self.runs.saturating_add(other.runs);
         self.explicit |= other.explicit;
-        // Any of two names will do, so long as the order does not matter.
+        // Either of two names will do, so long as the order does not matter.
         self.symbol = self.symbol.take().max(other.symbol.clone());
         self.file = self.file.take().max(other.file.clone());
         self.creator = self.creator.take().max(other.creator.clone());
     }
 
-    /// Whether it had threads.  Without any it says what threads used before they had a label.
+    /// Whether it had threads. Without threads its sizes are those before they had a label.
     pub fn has_threads(&self) -> bool {
         self.threads != 0 || self.overflows != 0
     }
 
-    /// The bound of the run with the lowest one, as far as it is known; 0: there is none.
+    /// The lowest bound of all runs, as far as it is known; 0: there is none.
     fn lowest(&self) -> u64 {
         match self.least {
             0 => self.bound,
@@ -162,13 +161,13 @@ impl Kind {
         }
     }
 
-    /// How much more was used in one run than in another.
+    /// Largest difference in use between two runs.
     pub fn growth(&self) -> u64 {
         self.bound - self.lowest()
     }
 }
 
-/// What is known of a program.
+/// The data on a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Its short name.
@@ -178,12 +177,12 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Of a program of which nothing is known.
+    /// The profile of a program without data.
     pub fn new(program: impl Into<String>) -> Self {
         Self { program: program.into(), kinds: BTreeMap::new() }
     }
 
-    /// Adds what other runs of the same program showed.
+    /// Adds the data of other runs of the same program.
     pub fn merge(&mut self, other: &Self) {
         if other.program > self.program {
             self.program.clone_from(&other.program);
@@ -193,14 +192,14 @@ impl Profile {
         }
     }
 
-    /// Adds what is known of one kind.
+    /// Adds the data of one kind.
     pub fn add(&mut self, key: Key, kind: &Kind) {
         self.kinds.entry(key).or_default().merge(kind);
     }
 
-    /// What the stacks of a kind are made for: for the kind without label first, and for its own
-    /// when its threads have their labels.  Where there is no kind without label they have them when
-    /// they are created.
+    /// The needs that a kind's stacks must meet: those of the kind without label, then its own once
+    /// its threads have their labels. Where there is no kind without label, threads have their
+    /// labels when they are created.
     pub fn made_for(&self, key: &Key) -> Kind {
         let bare = Key { label: Label::None, ..key.clone() };
         let Some(own) = self.kinds.get(key) else { return Kind::default() };
@@ -212,8 +211,8 @@ impl Profile {
         Kind { stack: own.stack, explicit: own.explicit, ..both }
     }
 
-    /// The kinds of each site together: what its threads can be, created by one function at one
-    /// place.
+    /// The kinds of each site together: a thread that is created there with that function may be of
+    /// any of them.
     pub fn sites(&self) -> BTreeMap<Site<'_>, Kind> {
         let mut sites = BTreeMap::<Site<'_>, Kind>::new();
         for (key, kind) in &self.kinds {
@@ -221,14 +220,14 @@ impl Profile {
             let (runs, growth) = (site.runs.max(kind.runs), site.growth().max(kind.growth()));
             site.merge(kind);
             site.runs = runs;
-            // Of each kind: two that differ have not grown.
+            // The growth of each kind: two kinds that differ have not grown.
             site.least = site.bound - growth;
         }
         sites
     }
 
-    /// Drops kinds until so many are left: those with the fewest threads first, but those that
-    /// overflowed last. How many were dropped.
+    /// Drops kinds down to that number: those with the fewest threads first, those that overflowed
+    /// last. Returns the number of dropped kinds.
     pub fn keep(&mut self, most: usize) -> usize {
         let dropped = self.kinds.len().saturating_sub(most);
         if dropped > 0 {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How large a stack should be: the rule of lib/stack/size.c, for reports and advice.
+//! The size that a stack should have: the rule of lib/stack/size.c, for reports and advice.
 use crate::profile::Kind;
 
-/// No stack is made larger.
+/// Largest size of a stack.
 const MOST_STACK: u64 = 1 << 30;
 
-/// Of auto, in percent of what was used at most, and of tight.
+/// Margins of auto and of tight, in percent of the largest use.
 const AUTO_MARGIN: u64 = 150;
 const TIGHT_MARGIN: u64 = 108;
 
-/// No stack of auto is smaller, besides what a thread needs that does nothing.
+/// Least size in mode auto, besides the need of an idle thread.
 const AUTO_FLOOR: u64 = 64 << 10;
 
-/// What a signal's handler has on a signal stack, besides the kernel's frame: lib/stack/signal_stack.c.
+/// A signal handler's room on a signal stack, beside the kernel's frame: lib/stack/signal_stack.c.
 const HANDLER_BYTES: u64 = 8 << 10;
 
-/// What the C library wants beside thread control block and static TLS.
+/// The C library's need beside thread control block and static TLS.
 const REST_BYTES: u64 = 2 << 10;
 
 /// PTHREAD_STACK_MIN of the C library.
@@ -25,22 +25,22 @@ const LEAST_STACK: u64 = if cfg!(any(target_arch = "aarch64", target_arch = "pow
     16 << 10
 };
 
-/// Thread control block and static TLS of most programs: from outside they are not known.
+/// Thread control block and static TLS of most programs: they cannot be read from outside.
 pub const DEFAULT_TLS_BYTES: u64 = 4 << 10;
 
-/// What each stack has to hold besides what the thread uses, in bytes.
+/// The content of each stack besides the thread's own use, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// Size of a page.
     pub page: u64,
     /// Thread control block and static TLS.
     pub tls: u64,
-    /// What the kernel writes onto a stack for a signal: AT_MINSIGSTKSZ.
+    /// The kernel's frame for a signal: AT_MINSIGSTKSZ.
     pub frame: u64,
 }
 
 impl Costs {
-    /// Of this machine, and of most programs.
+    /// Those of this machine and of most programs.
     pub fn here() -> Self {
         let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
         Self {
@@ -50,22 +50,22 @@ impl Costs {
         }
     }
 
-    /// Whole pages.
+    /// Rounds up to whole pages.
     pub fn in_pages(self, bytes: u64) -> u64 {
         bytes.checked_next_multiple_of(self.page.max(1)).unwrap_or(u64::MAX)
     }
 
-    /// The least that `tek run --stack auto` gives.
+    /// The least size that `tek run --stack auto` gives.
     pub fn floor(self) -> u64 {
         AUTO_FLOOR.saturating_add(self.tls).saturating_add(self.frame.saturating_mul(2))
     }
 
-    /// The least that the C library takes.
+    /// The least size that the C library takes.
     pub fn minimum(self) -> u64 {
         LEAST_STACK.max(self.frame).max(self.tls.saturating_add(REST_BYTES))
     }
 
-    /// The signal stack that TEK gives a thread whose stack it fits, without its guard.
+    /// The signal stack of a thread whose stack TEK fits, without its guard page.
     pub fn signal_stack(self) -> u64 {
         self.in_pages(self.frame + HANDLER_BYTES)
     }
@@ -87,7 +87,7 @@ fn signal_frame() -> u64 {
 /// How closely stacks are fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// With a margin for what was not seen yet.
+    /// With a margin for use that was not observed yet.
     Auto,
     /// To the page.
     Tight,
@@ -96,15 +96,15 @@ pub enum Mode {
 /// How a size is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Of what was used at most.
+    /// Percentage of the largest use.
     pub margin_percent: u64,
-    /// What has grown from one run to another may grow again by as much.
+    /// Growth from one run to another may happen again by as much.
     pub expects_growth: bool,
-    /// No stack is made smaller, in bytes.
+    /// Least size, in bytes.
     pub floor_bytes: u64,
-    /// What each stack holds.
+    /// The content of each stack besides the thread's use.
     pub costs: Costs,
-    /// Also where the program chose the size: `--stack override`.
+    /// It also applies where the program chose the size: `--stack override`.
     pub overrides: bool,
 }
 
@@ -129,7 +129,7 @@ impl Rule {
         }
     }
 
-    /// The size that fits a site's threads, in bytes; `None` if nothing is known of them.
+    /// The size that fits a site's threads, in bytes; `None` without data on them.
     pub fn size(&self, kind: &Kind) -> Option<u64> {
         if kind.bound == 0 && kind.overflow == 0 {
             return None;
@@ -141,8 +141,8 @@ impl Rule {
         Some(self.costs.in_pages(wanted.min(MOST_STACK)))
     }
 
-    /// The size that a site's threads should have: what fits, but more than they have only after an
-    /// overflow and where what they certainly used nearly fills that.
+    /// The size that a site's threads should have: the one that fits. It is larger than the present
+    /// one only after an overflow, or where the certain use nearly fills that.
     pub fn needed(&self, kind: &Kind, zones: Zones) -> Option<u64> {
         let size = self.size(kind)?;
         let grows = kind.stack == 0
@@ -156,7 +156,7 @@ impl Rule {
         self.needed(kind, zones).filter(|_| self.overrides || !kind.explicit)
     }
 
-    /// What to do about the threads of a site.
+    /// The recommendation for the threads of a site.
     pub fn advice(&self, kind: &Kind, zones: Zones) -> Advice {
         let Some(size) = self.size(kind) else { return Advice::Measure };
         if kind.overflow != 0 && kind.stack <= kind.overflow {
@@ -168,7 +168,7 @@ impl Rule {
         if zones.of(kind.peak, kind.stack) == Some(Zone::High) && size > kind.stack {
             return Advice::Raise { to: size };
         }
-        // What fits but for a little is left alone: another run may show a little more or less.
+        // A small excess is kept: another run may show a little more or less.
         if kind.stack > size.saturating_add(size / 4) {
             return Advice::Lower { to: size };
         }
@@ -176,8 +176,8 @@ impl Rule {
     }
 }
 
-/// The least after an overflow: what was needed nobody knows, so also the largest stack that one had,
-/// the program's own choice as a rule.
+/// The least size after an overflow. The real need is unknown, so it is also at least the largest
+/// stack that one had, usually the program's own choice.
 fn after_overflow(kind: &Kind) -> u64 {
     match kind.overflow {
         0 => 0,
@@ -185,31 +185,31 @@ fn after_overflow(kind: &Kind) -> u64 {
     }
 }
 
-/// What to do about the stacks of a kind of thread. Sizes are in bytes.
+/// The recommendation for the stacks of a kind of thread. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Find out first what it needs.
+    /// Measure them first.
     Measure,
-    /// They had no size that is known.
+    /// Their present size is unknown.
     Choose {
-        /// What would do.
+        /// The sufficient size.
         to: u64,
     },
-    /// They are larger than need be.
+    /// They are larger than necessary.
     Lower {
-        /// What would do.
+        /// The sufficient size.
         to: u64,
     },
     /// They are nearly used up.
     Raise {
-        /// What would do.
+        /// The sufficient size.
         to: u64,
     },
     /// One ran out of its stack.
     Overflowed {
-        /// The size of that.
+        /// The size of that stack.
         had: u64,
-        /// What is to be tried.
+        /// The size to try.
         to: u64,
     },
     /// They fit.
@@ -217,7 +217,7 @@ pub enum Advice {
 }
 
 impl Advice {
-    /// The size that is advised, if it is another than they have.
+    /// The recommended size, if it is another than they have.
     pub fn size(self) -> Option<u64> {
         match self {
             Self::Choose { to }
@@ -229,23 +229,23 @@ impl Advice {
     }
 }
 
-/// How much of a stack is used (tek-2020, IV-B).
+/// Zone of a stack's use (tek-2020, IV-B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zone {
-    /// Most of it is wasted.
+    /// Most of it is unused.
     Low,
-    /// As it should be.
+    /// Its use is as it should be.
     Normal,
-    /// It is near its end.
+    /// Its use is near its size.
     High,
 }
 
-/// Where the zones meet.
+/// The boundaries of the zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zones {
-    /// A stack of which less is used is in the Low Zone,
+    /// Low Zone: stacks of which less than this percentage is used.
     pub low_percent: u8,
-    /// and one of which more is used in the High Zone.
+    /// High Zone: stacks of which more than this percentage is used.
     pub high_percent: u8,
 }
 
@@ -256,7 +256,7 @@ impl Default for Zones {
 }
 
 impl Zones {
-    /// As a table has them; of one that has none, the usual ones.
+    /// The boundaries in a table; the usual ones if it has none.
     pub fn of_table(low_percent: u8, high_percent: u8) -> Self {
         match high_percent {
             0 => Self::default(),
@@ -264,7 +264,7 @@ impl Zones {
         }
     }
 
-    /// The zone of a stack of which so much is used; `None` where either is not known.
+    /// The zone of a stack with that use; `None` where either is unknown.
     pub fn of(self, used: u64, stack: u64) -> Option<Zone> {
         if used == 0 || stack == 0 {
             return None;

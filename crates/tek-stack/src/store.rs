@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The profiles of all programs: a directory with a file for each.
 //!
-//! Who adds to a profile holds the directory's lock, reads it, writes it anew beside it and gives
-//! it its name: so who reads, without a lock, finds the old one or the new one, and what a writer
-//! that was killed leaves is written over by the next.
+//! A writer holds the directory's lock, reads the profile, writes a new file beside it and renames
+//! that. So a reader, without a lock, finds the old profile or the new one. The next writer
+//! overwrites the new file of a writer that was killed.
 use crate::profile::{Place, Profile};
 use crate::text::{self, Parsed, Problem, MOST_BYTES};
 use nix::fcntl::{Flock, FlockArg};
@@ -18,40 +18,40 @@ use std::time::{Duration, Instant};
 const LOCK: &str = ".lock";
 const SUFFIX: &str = ".stack";
 
-/// Who adds to a profile is done in milliseconds, unless it was stopped in the middle.
+/// A writer holds the lock for milliseconds, unless it was stopped in the middle.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Profiles that are looked at in a directory.
+/// Profiles that are read in a directory.
 const MOST_FILES: usize = 100_000;
 
 /// Why a profile cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system refused.
+    /// A system call failed.
     #[error("{path}: {source}")]
     Io {
-        /// Which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Somebody else could have put anything there.
+    /// Another user could have changed it.
     #[error("{path} is not trusted: {why}")]
     NotTrusted {
         /// File or directory.
         path: PathBuf,
-        /// Who could change it.
+        /// How another user could change it.
         why: String,
     },
     /// It is no profile.
     #[error("{path} is no profile: {source}")]
     Format {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What speaks against it.
+        /// Why it is no profile.
         source: text::Error,
     },
-    /// Somebody holds the lock and does not let go.
+    /// A process holds the lock and does not release it.
     #[error("{path} is locked by another process, which may have been stopped")]
     Locked {
         /// The lock.
@@ -62,17 +62,17 @@ pub enum Error {
     NoPlace,
 }
 
-/// What a profile is filed under: the build-id of a program, or `@` and its name.
+/// The key of a profile: the build-id of a program, or `@` and its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Program(String);
 
 impl Program {
-    /// Of a program's file.
+    /// The key of a program's file.
     pub fn new(build_id: &[u8], path: &[u8]) -> Self {
         Self(Place::module(build_id, path))
     }
 
-    /// Of what [`fmt::Display`] writes; `None` if that can be no part of a file's name.
+    /// Parses the output of [`fmt::Display`]; `None` if it can be no part of a file's name.
     pub fn parse(text: &str) -> Option<Self> {
         let is_build_id = !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
         let is_name = text.len() > 1 && text.starts_with('@') && !text.contains(['/', '\0']);
@@ -94,13 +94,13 @@ impl fmt::Display for Program {
 /// A profile of the store.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// What it is filed under.
+    /// Its key.
     pub program: Program,
     /// Its file.
     pub path: PathBuf,
-    /// What it says.
+    /// Its content.
     pub profile: Profile,
-    /// What is wrong in it.
+    /// The problems in it.
     pub problems: Vec<Problem>,
 }
 
@@ -111,7 +111,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Where the profiles of this user lie: /var/lib/tek/stack for root, else
+    /// The directory of this user's profiles: /var/lib/tek/stack for root, else
     /// $XDG_STATE_HOME/tek/stack or ~/.local/state/tek/stack.
     pub fn usual_directory() -> Result<PathBuf, Error> {
         if nix::unistd::geteuid().is_root() {
@@ -125,12 +125,12 @@ impl Store {
         Ok(state.join("tek/stack"))
     }
 
-    /// One that may not be there yet: then it has no profiles.
+    /// A store that may not exist yet: then it has no profiles.
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
 
-    /// One that can be written to, made if it is not there, with the directories that it is in.
+    /// A writable store; it and its parent directories are made if they do not exist.
     pub fn create_all(directory: impl Into<PathBuf>) -> Result<Self, Error> {
         let directory = directory.into();
         if let Some(parent) = directory.parent() {
@@ -140,7 +140,7 @@ impl Store {
         Self::create(directory)
     }
 
-    /// One that can be written to; made if it is not there, in a directory that is.
+    /// A writable store; it is made if it does not exist, but its parent must exist.
     pub fn create(directory: impl Into<PathBuf>) -> Result<Self, Error> {
         let store = Self::at(directory);
         match DirBuilder::new().mode(0o755).create(&store.directory) {
@@ -168,12 +168,12 @@ impl Store {
         trust(&self.directory, &metadata)
     }
 
-    /// The file that a profile has, or would have.
+    /// The path of a profile, whether it exists or not.
     pub fn path(&self, program: &Program) -> PathBuf {
         self.directory.join(program.file())
     }
 
-    /// What is known of a program; `None` if there is no profile.
+    /// The data on a program; `None` if there is no profile.
     pub fn load(&self, program: &Program) -> Result<Option<Parsed>, Error> {
         let path = self.path(program);
         match self.trust().and_then(|()| read(&path, true)) {
@@ -182,7 +182,7 @@ impl Store {
         }
     }
 
-    /// All profiles that can be read, by their programs; why one cannot is added to `problems`.
+    /// All readable profiles, by their programs; for the rest the reason is added to `problems`.
     pub fn list(&self, problems: &mut Vec<Error>) -> Vec<Stored> {
         let entries = match self
             .trust()
@@ -214,8 +214,8 @@ impl Store {
         stored.collect()
     }
 
-    /// Changes a profile, which is empty if there is none yet, or none that can be read. How many
-    /// kinds had no room in it.
+    /// Changes a profile, which is empty if there is none yet, or none that can be read. Returns
+    /// the number of kinds that had no room in it.
     pub fn update(
         &self,
         program: &Program,
@@ -225,7 +225,7 @@ impl Store {
         let _lock = self.lock()?;
         let mut profile = match self.load(program) {
             Ok(parsed) => parsed.unwrap_or_default().profile,
-            // What is no profile is replaced by one. Of a later version's we keep our hands.
+            // A file that is no profile is replaced. A profile of a later version is not touched.
             Err(Error::Format {
                 source: text::Error::NoProfile | text::Error::TooLarge, ..
             }) => Profile::default(),
@@ -272,7 +272,7 @@ impl Store {
         }
     }
 
-    /// With the lock.
+    /// Only with the lock.
     fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), Error> {
         let new = self.directory.join(".new");
         let write = || {
@@ -295,13 +295,13 @@ impl Store {
     }
 }
 
-/// Reads a profile anywhere: one that the user named.
+/// Reads a profile from any path: one that the user named.
 pub(crate) fn read(path: &Path, must_be_trusted: bool) -> Result<Parsed, Error> {
     let mut flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
     if must_be_trusted {
         flags |= nix::libc::O_NOFOLLOW;
     }
-    // A FIFO that somebody left there must not stop us.
+    // A FIFO in its place must not stop this process.
     let file =
         OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_error(path))?;
     if must_be_trusted {
@@ -319,7 +319,7 @@ impl Parsed {
     }
 }
 
-/// Sizes of stacks come from profiles: they must be root's or the user's.
+/// Sizes of stacks come from profiles, so these must be root's or the user's.
 fn trust(path: &Path, metadata: &Metadata) -> Result<(), Error> {
     let user = nix::unistd::geteuid().as_raw();
     let why = if metadata.uid() != 0 && metadata.uid() != user {

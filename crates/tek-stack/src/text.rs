@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles as text: tek-stack-profile(5). lib/stack/profile.c reads the same.
 //!
-//! A line that makes no sense is passed over, and what the others say holds: a profile may have
-//! been damaged, or written by hand, or by somebody who means no good.
+//! An invalid line is skipped, and the other lines count: a profile may be damaged, written by
+//! hand, or forged.
 use crate::profile::{Key, Kind, Label, Place, Profile, MOST_KINDS};
 use percent_encoding::percent_decode;
 use std::fmt::Write;
@@ -10,10 +10,10 @@ use std::fmt::Write;
 /// Largest profile, in bytes.
 pub const MOST_BYTES: usize = 1 << 20;
 
-/// So many problems of one profile are told.
+/// Most problems of one profile that are reported.
 const MOST_PROBLEMS: usize = 100;
 
-/// Longest name of a function or file, in bytes: they are for people.
+/// Longest name of a function or file, in bytes: names are for users.
 const NAME_BYTES: usize = 120;
 
 const FIRST_LINE: &[u8] = b"tek-stack-profile 1";
@@ -24,7 +24,7 @@ pub enum Error {
     /// Far too long.
     #[error("it has more than {MOST_BYTES} bytes")]
     TooLarge,
-    /// Something else.
+    /// Another kind of file.
     #[error("it does not begin with the line `tek-stack-profile 1`")]
     NoProfile,
     /// Of another version of TEK.
@@ -32,22 +32,22 @@ pub enum Error {
     Version(String),
 }
 
-/// What is wrong with a line.
+/// A problem of a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct Problem {
     /// Its number, from 1.
     pub line: usize,
-    /// What it is.
+    /// The reason.
     pub what: String,
 }
 
 /// A profile that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parsed {
-    /// What the good lines say.
+    /// The data of the valid lines.
     pub profile: Profile,
-    /// Some of the lines that were passed over, and why.
+    /// Some of the skipped lines, and why.
     pub problems: Vec<Problem>,
 }
 
@@ -67,7 +67,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, Error> {
     let mut kinds = 0;
     for (line, number) in lines.zip(2..) {
         let read = match line.strip_suffix(b"\n") {
-            // Who wrote it was stopped: even a number may lack its last digits.
+            // The writer was stopped: even a number may lack its last digits.
             None => Err("it is cut short".to_owned()),
             Some(line) if line.is_empty() || line[0] == b'#' => continue,
             Some(line) => read_line(line, &mut parsed.profile, &mut kinds),
@@ -107,7 +107,7 @@ fn read_kind(fields: &[u8]) -> Result<(Key, Kind), String> {
         let equals = field.iter().position(|&byte| byte == b'=');
         let equals = equals.filter(|&at| at > 0).ok_or("fields are KEY=VALUE")?;
         let (name, value) = (&field[..equals], &field[equals + 1..]);
-        // For reports: the library, which knows of each thread itself, passes over it.
+        // For reports: the library, which knows it of each thread itself, skips it.
         kind.explicit |= field == b"explicit=1";
         let known: &[&[u8]] = &[
             b"function",
@@ -186,12 +186,12 @@ fn read_label(value: &[u8]) -> Result<Label, String> {
     Ok(match (part(b"name:"), part(b"role:")) {
         (Some(name), _) => Label::Name(name?),
         (_, Some(role)) => Label::Role(role?),
-        // Also one of a kind that a later version may know.
+        // Also for a kind of label that only a later version knows.
         _ => Label::None,
     })
 }
 
-/// A name for people.
+/// A name for users.
 fn text(value: &[u8]) -> Result<String, String> {
     let mut text = String::from_utf8_lossy(&decode(value)?).into_owned();
     shorten(&mut text);
@@ -206,7 +206,7 @@ fn shorten(text: &mut String) {
     text.truncate(end);
 }
 
-/// `%XX` back into bytes.
+/// Decodes `%XX` into bytes.
 fn decode(value: &[u8]) -> Result<Vec<u8>, String> {
     let two_digits = |after: &[u8]| {
         after.get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
@@ -217,7 +217,7 @@ fn decode(value: &[u8]) -> Result<Vec<u8>, String> {
     Ok(percent_decode(value).collect())
 }
 
-/// Bytes with everything as `%XX` that would not be plain text, and without spaces.
+/// Plain text without spaces stays; every other byte becomes `%XX`.
 fn encode(bytes: &[u8], to: &mut String) {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -239,7 +239,7 @@ fn escape(bytes: &[u8], to: &mut String) {
 }
 
 impl Profile {
-    /// The profile as text, and how many kinds had no room in it.
+    /// The profile as text, and the number of kinds that had no room in it.
     pub fn format(&self) -> (String, usize) {
         let (mut most, mut dropped) = (MOST_KINDS, 0);
         let mut profile = std::borrow::Cow::Borrowed(self);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The text of profiles, and what merging them means.
+//! The text of profiles, and the meaning of a merge.
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use tek_stack::{parse, FormatError, Key, Kind, Label, Place, Profile};
@@ -36,7 +36,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         let explicit = runs % 2 == 1;
         Kind {
             bound,
-            // Of a kind with a bound it is known, and not more.
+            // A kind with a bound has it, and at most the bound.
             least: least.clamp(bound.min(1), bound),
             peak,
             stack,
@@ -185,7 +185,7 @@ proptest! {
         let first = b"tek-stack-profile 1\n".to_vec();
         let _ = parse(&[first.clone(), rest].concat());
         let parsed = parse(&[first, words.concat().into_bytes()].concat()).unwrap();
-        // Whatever was believed can be written and read again.
+        // An accepted profile can be written and read again.
         let (text, _) = parsed.profile.format();
         prop_assert_eq!(parse(text.as_bytes()).unwrap().profile, parsed.profile);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The store, with several processes at it.
+//! The store, used by several processes at once.
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn two_processes_that_write_the_same_profile_a_thousand_times_each_lose_no_kind(
         .map(|number| {
             Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "writer", "--quiet"])
-                .stdout(Stdio::null()) // who counts the tests counts this one's only
+                .stdout(Stdio::null()) // its own report of tests must not be counted
                 .env(WRITER, format!("{}={number}", directory.path().display()))
                 .spawn()
                 .unwrap()
@@ -55,7 +55,7 @@ fn two_processes_that_write_the_same_profile_a_thousand_times_each_lose_no_kind(
     assert!(parsed.problems.is_empty());
     let offsets: Vec<_> = parsed.profile.kinds.keys().map(|key| key.function.offset).collect();
     assert_eq!(offsets, (0..2 * KINDS).collect::<Vec<_>>());
-    // Nor anything that was added to one.
+    // Every addition to a kind is there, too.
     assert!(parsed.profile.kinds.values().all(|kind| kind.threads == TIMES / KINDS));
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a job does to a guest does not reach the next one: it is put right, or the guest is booted anew.
+"""A job's changes of a guest do not reach the next job: they are reverted, or the guest reboots.
 
 Runs on this machine, and boots guests: one, and another one for each job that cannot be put right.
 """
@@ -13,7 +13,7 @@ import pytest
 
 TEK = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve() / "bin" / "tek"
 
-# What a test could stumble over, without what differs from one boot or one moment to the next.
+# State that could disturb a test, without the parts that differ by boot or by moment.
 THREADS = "$(awk '$4 == 2 { print $1 }' /proc/[0-9]*/stat | sort -n)"
 LOOK = rf"""
 echo "host $(hostname), here $(pwd), shell $(ulimit -a | cksum)"

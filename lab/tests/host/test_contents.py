@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What `tek lab run` takes into a guest is there, wherever it lies."""
+"""Files that `tek lab run` takes into a guest are there, at any path."""
 import os
 import pathlib
 import shutil

@@ -16,12 +16,12 @@ import pytest
 
 TEK = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve() / "bin" / "tek"
 MARK = "TEK_LAB_TEST"
-# Seconds that `tek lab run` gives a guest to end a job, to send what it wrote and to clear up:
+# Seconds that `tek lab run` gives a guest to end a job, to send its output and to clear up:
 # crates/tek/src/lab/machine.rs.
 ENDING = 5 + 3 + 60
 
-# Beside one that hangs every CPU: nothing but the kernel's stoppers comes before SCHED_FIFO 99, and
-# nothing takes the CPU from it once throttling is off.
+# Loops on every CPU: only the kernel's stoppers have precedence over SCHED_FIFO 99, and nothing
+# takes the CPU from it once throttling is off.
 LOOPS = """
 echo -1 >/proc/sys/kernel/sched_rt_runtime_us
 for cpu in $(seq 0 $(($(nproc) - 1))); do
@@ -66,7 +66,7 @@ def eventually(find, seconds=30):
     return found
 
 
-# Runs a command with a directory as its /dev/shm: what other programs leave there is not the lab's.
+# Runs a command with a directory as its /dev/shm: files of other programs there are not the lab's.
 OWN_SHARED = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /dev/shm && exec "$@"']
 
 
@@ -113,7 +113,7 @@ def a_machine_can_be_booted():
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
-    """All jobs, run once; what became of each by its name, and the lab."""
+    """All jobs, run once: the outcome of each by its name, and the lab."""
     lab = Lab(tmp_path_factory.mktemp("session"))
     jobs = lab.directory / "jobs.json"
     jobs.write_text(json.dumps(JOBS))
@@ -143,7 +143,7 @@ def test_every_job_has_an_end_and_the_others_still_ran(session):
             assert (record["outcome"], record.get("status")) == ("exited", 0), record
         else:
             assert record["outcome"] != "exited", record
-            # Of a program that was merely late the kernel has nothing to say.
+            # The kernel reports nothing about a program that was merely late.
             assert record["console"] or name == "overdue", name
 
 

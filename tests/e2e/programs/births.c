@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads that are born without pthread_create(): the C library's own for a timer and for
- * asynchronous input, and one made by clone(2).  They live until a line comes; then the
- * process makes one more thread, as an ordinary one would, and waits for the end of its
- * input.
+ * Threads that are created without pthread_create(): the C library's own for a timer and for
+ * asynchronous input, and one made by clone(2).  They live until a line arrives.  Then the
+ * process makes one more thread with pthread_create(), and waits for the end of its input.
  */
 #include <aio.h>
 #include <err.h>

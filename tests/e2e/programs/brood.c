@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 brood CPU: prints its pid. For each line of its input,
-// "MS CHILD_MS", it has one child after another for MS, all on that CPU, and prints the CPU time
-// that these used, in ms. Each child spins for CHILD_MS and ends.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// brood CPU: prints its pid. For each line of its input, "MS CHILD_MS", it has one child after
+// another for MS, all on that CPU. Then it prints the children's CPU time, in ms. Each child spins
+// for CHILD_MS and ends.
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

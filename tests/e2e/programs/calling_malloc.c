@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A program with an allocator that calls many functions while it holds its lock, as real ones do:
- * it names its memory, locks it, counts the CPUs, reads a file of /proc.  The first call is that of
- * a constructor of a library, before those of preloaded libraries.  None of these functions
- * allocates.
+ * it names its memory, locks it, counts the CPUs, reads a file of /proc.  The constructor of a
+ * library makes the first call, before the constructors of preloaded libraries.  None of these
+ * functions allocates.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 /*
  * churn WAY COUNT... - threads that come and end in one of several ways.
  *
- * For each COUNT: lets threads come and end until it has been so many in all, starts
- * HELD threads more, prints a line and waits for a line.  Then the held ones end too, it
- * prints a line and waits for a line again.  A COUNT of 0 is: for ever.
+ * For each COUNT: lets threads start and end until it has been that many in all, starts
+ * HELD threads more, prints a line and waits for a line.  Then the held ones end too, and
+ * it prints a line and waits for a line again.  With a COUNT of 0 it never stops.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -21,7 +21,7 @@ enum { HELD = 100, TOGETHER = 10, STACK_BYTES = 64 * 1024 };
 
 static sem_t held, ended;
 
-/* The threads: each waits first if it is told to. */
+/* The start routines: each waits first if its argument is not NULL. */
 
 static void wait_if(void *hold)
 {

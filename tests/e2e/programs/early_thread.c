@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A library whose constructor allocates, and waits for a thread of its own that does. */
+/* A library with a constructor that allocates, and waits for a thread of its own that allocates. */
 #include <pthread.h>
 #include <stdlib.h>
 

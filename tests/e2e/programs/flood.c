@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * flood SOCKET KIND UID SECONDS - as this user, sends tekd as much of a kind as it can, or does what
- * the kernel tells tekd of, for so long.  Prints how often it did so.
+ * flood SOCKET KIND UID SECONDS - as this user, sends tekd as many requests of a kind as it can.
+ * Some kinds are events that the kernel reports to tekd instead.  Prints the number of them.
  *
- * flood SOCKET ask UID COUNT - makes a thread critical so often, every 4 ms, and prints how long tekd
- * took, in ns: the median, the 99th percentile, the same of a server that uses as much CPU time (at
- * SOCKET with ".echo" behind it), and how many requests were refused.
+ * flood SOCKET ask UID COUNT - makes a thread critical COUNT times, every 4 ms.  Prints tekd's
+ * response time in ns (median, 99th percentile), the same of a server that uses as much CPU time
+ * (at SOCKET with ".echo" behind it), and the number of refused requests.
  *
  * flood SOCKET echo UID 0 - is that server.
  *
- * flood SOCKET echo UID GROUP:GROUP - the same, which also moves a process from one of these
- * control groups to the other for each answer.
+ * flood SOCKET echo UID GROUP:GROUP - the same, but with each reply it also moves a process
+ * between these control groups.
  *
- * flood SOCKET hold UID COUNT - makes so many threads critical and prints how many are.  Ends with
+ * flood SOCKET hold UID COUNT - makes COUNT threads critical and prints how many are.  Ends with
  * its input.
  */
 #define _GNU_SOURCE
@@ -283,7 +283,7 @@ static int64_t used_ns(void)
 	return used.tv_sec * 1000000000LL + used.tv_nsec;
 }
 
-/* What an echo moves from one group to the other. */
+/* The process that an echo moves from one group to the other. */
 static pid_t moved;
 static int lists[2] = {-1, -1}; /* of processes, of the groups */
 
@@ -315,7 +315,7 @@ static void move_once(void)
 		err(1, "cannot move a process");
 }
 
-/* The time that an answer is to take stands in place of a thread's id. */
+/* The field of the thread's id has the CPU time to use for the reply, in ns. */
 static void serve_echo(int listener)
 {
 	int fd;
@@ -399,7 +399,7 @@ int main(int argc, char **argv)
 	const char *kind = argv[2];
 	uid_t uid = (uid_t)atoi(argv[3]);
 	strncpy(address.sun_path, argv[1], sizeof address.sun_path - 1);
-	/* No right of its own to be real-time. */
+	/* Without it the process could become real-time by a right of its own. */
 	setrlimit(RLIMIT_RTPRIO, &(struct rlimit){0, 0});
 	bool is_two = !strcmp(kind, "user");
 	if (setgroups(0, NULL) || setresgid(uid, uid, uid) ||

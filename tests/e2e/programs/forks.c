@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * forks COUNT - starts processes in every way, so often each, while other threads come
+ * forks COUNT - starts processes in every way, COUNT times each, while other threads start
  * and end all the time.  A child that goes on as this program makes threads of its own
- * and looks whether its table is its own; children that may do little only look who they
- * are.  At the end a thread replaces the program by itself, which checks once more.
+ * and checks that its table is its own; a child that may do little only checks its
+ * identity.  At the end a thread replaces the program by itself, which checks once more.
  *
- * Exit status 0 if all was right; else a line on standard error says what was not.
+ * Exit status 0 if all was right; else a line on standard error names the error.
  */
 #include "tek_abi.h"
 
@@ -56,7 +56,7 @@ static void *churn(void *unused)
 	return unused;
 }
 
-/* This process has made a thread, of which nothing is left: its table knows `threads`. */
+/* This process has made a thread, which is gone: its table has `threads` threads. */
 static void check_table(const char *who, unsigned int threads)
 {
 	struct tek_table_header header;
@@ -103,7 +103,7 @@ static void by_fork(void)
 	await("fork()", child);
 }
 
-/* It ends without a word to its libraries: its table is left to the next process. */
+/* It ends without calling its libraries: its table is left to the next process. */
 static void by_fork_and_exit(void)
 {
 	pid_t child = fork();

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Loads for the tests of the mediator.  The main thread only takes orders, so what is to be
- * critical are the others, whose ids come first, in one line.  Each line of input is one order,
- * each is answered by one line, and the end of the input is the end.  Whatever happens, nothing
+ * Loads for the tests of the mediator.  The main thread only takes orders, so the threads to make
+ * critical are the other ones; their ids are the first line of output.  Each line of input is one
+ * order, each has one line of reply, and the program ends with its input.  In any case, nothing
  * runs for longer than LONGEST seconds.
  *
  * spin N CPUS         N threads, the first on the first of the CPUS (a list as "0,1") and so on.
  *                     "BEGIN END", two times of CLOCK_MONOTONIC in ns: all spin from one to the
- *                     other.  Answer, of each thread: CPU time, longest gap, both in ns.
+ *                     other.  Reply, for each thread: CPU time, longest gap, both in ns.
  * respond WORK ROUNDS one thread.  Order, any line: sleeps 10 ms, then uses WORK us of CPU time,
- *                     ROUNDS times.  Answer: how long each took since it was to begin, in us.
+ *                     ROUNDS times.  Reply: how long each took since it was to begin, in us.
  * breed               one thread.  "MS": has threads and processes that end in several ways, so
- *                     long, then some that stay.  Answer: how many were born, how many of those
+ *                     long, then some that stay.  Reply: how many started, how many of those
  *                     ended as they should, the ids of those that stay.  "die": its thread ends by
  *                     a system call; "exec": it executes sleep(1).
  */
@@ -45,7 +45,7 @@ static int count = 1;
 static char order[100];
 static int64_t begin, end, took[MOST_ROUNDS];
 static int work_us, rounds;
-static atomic_int in_order; /* how many of those that were born ended as they should */
+static atomic_int in_order; /* how many of the started ones ended as they should */
 static int born, stay[4];
 
 static int64_t now(clockid_t clock)
@@ -93,7 +93,7 @@ static void respond(struct worker *self)
 	}
 }
 
-/* What is born, and how it ends. */
+/* Threads and processes, and how each ends. */
 
 static void *ends(void *how)
 {
@@ -158,7 +158,7 @@ static _Noreturn void stay_a_while(void)
 	_exit(0);
 }
 
-/* A thread, a process, one whose parent has ended, and a program. */
+/* A thread, a process, an orphaned process, and a program. */
 static void bear_who_stay(void)
 {
 	static atomic_int tid;

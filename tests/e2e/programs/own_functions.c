@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * An ISO C program with functions of its own for the names in lines OWN(name) behind this text.  It
- * calls none of them, so each call is one that was meant for the C library.
+ * An ISO C program with functions of its own for the names in lines OWN(name) below this text.  It
+ * never calls them, so each call is one that was meant for the C library.
  */
 #include <stdio.h>
 #include <stdlib.h>

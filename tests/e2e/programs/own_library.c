@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A library of a program, with functions of its own that are called as those of the C library. */
+/* A library of a program, with functions of its own that have names of the C library's. */
 #include <stdio.h>
 
 #define OWN(name) \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program whose read(), qsort() and getenv() are not those of POSIX. */
+/* A program with its own read(), qsort() and getenv(), which are not those of POSIX. */
 #include <stdio.h>
 #include <threads.h>
 

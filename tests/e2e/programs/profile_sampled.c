@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Two threads that work, allocate and write files in shares that a sampler finds: a timer's signal about each 0.5 ms
- * counts what the thread was at.  A signal that comes late does not count: the thread had no CPU then, which happens
- * more often in system calls.
+ * Two threads that work, allocate and write files in shares that a sampler measures.  About each
+ * 0.5 ms a timer's signal counts the thread's present part.  A late signal does not count: the
+ * thread had no CPU then, which happens more often in system calls.
  * Prints the shares of samples in 1/1000: in files, in the allocator.
  */
 #define _GNU_SOURCE
@@ -40,7 +40,7 @@ static uint64_t now(void)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-/* After 0.25 to 0.75 ms: at even times it would be in step with what the thread does again and again. */
+/* After 0.25 to 0.75 ms: a fixed period could be in step with the thread's own loop. */
 static void sample_soon(void)
 {
 	seed = seed * 1103515245 + 12345;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads with known shares of CPU time: profile_shares THREADS MS then prints, for each thread, the CPU
- * time in ns of its work, its calls for files and its allocations, each of about so many ms.  The holder of
- * `gate` works while the others wait for it.
+ * Threads with known shares of CPU time.  profile_shares THREADS MS prints, for each thread, the
+ * CPU time in ns of its work, its calls for files and its allocations, each of about MS ms.  The
+ * holder of `gate` works while the other threads wait for it.
  *
- * How often each is done is found out beforehand: on a busy machine the kernel takes the CPU away when the
- * clock of CPU time is read, so that is read seldom.
+ * The number of rounds of each part is measured beforehand: on a busy machine the kernel takes the
+ * CPU away when the clock of CPU time is read, so that is read seldom.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -71,7 +71,7 @@ static void do_part(int part)
 		allocations();
 }
 
-/* How many rounds of each part take a fortieth of its time. */
+/* Measures how many rounds of each part take a fortieth of its time. */
 static void find_rounds(void)
 {
 	for (int part = 0; part < 3; part++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads' time that is easily taken for something else: profile_weak WHAT does one such thing and prints what it
- * measured itself by the clock: shares in 1/1000 of its time in files, in the allocator, and in a system call that no
- * profiler knows, and that time in ns.
+ * Thread time that is easily attributed wrongly.  profile_weak WHAT spends one kind of such time,
+ * and prints its own measurement by the clock: shares in 1/1000 of its time in files, in the
+ * allocator, and in a system call that no profiler knows; and that time in ns.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static long ns(void)
 	return now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* What was done since the last time. */
+/* The time since the last call was of this part. */
 static void was(int part)
 {
 	long now = ns();
@@ -42,7 +42,7 @@ static void work(int times)
 	was(WORK);
 }
 
-/* Lines come by a pipe one by one, or in pieces that end anywhere. */
+/* Lines arrive by a pipe one by one, or in pieces that end anywhere. */
 static void lines(int piece)
 {
 	int pipes[2];
@@ -74,8 +74,8 @@ static void lines(int piece)
 }
 
 /*
- * The allocator is called by the program, and as often by what it calls.  The calls are long: the program's own clock
- * counts what the profiler itself takes in each of them, too.
+ * The program calls the allocator, and so do the functions that it calls, as often.  The
+ * calls are long: the program's own clock includes the profiler's time in each of them.
  */
 static void nested(void)
 {
@@ -101,7 +101,7 @@ static void nested(void)
 	}
 }
 
-/* What is given back in one call was taken by many. */
+/* One free() returns memory that many page faults took. */
 static void large(void)
 {
 	for (int i = 0; i < 600; i++)
@@ -118,7 +118,7 @@ static void large(void)
 	}
 }
 
-/* Calls for files that are long, and never sleep; a call that sleeps, and is not known. */
+/* Long calls for files that never sleep; and an unknown call that sleeps. */
 static void other(void)
 {
 	static char bytes[1 << 20];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // racer SECONDS TID...: sets a real-time policy of each of these threads for so long, from several
-// threads at once. The kernel refuses nearly all of these calls; those that it checks while the
-// thread is real-time and carries out later are what a test is about.
+// threads at once. The kernel refuses nearly all of these calls. A test is about the calls that it
+// checks while the thread is real-time and carries out later.
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>

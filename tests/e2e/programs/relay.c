@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 relay SOCKET KIND MS WORK_MS: threads or processes
-// become critical by tekd one after another, work for WORK_MS of CPU time each, and make way for
-// the next, for MS in all (0: two of them). It prints the CPU time that was used with a real-time
-// policy, in ms, and what tekd answered: all answers if there are at most 16, else how many were
-// refusals.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// relay SOCKET KIND MS WORK_MS: threads or processes become critical by tekd one after another,
+// work for WORK_MS of CPU time each, and make way for the next, for MS in all (0: two of them). It
+// prints the CPU time used under a real-time policy, in ms, and tekd's replies: all of them if
+// there are at most 16, else the number of refusals.
 #include "tek_abi.h"
 #include <errno.h>
 #include <pthread.h>
@@ -144,7 +144,7 @@ static void next_process(void)
 	waitpid(child, NULL, 0);
 }
 
-// Asks for a window that is soon over, when the guard has seen what was used of the granted one.
+// Requests a window that ends soon, once the guard has seen the use of the granted one.
 static void ask_for_another(void)
 {
 	if (enter(0, 0)) {
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
 		      0);
 	if (shared == MAP_FAILED)
 		return 1;
-	// Of the process, so that its connection does not end with a thread.
+	// Made by the process's first thread, so that the connection does not end with a thread.
 	be_connected();
 	if (strstr(argv[2], "processes"))
 		next = next_process;

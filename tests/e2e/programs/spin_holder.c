@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * spin_holder: one thread holds a spin lock and waits for another one, which spins for it meanwhile.  Where both are
- * SCHED_FIFO of one priority and have the same CPU, the holder gets it back only if the one who spins lets it.
+ * spin_holder: one thread holds a spin lock and waits for another one, which spins for it.  Where
+ * both are SCHED_FIFO of one priority on the same CPU, the holder gets the CPU back only if the
+ * spinning thread yields it.
  *
- * It ends by itself within seconds, whatever happens: a timer ends it, and the kernel does if a thread runs for a second
- * under a real-time policy (RLIMIT_RTTIME).  Prints "done" and how many threads were under SCHED_FIFO.
+ * It ends within seconds in any case: by a timer, or by the kernel if a thread runs for a second
+ * under a real-time policy (RLIMIT_RTTIME).  Prints "done" and the number of SCHED_FIFO threads.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -32,7 +33,7 @@ static void *hold(void *unused)
 	pthread_spin_lock(&lock);
 	sem_post(&is_held);
 	sem_wait(&about_to_spin);
-	/* The other one may have been faster: asleep, the CPU is his for sure. */
+	/* The other thread may not spin yet: it has the CPU for sure while the holder sleeps. */
 	usleep(20000);
 	pthread_spin_unlock(&lock);
 	return unused;

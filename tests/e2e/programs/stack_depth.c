@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * stack_depth KIB [WHAT]: a thread named gas recurses so deep.  What else happens:
- *   catch  it has a handler of SIGSEGV on a signal stack of its own, which says so, and then the
- *          fault comes again
+ * stack_depth KIB [WHAT]: a thread named gas recurses that deep.  WHAT adds:
+ *   catch  it has a handler of SIGSEGV on a signal stack of its own, which prints a line, and then
+ *          the fault happens again
  *   jump   that handler leaves by siglongjmp(3), and the program goes on
- *   read   instead it has the kernel read a file to so far below it, and says what came of that
+ *   read   instead it has the kernel read a file to so far below it, and prints the result
  *   touch  instead it writes below its stack
- * Compiled with NO_GUARD it asks for no guard.
+ * Compiled with NO_GUARD it has no guard page.
  */
 #define _GNU_SOURCE
 #include <errno.h>

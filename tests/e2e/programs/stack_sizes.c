@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * stack_sizes THREADS KIB [ATTRIBUTES [END [NAME]]]: so many threads use so much of their stacks,
- * all at once; what the last one's stack is like is told.  ATTRIBUTES:
+ * stack_sizes THREADS KIB [ATTRIBUTES [END [NAME]]]: THREADS threads use KIB KiB of their stacks,
+ * all at once; it prints the properties of the last one's stack.  ATTRIBUTES:
  *   none          NULL
  *   size=BYTES, noguard, memory=BYTES (pthread_attr_setstack), defaults=BYTES
- * END, in the threads or thereafter:
+ * END, in the threads or after them:
  *   ended, sleep (until there is input), killed, later (both), _exit, SYS_exit, fork, exec (in
  *   a child), become (exec), locked (mlockall), limited (RLIMIT_AS)
  */
@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST = 200, SEEN_US = 1500000 }; /* in so much time TEK looks at all threads */
+enum { MOST = 200, SEEN_US = 1500000 }; /* within this time TEK measures all threads */
 
 static int kib;
 static const char *end = "ended", *name = "worker";
@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < count; i++) {
 		if (pthread_create(&threads[i], chosen, work, NULL))
 			return 6;
-		/* TEK knows the kind; it may look at those that come now, too. */
+		/* TEK knows the kind; it may measure the next threads, too. */
 		if (strcmp(end, "locked") == 0 && (i == count / 2 || i == count - 1))
 			usleep(SEEN_US);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Threads that wait for each other by what C++ has for that: condition_variable::wait_for, shared_mutex, recursive_mutex.
+// Threads that wait for each other by condition_variable::wait_for, shared_mutex, recursive_mutex.
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>

@@ -11,25 +11,25 @@ use nix::unistd::Pid;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// How long processes may take to die.
+/// How long processes may take to end after SIGKILL.
 const DIE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Tells when a process ended.
+/// Reports the ends of processes.
 pub(super) struct Children {
     ends: SignalFd,
 }
 
-/// What [`Children::reap`] found.
+/// The result of [`Children::reap`].
 #[derive(Default)]
 pub(super) struct Reaped {
-    /// How the process that was asked for ended, if it did.
+    /// How the process of interest ended, if it did.
     pub(super) leader: Option<WaitStatus>,
     /// No process is left.
     pub(super) alone: bool,
 }
 
 impl Children {
-    /// Blocks the signal that tells of ends, so that it can be polled for.
+    /// Blocks SIGCHLD, so that a poll can wait for it.
     pub(super) fn watch() -> Result<Self, Error> {
         let mut mask = SigSet::empty();
         mask.add(Signal::SIGCHLD);
@@ -39,7 +39,7 @@ impl Children {
         Ok(Self { ends })
     }
 
-    /// Takes in all that have ended, and says how that one did.
+    /// Reaps all processes that have ended, and returns how the leader did.
     pub(super) fn reap(&self, leader: Option<Pid>) -> Reaped {
         while let Ok(Some(_)) = self.ends.read_signal() {}
         let mut reaped = Reaped::default();
@@ -56,8 +56,8 @@ impl Children {
         }
     }
 
-    /// Kills all processes, and waits until they are gone; how that one ended, if it only did now.
-    /// False: some live on.
+    /// Kills all processes, and waits until they are gone. Returns how the leader ended, if it only
+    /// ended now. False: some live on.
     pub(super) fn kill_all(&self, leader: Option<Pid>) -> (Option<WaitStatus>, bool) {
         let start = Instant::now();
         let mut ended = None;

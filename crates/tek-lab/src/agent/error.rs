@@ -3,7 +3,7 @@
 use crate::protocol::{self, Frame};
 use std::io;
 
-/// Why the agent cannot go on; it says so on the console and powers off.
+/// Why the agent cannot go on; it reports this on the console and powers off.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("it is not process 1; `tek lab run` boots a guest in which it is")]
@@ -20,9 +20,9 @@ pub(super) enum Error {
     System(String, io::Error),
 }
 
-/// Says what was being done when a system call failed.
+/// Adds the operation to the error of a system call.
 pub(super) trait Doing<T> {
-    /// `what` goes on after "cannot".
+    /// `what` follows "cannot" in the message.
     fn doing(self, what: impl Into<String>) -> Result<T, Error>;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Process 1 of the guest: runs the jobs that the host names, and clears up after each.
 //!
-//! It is one thread, so that it can fork, and it waits for nothing but in poll(): for the host, for
-//! what the job writes, and for children that ended. It runs above all that a job should need, has
-//! its memory locked, and is never chosen when memory runs out.
+//! It is one thread, so that it can fork, and it waits only in poll(): for the host, for the job's
+//! output, and for children that ended. Its priority is above all that a job should need. Its
+//! memory is locked, and the OOM killer never chooses it.
 
 mod children;
 mod error;
@@ -67,7 +67,7 @@ fn run_job(
         Ok(Ok(started)) => relay::run(port, children, started)?,
         Ok(Err(why)) => not_started(port, children, why),
         Err(error) => {
-            // None of the job's fault: the next one shall have a guest in which it may not happen.
+            // No fault of the job: the next one gets a new guest, in which this may not happen.
             left.push(error.to_string());
             not_started(port, children, error.to_string().into())
         }
@@ -87,9 +87,9 @@ fn run_job(
     Ok(Done::new(left, lost))
 }
 
-/// Tells why a job could not be started. False: its process is left.
+/// Reports why a job could not be started. False: its process is left.
 fn not_started(port: &mut Port, children: &Children, failure: NotStarted) -> bool {
-    // The process that could not become the job: what it has mounted goes with it.
+    // The process that could not become the job ends, and its mounts with it.
     let (_, alone) = children.kill_all(None);
     port.send(&Frame::Over(How::not_started(&failure.why, failure.errno)));
     alone

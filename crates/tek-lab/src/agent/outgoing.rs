@@ -8,10 +8,11 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// More is not brought back: what a file says to be long need not lie anywhere.
+/// Most bytes that are brought back: a sparse file's size is not bounded by the disk.
 const MOST: u64 = 1 << 30;
 
-/// Sends all files, directories and links in a directory. Returns what cannot be sent, and why.
+/// Sends all files, directories and links in a directory. Returns those that it cannot send, and
+/// why.
 pub(super) fn send(port: &mut Port, directory: &Path) -> Result<Vec<String>, Error> {
     let mut failure = None;
     let (skipped, result) = {
@@ -28,7 +29,7 @@ pub(super) fn send(port: &mut Port, directory: &Path) -> Result<Vec<String>, Err
     })
 }
 
-/// Packs a directory of at most so many bytes, and tells what was left out.
+/// Packs at most so many bytes of a directory, and returns the names of the rest.
 fn pack(directory: &Path, most: u64, to: impl Write) -> io::Result<Vec<String>> {
     let mut archive = tar::Builder::new(to);
     archive.follow_symlinks(false);
@@ -40,7 +41,7 @@ fn pack(directory: &Path, most: u64, to: impl Write) -> io::Result<Vec<String>> 
         let told = Path::new("$OUT").join(&name);
         let about = match fs::symlink_metadata(&path) {
             Ok(about) => about,
-            // Such as a path that is too long: of the rest nothing need be lost.
+            // For example a path that is too long: the rest can still be sent.
             Err(error) => {
                 left_out.push(why(&error, &told));
                 continue;
@@ -65,7 +66,7 @@ fn pack(directory: &Path, most: u64, to: impl Write) -> io::Result<Vec<String>> 
             left_out.push(format!("{} is not brought back: it is no file", told.display()));
             continue;
         }
-        // What fails later has written a part of an entry, after which nothing makes sense.
+        // A failure after part of an entry is written would make the rest of the archive invalid.
         if about.is_file() {
             if let Err(error) = File::open(&path) {
                 left_out.push(why(&error, &told));
@@ -91,11 +92,11 @@ fn entries(directory: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Cuts what is written into frames.
+/// Cuts the archive into frames.
 struct Pieces<'a> {
     port: &'a mut Port,
     bytes: Vec<u8>,
-    /// What went wrong with the host: then there is no need to go on.
+    /// The failure of the connection to the host: after it, no further frame is sent.
     failure: &'a mut Option<Error>,
 }
 
@@ -163,7 +164,7 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         fs::write(out.path().join("z"), "text").unwrap();
         let deep = "d/".repeat(2500);
-        // Made in two steps, each of which is short enough.
+        // Made in two steps, because each path must be short enough for the system call.
         let (first, second) = deep.split_at(2500);
         fs::create_dir_all(out.path().join(first)).unwrap();
         let half = File::open(out.path().join(first)).unwrap();

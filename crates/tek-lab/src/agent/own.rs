@@ -8,15 +8,15 @@ use nix::sys::reboot::{reboot, RebootMode};
 use nix::unistd::Pid;
 use std::fs;
 
-/// Makes sure that no job can starve it of the processor or of memory by accident. Done again after
-/// each job, which may have changed it.
+/// Ensures that no job can starve it of the processor or of memory by accident. Repeated after each
+/// job, which may have changed it.
 pub(super) fn take_precedence() -> Result<(), Error> {
     rise()?;
-    // Its nice value says nothing while it is a real-time process, but can be seen.
+    // Its nice value has no effect while it is a real-time process, but is visible.
     // SAFETY: no pointers.
     let set = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
     Errno::result(set).doing("set its nice value")?;
-    // On all CPUs, of which some may have been away.
+    // On all CPUs, of which some may have been offline.
     let mut cpus = CpuSet::new();
     for cpu in 0..CpuSet::count() {
         cpus.set(cpu).doing("run on all CPUs")?;
@@ -26,13 +26,13 @@ pub(super) fn take_precedence() -> Result<(), Error> {
     fs::write("/proc/self/oom_score_adj", "-1000").doing("be spared when memory runs out")
 }
 
-/// Comes before all jobs.
+/// Gives it precedence over all jobs.
 pub(super) fn rise() -> Result<(), Error> {
     set_policy(libc::SCHED_FIFO, 99).doing("become a real-time process")
 }
 
-/// Is as ordinary as a process that it makes should be: that inherits the slack of its timers, which
-/// a real-time process has none of.
+/// Makes it an ordinary process before it forks: a child inherits the slack of its timers, which a
+/// real-time process does not have.
 pub(super) fn step_back() -> Result<(), Error> {
     set_policy(libc::SCHED_OTHER, 0).doing("become an ordinary process")
 }
@@ -43,9 +43,9 @@ fn set_policy(policy: i32, priority: i32) -> nix::Result<()> {
     Errno::result(unsafe { libc::sched_setscheduler(0, policy, &priority) }).map(drop)
 }
 
-/// Says something on the console.
+/// Writes a message on the console.
 pub(super) fn say(what: &str) {
-    // There is nobody to tell if that fails.
+    // A failure cannot be reported anywhere.
     let _ = fs::write("/dev/console", format!("tek-lab: {what}\n"));
 }
 
@@ -56,6 +56,6 @@ pub(super) fn power_off() -> ! {
         let Err(error) = reboot(mode);
         say(&format!("cannot power off: {error}"));
     }
-    // The end of process 1 is a panic, and that is an end.
+    // The end of process 1 is a panic, which also ends the guest.
     std::process::exit(1)
 }

@@ -12,13 +12,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
-/// How long the port may take to appear: its driver asks the host for its name.
+/// How long the port may take to appear: its driver requests its name from the host.
 const APPEARS_WITHIN: Duration = Duration::from_secs(20);
 
-/// With so many bytes to be sent, no more is asked for.
+/// Bytes to be sent at which no more output is read from the job.
 const ENOUGH: usize = 1 << 18;
 
-/// Frames from and to the host. Nothing here waits but what says so.
+/// Frames from and to the host. A function waits only if its comment states it.
 pub(super) struct Port {
     file: File,
     decoder: Decoder,
@@ -48,12 +48,12 @@ impl Port {
         self.unsent.extend(frame.to_bytes());
     }
 
-    /// Whether there is so much to be sent that no more should be.
+    /// Whether so many bytes are to be sent that no more should be added.
     pub(super) fn is_full(&self) -> bool {
         self.unsent.len() >= ENOUGH
     }
 
-    /// What to poll for.
+    /// The descriptor and the events to poll for.
     pub(super) fn events(&self) -> PollFlags {
         match self.unsent.is_empty() {
             true => PollFlags::POLLIN,
@@ -61,14 +61,14 @@ impl Port {
         }
     }
 
-    /// Sends and receives what it can now, and returns the next frame, if there is one.
+    /// Sends and receives without waiting, and returns the next frame, if there is one.
     pub(super) fn turn(&mut self) -> Result<Option<Frame>, Error> {
         self.push()?;
         self.pull()?;
         Ok(self.decoder.next()?)
     }
 
-    /// Sends all there is, and waits for the next frame.
+    /// Sends all pending bytes, and waits for the next frame.
     pub(super) fn wait(&mut self) -> Result<Frame, Error> {
         loop {
             if let Some(frame) = self.turn()? {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! While a job runs: what it writes goes to the host, until it ends or the host ends it.
+//! Passes a running job's output to the host, until the job ends or the host ends it.
 use super::children::Children;
 use super::error::{Doing, Error};
 use super::port::Port;
@@ -13,7 +13,7 @@ use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How long what a job writes is gathered before it is sent.
+/// How long output of a job is gathered before it is sent.
 const GATHER: Duration = Duration::from_millis(5);
 
 /// One of the pipes that a job writes to.
@@ -22,8 +22,8 @@ struct Stream {
     frame: fn(Vec<u8>) -> Frame,
 }
 
-/// Relays until the job's first process has ended or the host wants an end, then kills all others
-/// and tells how it ended. False: a process is left.
+/// Relays until the job's first process has ended or the host requests the end, then kills all
+/// processes and reports how the first one ended. False: a process is left.
 pub(super) fn run(port: &mut Port, children: &Children, job: Started) -> Result<bool, Error> {
     let mut streams = [
         Stream { pipe: Some(job.output), frame: Frame::Output },
@@ -32,7 +32,7 @@ pub(super) fn run(port: &mut Port, children: &Children, job: Started) -> Result<
     let mut ended = None;
     let mut gathered_at = Instant::now();
     while ended.is_none() {
-        // What is written bit by bit is gathered: to run for each bit would be in the job's way.
+        // Output is gathered: to wake for each small piece would disturb the job.
         let gather = GATHER.saturating_sub(gathered_at.elapsed());
         wait(port, children, &streams, gather)?;
         match port.turn()? {
@@ -50,13 +50,13 @@ pub(super) fn run(port: &mut Port, children: &Children, job: Started) -> Result<
         ended = children.reap(Some(job.leader)).leader;
     }
     let (killed, alone) = children.kill_all(Some(job.leader));
-    // Before what may take long, for which the job has no time to spare.
+    // Before operations that may take long, whose time must not count as the job's.
     port.send(&Frame::Over(match ended.or(killed) {
         Some(WaitStatus::Exited(_, status)) => How::Exited(status as u8),
         Some(WaitStatus::Signaled(_, signal, _)) => How::Killed(signal as i32),
         _ => How::Killed(libc::SIGKILL),
     }));
-    // Whoever held the other ends is gone, so this comes to an end.
+    // All writers of the pipes are gone, so this ends.
     for stream in &mut streams {
         while stream.pipe.is_some() && stream.relay(port) {
             port.make_room()?;
@@ -65,7 +65,7 @@ pub(super) fn run(port: &mut Port, children: &Children, job: Started) -> Result<
     Ok(alone)
 }
 
-/// Waits until there is something to do. The job's pipes are only looked at after a while.
+/// Waits until there is something to do. The job's pipes are polled only after a while.
 fn wait(
     port: &Port,
     children: &Children,
@@ -94,7 +94,7 @@ fn wait(
 }
 
 impl Stream {
-    /// Sends a piece of what is there; false, if nothing is, or nothing will be.
+    /// Sends a piece of the pipe's data; false at its end, or if there is none now.
     fn relay(&mut self, port: &mut Port) -> bool {
         let Some(pipe) = &mut self.pipe else { return false };
         let mut bytes = vec![0; MOST_BYTES];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a job can write: one file system in memory, new for each job, of at most half of the memory.
-//! Everything else is read-only.
+//! Where a job can write: one file system in memory, new for each job, of at most half of the
+//! memory. Everything else is read-only.
 use super::error::{Doing, Error};
 use super::shown;
 use nix::mount::{mount, umount2, MntFlags, MsFlags};
@@ -10,10 +10,10 @@ use std::os::unix::fs::{chown, symlink, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-/// Where the agent sees it.
+/// Its path for the agent.
 const TOP: &str = "/usr/lib/tek-lab/job";
 
-/// What it is made of: a directory in it, where the job finds that, and its permissions.
+/// Its parts: a directory in it, its path for the job, and its permissions.
 const PLACES: [(&str, &str, u32); 7] = [
     ("tmp", "/tmp", 0o1777),
     ("out", "/out", 0o1777),
@@ -24,7 +24,7 @@ const PLACES: [(&str, &str, u32); 7] = [
     ("shm", "/dev/shm", 0o1777),
 ];
 
-/// What programs expect to find.
+/// Directories that programs expect, and their permissions.
 const WITHIN: [(&str, u32); 8] = [
     ("home/tester", 0o755),
     ("run/lock", 0o1777),
@@ -36,7 +36,7 @@ const WITHIN: [(&str, u32); 8] = [
     ("out", 0o1777),
 ];
 
-/// The user of lab/guest/passwd who is not root.
+/// The other user of lab/guest/passwd than root.
 const TESTER: u32 = 1000;
 
 /// The disk, where a kind has one.
@@ -66,7 +66,7 @@ pub(super) fn furnish() -> Result<(), Error> {
 
 fn format_disk() -> io::Result<()> {
     let mut command = Command::new("/usr/sbin/mke2fs");
-    // What is left of the job before is not read, so it need not be overwritten.
+    // The data of the job before is discarded, so it need not be overwritten.
     let made = command.args(["-q", "-F", "-t", "ext4", "-E", "nodiscard", DISK]).output()?;
     match made.status.success() {
         true => Ok(()),
@@ -74,7 +74,7 @@ fn format_disk() -> io::Result<()> {
     }
 }
 
-/// Makes it the job's: for a process that has mounts of its own.
+/// Mounts it for the job: called in a process that has its own mounts.
 pub(super) fn enter() -> Result<(), Error> {
     let none = None::<&str>;
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
@@ -88,7 +88,7 @@ pub(super) fn enter() -> Result<(), Error> {
     }
     umount2(TOP, MntFlags::MNT_DETACH).doing(format!("unmount {TOP}"))?;
     if Path::new("/sys/fs/bpf").is_dir() {
-        // One in which nobody has pinned anything; a kernel need not have it.
+        // An instance without pinned objects; a kernel need not have bpffs.
         let _ = mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), MsFlags::empty(), none);
     }
     if Path::new(DISK).exists() {
@@ -102,7 +102,7 @@ pub(super) fn out() -> &'static Path {
     Path::new("/usr/lib/tek-lab/job/out")
 }
 
-/// Takes it away, with all that is in it.
+/// Removes it, with all that is in it.
 pub(super) fn clear() -> Result<(), Error> {
     umount2(TOP, MntFlags::empty()).doing("take away the job's files")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that came with the guest and lie where a job has a place of its own, such as a program of
-//! somebody's home directory: the job finds them there, read-only.
+//! Files of the guest at places where a job has a directory of its own, such as a program in a
+//! user's home directory: the job finds them there, read-only.
 use nix::mount::{mount, MsFlags};
 use std::fs::{self, File};
 use std::io;
@@ -15,8 +15,8 @@ pub(super) fn show(own: &Path, jobs: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What is in the one directory but not in the other, where a place for it is made. Directories that
-/// both have are looked into. Links need no mount.
+/// The entries of the guest's directory that the job's lacks, with a mount point for each. It
+/// descends into directories that exist in both. Links need no mount.
 fn missing(own: &Path, jobs: &Path) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let mut missing = Vec::new();
     for entry in fs::read_dir(own)? {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starts a job: a process that finds itself as on a machine on which nobody has done anything.
+//! Starts a job: a process that sees a machine which no job has changed.
 use super::error::{Doing, Error};
 use super::{own, room};
 use crate::Job;
@@ -18,7 +18,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// What every job has in its environment; it can say otherwise.
+/// The common environment of all jobs; a job can override it.
 const ENVIRONMENT: [(&str, &str); 7] = [
     ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
     ("HOME", "/root"),
@@ -33,9 +33,9 @@ const ENVIRONMENT: [(&str, &str); 7] = [
 pub(super) struct Started {
     /// Its first process.
     pub(super) leader: Pid,
-    /// What it writes to its standard output; reading does not wait.
+    /// Its standard output; reads do not wait.
     pub(super) output: File,
-    /// What it writes to its standard error.
+    /// Its standard error.
     pub(super) error: File,
 }
 
@@ -52,7 +52,7 @@ impl NotStarted {
         Self { why: format!("{what}: {}", errno.desc()), errno: Some(errno as i32) }
     }
 
-    /// As a child tells its parent: the number, and the words.
+    /// As a child reports it to its parent: the number, and the words.
     fn to_bytes(&self) -> Vec<u8> {
         [&self.errno.unwrap_or(0).to_le_bytes(), self.why.as_bytes()].concat()
     }
@@ -76,11 +76,11 @@ pub(super) fn start(job: &Job) -> Result<Result<Started, NotStarted>, Error> {
     let (error, to_error) = pipe(OFlag::O_NONBLOCK)?;
     let (mut failure, mut to_failure) = pipe(OFlag::empty())?;
     own::step_back()?;
-    // SAFETY: this process has one thread, so the child may do whatever this one may.
+    // SAFETY: this process has one thread, so the child may do all that this one may.
     match unsafe { fork() }.doing("make a process")? {
         ForkResult::Child => {
             let why = become_job(job, to_output, to_error);
-            // Closed by exec, so that nothing is read here if that succeeds.
+            // exec closes it, so if exec succeeds the parent reads nothing.
             let _ = to_failure.write_all(&why.to_bytes());
             // SAFETY: it ends the process and nothing else.
             unsafe { libc::_exit(127) }
@@ -100,13 +100,13 @@ pub(super) fn start(job: &Job) -> Result<Result<Started, NotStarted>, Error> {
 
 fn pipe(reading: OFlag) -> Result<(File, File), Error> {
     let (from, to) = pipe2(OFlag::O_CLOEXEC).doing("make a pipe")?;
-    // So that a job that writes much need not wait for the agent to look.
+    // A large pipe, so that a job that writes much need not wait for the agent to read.
     let _ = nix::fcntl::fcntl(&to, nix::fcntl::FcntlArg::F_SETPIPE_SZ(1 << 20));
     nix::fcntl::fcntl(&from, nix::fcntl::FcntlArg::F_SETFL(reading)).doing("make a pipe")?;
     Ok((File::from(from), File::from(to)))
 }
 
-/// Returns only to say why it cannot.
+/// Returns only if it fails, with the reason.
 fn become_job(job: &Job, output: File, error: File) -> NotStarted {
     let Some((program, arguments)) = job.command.split_first() else {
         return String::from("it has no command").into();
@@ -129,7 +129,7 @@ fn become_job(job: &Job, output: File, error: File) -> NotStarted {
 
 fn prepare(output: OwnedFd, error: OwnedFd) -> Result<(), Error> {
     setsid().doing("make a session")?;
-    // Mounts, names and IPC objects of a job are gone with its processes.
+    // Mounts, names and IPC objects of a job end with its processes.
     let own = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWUTS;
     unshare(own).doing("have mounts of its own")?;
     room::enter()?;
@@ -143,7 +143,7 @@ fn prepare(output: OwnedFd, error: OwnedFd) -> Result<(), Error> {
     default_signals()
 }
 
-/// As on a machine with systemd: many files for who asks, no core files.
+/// As on a machine with systemd: a high hard limit of open files, no core files.
 fn own_limits() -> Result<(), Error> {
     let limits = [
         (Resource::RLIMIT_CORE, 0, RLIM_INFINITY),

@@ -38,7 +38,7 @@ impl Apt {
     /// Gets the indexes.
     pub fn update(&self, suite: &str, mirror: &str) -> Result<(), Error> {
         let output = start(self.command("apt-get").arg("update"), "apt-get")?;
-        // An older apt calls a part that it could not get a warning, and ends well.
+        // An older apt reports a part that it could not get as a warning, and exits with 0.
         let wrong = complaints(&output).next();
         match wrong {
             None if output.status.success() => Ok(()),
@@ -46,13 +46,13 @@ impl Apt {
         }
     }
 
-    /// Names of all packages that begin so.
+    /// Names of all packages with that prefix.
     pub fn names(&self, prefix: &str) -> Result<String, Error> {
         let output = start(self.command("apt-cache").args(["pkgnames", prefix]), "apt-cache")?;
         text(output, || "list the packages".into())
     }
 
-    /// What the index says of packages; nothing of those that it does not have.
+    /// The index's entries of packages; packages without an entry are left out.
     pub fn show<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<String, Error> {
         let output = start(self.command("apt-cache").arg("show").args(names), "apt-cache")?;
         if String::from_utf8_lossy(&output.stderr).contains("No packages found") {
@@ -61,7 +61,7 @@ impl Apt {
         text(output, || "look packages up".into())
     }
 
-    /// Names and versions of these packages and all that they depend on.
+    /// Names and versions of these packages and of all their dependencies.
     pub fn closure(&self, names: &[String]) -> Result<Vec<(String, String)>, Error> {
         let mut command = self.command("apt-get");
         command.args(["install", "--yes", "--no-install-recommends", "--print-uris", "-qq"]);
@@ -151,14 +151,14 @@ fn uri_line(line: &str) -> Option<(String, String)> {
     Some((name.to_owned(), version.replace("%3a", ":")))
 }
 
-/// A program that says what it says in English, and does not outlive this one.
+/// A program whose messages are English, and which does not outlive this one.
 pub(super) fn quiet(program: &str) -> Command {
     let mut command = Command::new(program);
     command.env("LC_ALL", "C.UTF-8").env_remove("APT_CONFIG").stdin(std::process::Stdio::null());
     // SAFETY: prctl() may be called between fork() and exec(); it touches no memory of ours.
     unsafe {
         command.pre_exec(|| {
-            // What is downloaded for us is of no use without us.
+            // The child's download is of no use without this process.
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM)?;
             Ok(())
         });
@@ -171,7 +171,7 @@ pub(super) fn start(command: &mut Command, program: &'static str) -> Result<Outp
     command.output().map_err(|error| Error::Program { program, why: error.to_string() })
 }
 
-/// What it wrote, if all was well.
+/// Its standard output, if it succeeded.
 pub(super) fn text(output: Output, doing: impl Fn() -> String) -> Result<String, Error> {
     if !output.status.success() && complaints(&output).next().is_some() {
         return Err(failed(doing(), &output));
@@ -179,7 +179,7 @@ pub(super) fn text(output: Output, doing: impl Fn() -> String) -> Result<String,
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Lines with which apt says that something failed.
+/// Lines in which apt reports a failure.
 fn complaints(output: &Output) -> impl Iterator<Item = String> {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let lines: Vec<_> = said
@@ -197,7 +197,7 @@ fn complaints(output: &Output) -> impl Iterator<Item = String> {
 fn failed(doing: String, output: &Output) -> Error {
     let all = String::from_utf8_lossy(&output.stderr);
     let out = String::from_utf8_lossy(&output.stdout);
-    // Of a Release file it says here only that there is none, and there why.
+    // stderr only reports that a Release file is missing; the details on stdout have the reason.
     let details: Vec<_> = out.lines().filter_map(|line| line.strip_prefix("  ")).collect();
     let cause = Cause::of(&format!("{all}\n{}", details.join("\n")));
     let mut lines: Vec<_> = complaints(output).collect();

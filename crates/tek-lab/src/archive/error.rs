@@ -16,7 +16,7 @@ pub enum Error {
     Program {
         /// Its name.
         program: &'static str,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
     /// The machine's apt knows no Debian.
@@ -38,9 +38,9 @@ pub enum Error {
          supersede; name a series that it has in lab/kinds.toml"
     )]
     NoPackage {
-        /// What was looked for.
+        /// The name or pattern that was searched for.
         pattern: String,
-        /// Where.
+        /// The suite.
         suite: String,
         /// In which archive.
         mirror: String,
@@ -52,7 +52,7 @@ pub enum Error {
         doing: String,
         /// The first of its errors.
         said: String,
-        /// What that means.
+        /// The cause and the cure.
         cause: Cause,
     },
     /// There is less room than the packages need.
@@ -64,11 +64,11 @@ pub enum Error {
     Room {
         /// The packages.
         what: String,
-        /// For the packages and what is in them.
+        /// Megabytes needed, for the packages and their files.
         needed: u64,
-        /// Where.
+        /// The directory.
         path: PathBuf,
-        /// What is free there.
+        /// Megabytes free there.
         free: u64,
     },
     /// Files could not be written.
@@ -83,7 +83,7 @@ impl From<cache::Error> for Error {
 }
 
 impl Error {
-    /// Whether another package could not be got either.
+    /// Whether another package could not be fetched either.
     pub(crate) fn is_about_this_machine(&self) -> bool {
         match self {
             Self::Apt { cause, .. } => *cause == Cause::Full,
@@ -93,7 +93,7 @@ impl Error {
     }
 }
 
-/// What stood in the way, and what to do about it.
+/// The cause of a failure, each with its cure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
     /// No space left.
@@ -108,24 +108,24 @@ pub enum Cause {
          debian-archive-keyring, or name the file with the archive's keys with --keyring FILE"
     )]
     Signature,
-    /// What came is not what the index says.
+    /// A file does not match the index.
     #[error(
         "what came is not what the signed index says, and was not used: the mirror may be in the \
          middle of an update, so try again in some minutes, or name another with --mirror URI"
     )]
     Checksum,
-    /// An index that says that it is too old, or not valid yet.
+    /// An index that has expired, or is not valid yet.
     #[error(
         "its index is not valid at this machine's time, and was not used: set the clock, or name \
          another archive with --mirror URI"
     )]
     Time,
-    /// It is not there.
+    /// The file is not there.
     #[error(
         "the archive does not have it: look at its address, or name another with --mirror URI"
     )]
     Absent,
-    /// Nobody answered.
+    /// The server does not answer.
     #[error(
         "the archive cannot be reached: look at the network and at apt's proxy settings, or name \
          another with --mirror URI; what is in the cache needs no network"
@@ -137,7 +137,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// From what apt wrote in English.
+    /// Determines the cause from apt's messages in English.
     pub(super) fn of(said: &str) -> Self {
         let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
         if has(&[

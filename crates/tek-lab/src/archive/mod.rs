@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packages from a Debian archive, by apt with a state of its own: what the machine's apt knows and
-//! does stays as it is.
+//! Packages from a Debian archive, by apt with a state of its own: the state of the machine's apt
+//! stays unchanged.
 mod apt;
 mod error;
 mod settings;
@@ -24,11 +24,11 @@ pub struct Package {
     pub name: String,
     /// Its exact version.
     pub version: String,
-    /// Of the `.deb` file, as the index has it; apt has compared it.
+    /// SHA-256 of the `.deb` file, as in the index; apt has compared it.
     pub sha256: String,
-    /// Of the `.deb` file in bytes.
+    /// Size of the `.deb` file in bytes.
     pub size: u64,
-    /// Of the files in it in bytes, as the index has it.
+    /// Size of its files in bytes, as in the index.
     #[serde(default)]
     pub unpacked: u64,
 }
@@ -38,9 +38,9 @@ pub(crate) struct Archive {
     apt: Apt,
     suite: String,
     mirror: String,
-    /// Why a part of the index is missing.
+    /// The reason why a part of the index is missing.
     missing: Option<Error>,
-    /// apt's state; removed with it.
+    /// apt's state; it is removed with the index.
     _state: TempDir,
 }
 
@@ -62,12 +62,13 @@ impl Archive {
         Ok(Self { apt, suite: suite.to_owned(), mirror, missing, _state: state })
     }
 
-    /// Where it is.
+    /// The archive's address.
     pub fn mirror(&self) -> &str {
         &self.mirror
     }
 
-    /// The packages whose names match the pattern, with what `*` stood for, the newest first.
+    /// The packages whose names match the pattern, each with the text that `*` matched, the newest
+    /// first.
     pub fn matching(
         &self,
         pattern: &str,
@@ -104,20 +105,20 @@ impl Archive {
         }
     }
 
-    /// The package of that very name and version, if the index has it.
+    /// The package of exactly that name and version, if the index has it.
     pub fn exactly(&self, name: &str, version: &str) -> Result<Option<Package>, Error> {
         let shown = self.apt.show([name].into_iter())?;
         let mut versions = apt::packages(&shown);
         Ok(versions.find(|package| package.name == name && package.version == version))
     }
 
-    /// These packages and all that they depend on.
+    /// These packages and all their dependencies.
     pub fn with_dependencies(
         &self,
         names: &[String],
         told: &mut dyn FnMut(&str),
     ) -> Result<Vec<Package>, Error> {
-        // Without a part of the index it would say that a package is missing, not why.
+        // Otherwise apt would report a missing package instead of the missing part of the index.
         let chosen =
             self.apt.closure(names).map_err(|error| self.missing.clone().unwrap_or(error))?;
         if let Some(error) = &self.missing {
@@ -155,11 +156,11 @@ impl Archive {
     }
 }
 
-/// Whether packages and what is in them have room. Who finds out later has waited in vain.
+/// Checks the room for packages and their files before the download, which would be in vain.
 fn has_room(packages: &[Package], path: &Path) -> Result<(), Error> {
     let free = nix::sys::statvfs::statvfs(path)
         .map_err(|error| cache::Error::doing("look at", path)(error.into()))?;
-    // The two have 32 bits on some machines and 64 on others, and so does what they make.
+    // Both fields have 32 bits on some machines and 64 on other machines, as has their product.
     let free = u128::from(free.blocks_available()) * u128::from(free.fragment_size());
     let free = u64::try_from(free).unwrap_or(u64::MAX);
     let needed: u64 = packages.iter().map(|package| package.size + package.unpacked).sum();
@@ -174,8 +175,8 @@ fn has_room(packages: &[Package], path: &Path) -> Result<(), Error> {
     })
 }
 
-/// Whether a file has the checksum of one of the packages. apt has compared what came, but does not
-/// see that a copy of it failed where the disk is full.
+/// Whether a file has the checksum of one of the packages. apt has compared the download, but does
+/// not notice that a copy of it failed on a full disk.
 fn check(file: &Path, packages: &[Package]) -> Result<(), Error> {
     let hash = checksum::sha256(file).map_err(cache::Error::doing("read", file))?;
     if packages.iter().any(|package| package.sha256 == hash) {
@@ -189,7 +190,7 @@ fn check(file: &Path, packages: &[Package]) -> Result<(), Error> {
     })
 }
 
-/// Packages for people: all of a few, the number of many.
+/// Packages in a message: the names of a few, the number of many.
 fn listed(packages: &[Package]) -> String {
     let size = packages.iter().map(|package| package.size).sum::<u64>().div_ceil(1_000_000);
     if packages.len() > 3 {
@@ -200,7 +201,7 @@ fn listed(packages: &[Package]) -> String {
     format!("{} ({size} MB)", names.join(" and "))
 }
 
-/// What `*` stands for, if the name matches; it matches anything without a "-" in it.
+/// The text that `*` matches, if the name matches; it matches any text without "-".
 fn star<'a>(pattern: &str, name: &'a str) -> Option<&'a str> {
     let Some((before, after)) = pattern.split_once('*') else {
         return (pattern == name).then_some("");
@@ -209,8 +210,8 @@ fn star<'a>(pattern: &str, name: &'a str) -> Option<&'a str> {
     (!star.is_empty() && !star.contains('-')).then_some(star)
 }
 
-/// The newest first. Names have versions too (linux-image-6.1.0-9, -10), but the package's version is
-/// the one that Debian keeps in order.
+/// The newest first. Names have versions too (linux-image-6.1.0-9, -10), but only the package's
+/// version has an order that Debian guarantees.
 fn sort(found: &mut [(Package, String)]) -> Result<(), Error> {
     let mut failure = None;
     found.sort_by(|(a, a_star), (b, b_star)| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files that tell apt to keep to a state of its own.
+//! The files that restrict apt to a state of its own.
 use super::source::Entry;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,8 +20,8 @@ pub(super) fn sources(entries: &[Entry], architecture: &str) -> String {
     text
 }
 
-/// The machine's own settings (proxies, certificates) count, except where they would let something
-/// unsigned through, change other files, or get more than is needed.
+/// The machine's own settings (proxies, certificates) apply, except those that would accept
+/// unsigned files, change other files, or download more than is needed.
 pub(super) fn configuration(state: &Path, architecture: &str) -> String {
     let state = state.display();
     format!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the archive is: as somebody named it, or else where the machine's apt gets Debian from.
+//! Where the archive is: the one that the user named, or else the machine's apt's source of Debian.
 use super::targets;
 use super::Error;
 use crate::cache;
@@ -30,7 +30,7 @@ pub(super) struct Entry {
 }
 
 impl Source {
-    /// What to read for a suite: the archive, and its security updates where the machine has them.
+    /// The entries for a suite: the archive, and its security updates where the machine has them.
     pub(super) fn entries(&self, suite: &str) -> Result<Vec<Entry>, Error> {
         let keyring = match &self.keyring {
             Some(named) => Some(readable(named)?),
@@ -53,20 +53,20 @@ impl Source {
     }
 }
 
-/// The absolute path of a file with keys that apt can take.
+/// The absolute path of a file with keys, in a form that apt accepts.
 fn readable(keyring: &Path) -> Result<PathBuf, Error> {
     let path = keyring.canonicalize().map_err(cache::Error::doing("read", keyring))?;
     File::open(&path).map_err(cache::Error::doing("read", keyring))?;
-    // Blanks separate fingerprints of keys there.
+    // In that field, blanks separate fingerprints of keys.
     if path.to_string_lossy().contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(Error::Path(path));
     }
     Ok(path)
 }
 
-/// An address as apt takes it.
+/// An address in the form that apt accepts.
 fn address(mirror: &str) -> Result<String, Error> {
-    // It goes into a file that has a meaning for blanks and ends of lines.
+    // It goes into a file in which blanks and line ends are separators.
     let odd = |c: char| c.is_whitespace() || c.is_control();
     if mirror.is_empty() || mirror.contains(odd) {
         return Err(Error::Address(mirror.to_owned()));

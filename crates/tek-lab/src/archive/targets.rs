@@ -4,10 +4,10 @@ use super::apt::{quiet, start, text};
 use super::Error;
 use std::fs;
 
-/// What the machine's apt gets, and where.
+/// One source of the machine's apt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// Who made it: "Debian", "Debian-Security". Known after the first `apt-get update`.
+    /// Its origin: "Debian", "Debian-Security". Known after the first `apt-get update`.
     pub label: String,
     /// The suite, by the name that the machine's sources have.
     pub release: String,
@@ -15,7 +15,7 @@ pub(super) struct Target {
     pub uri: String,
 }
 
-/// What the machine's own apt gets.
+/// The sources of the machine's own apt.
 pub(super) fn targets() -> Result<Vec<Target>, Error> {
     let mut command = quiet("apt-get");
     command.args([
@@ -34,7 +34,7 @@ pub(super) fn targets() -> Result<Vec<Target>, Error> {
     if !known.is_empty() {
         return Ok(known);
     }
-    // Before the first `apt-get update`, as in a new container, apt lists only where it would look.
+    // Before the first `apt-get update`, as in a new container, apt lists only the addresses.
     let mut command = quiet("apt-get");
     let output = start(command.args(["update", "--print-uris"]), "apt-get")?;
     let lines = text(output, || "ask apt where this machine gets Debian from".into())?;
@@ -42,7 +42,8 @@ pub(super) fn targets() -> Result<Vec<Target>, Error> {
     Ok(lines.lines().filter_map(|line| future_target(line, &release)).collect())
 }
 
-/// From 'URI/dists/SUITE/InRelease' and a machine's os-release: on Debian its own suite is Debian's.
+/// Reads 'URI/dists/SUITE/InRelease' and a machine's os-release: on Debian its own suite is
+/// Debian's.
 fn future_target(line: &str, os_release: &str) -> Option<Target> {
     let (address, _) = line.strip_prefix('\'')?.split_once('\'')?;
     let (uri, rest) = address.split_once("/dists/")?;

@@ -7,7 +7,7 @@ use crate::{Cache, Kernel};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Gets the newest, as far as it is not there.
+/// Gets the newest one, unless the cache has it.
 pub(super) fn fetch(
     kernel: &Kernel,
     cache: &Cache,
@@ -32,7 +32,7 @@ pub(super) fn fetch(
         archive.unpack(packages, room.path(), &tree, told).map_err(archive_error)?;
         Ok((room, tree))
     };
-    // One of which nothing is known to be wrong, and so it was that one.
+    // An intact entry with this directory's name has the same packages.
     let whole = cached(cache, kernel).ok().flatten().filter(|record| {
         record.directory == directory
             && record.check_sum(cache).is_ok()
@@ -100,8 +100,8 @@ impl Parts {
     }
 }
 
-/// The newest version of which the archive has all packages: in the middle of a mirror's update some
-/// may be missing.
+/// The newest version of which the archive has all packages: in the middle of a mirror's update,
+/// some may be missing.
 fn newest(
     kernel: &Kernel,
     archive: &Archive,
@@ -166,7 +166,7 @@ fn modules_directory(tree: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The list of what is built in, which lies in another package.
+/// The list of the built-in modules, which is in another package.
 fn add_builtin(kernel: &Obtained, made: &Path) -> Result<(), Error> {
     let Some(known) = &kernel.modules else { return Ok(()) };
     for name in ["modules.builtin", "modules.order"] {

@@ -15,7 +15,7 @@ pub use modules::modules;
 /// A kernel that can be booted.
 #[derive(Clone, Debug)]
 pub struct Obtained {
-    /// What `uname -r` says in it.
+    /// Its release, as `uname -r` prints it.
     pub release: String,
     /// Debian's name of the architecture.
     pub architecture: String,
@@ -27,16 +27,16 @@ pub struct Obtained {
     pub config: Option<PathBuf>,
 }
 
-/// What to get, and how.
+/// Options of [`obtain`].
 pub struct Wanted<'a> {
     /// Its modules too, even where they are a large package of their own.
     pub modules: bool,
-    /// Look whether the archive has a newer one, instead of taking what is in the cache.
+    /// Query the archive for a newer one, instead of taking the one in the cache.
     pub newest: bool,
-    /// Take at once the kernel that it fell back to before, if it did, instead of asking the archive
-    /// each time.
+    /// Take at once the kernel that it fell back to before, if it did, instead of querying the
+    /// archive each time.
     pub settle: bool,
-    /// Where from.
+    /// The archive.
     pub source: &'a Source,
 }
 
@@ -48,13 +48,13 @@ pub enum Error {
     Archive {
         /// Its name.
         kernel: String,
-        /// Why.
+        /// The error.
         source: archive::Error,
     },
     /// The cache cannot be written.
     #[error(transparent)]
     Cache(#[from] cache::Error),
-    /// A package does not have what it should.
+    /// A package lacks a file that it should have.
     #[error(
         "package {package} has no {what}: Debian's packages have changed, so name others in lab/kinds.toml"
     )]
@@ -67,19 +67,19 @@ pub enum Error {
     /// A module that the kernel neither has built in nor as a file.
     #[error("kernel {release} has no module {module}: {cure}")]
     NoModule {
-        /// Of the kernel.
+        /// Release of the kernel.
         release: String,
         /// Its name.
         module: String,
-        /// What to do.
+        /// The cure.
         cure: &'static str,
     },
-    /// modinfo did not do.
+    /// modinfo failed.
     #[error("modinfo cannot read {}: {why}; install the package kmod", .path.display())]
     Modinfo {
         /// The module's file.
         path: PathBuf,
-        /// What it said.
+        /// Its error message.
         why: String,
     },
 }
@@ -94,12 +94,12 @@ impl Error {
     }
 }
 
-/// What is in the cache of a kernel: noted beside it, so that no network is needed to boot it again.
+/// A kernel's entry in the cache: the note beside it, which makes the network unnecessary later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Its name.
     pub kernel: String,
-    /// What `uname -r` says in it.
+    /// Its release, as `uname -r` prints it.
     pub release: String,
     /// The archive that it came from.
     pub mirror: String,
@@ -114,13 +114,13 @@ pub struct Record {
     /// The image as it was unpacked; `None`: an earlier version of tek did that.
     #[serde(default)]
     vmlinuz: Option<Sum>,
-    /// Below the cache: the directory with the image, its configuration, and what is known of modules.
+    /// Below the cache: the directory with the image, its configuration, and its lists of modules.
     directory: String,
-    /// Below the cache: the directory with all of its modules, once they were wanted.
+    /// Below the cache: the directory with all of its modules, once they were asked for.
     modules: Option<String>,
 }
 
-/// What a file must be.
+/// The size and checksum that a file must have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Sum {
     size: u64,
@@ -133,7 +133,7 @@ impl Sum {
     }
 }
 
-/// What the cache has of that kernel. Of its image it looks at the size only.
+/// The cache's entry of that kernel. It checks only the size of the image.
 pub fn cached(cache: &Cache, kernel: &Kernel) -> Result<Option<Record>, Damage> {
     let same = |record: &Record| {
         record.suite == kernel.suite
@@ -147,7 +147,7 @@ pub fn cached(cache: &Cache, kernel: &Kernel) -> Result<Option<Record>, Damage> 
 }
 
 /// The kernel of that name, or the one that it falls back to, from the cache or else the archive.
-/// `told` hears what takes long: "Downloading linux-… (163 MB)".
+/// `told` receives a message before each slow operation: "Downloading linux-… (163 MB)".
 pub fn obtain(
     kinds: &Kinds,
     kernel: &Kernel,
@@ -158,7 +158,7 @@ pub fn obtain(
     Ok(record(kinds, kernel, cache, wanted, told)?.obtained(cache))
 }
 
-/// The same, and which one it is.
+/// As [`obtain`], with the entry in the cache.
 pub fn record(
     kinds: &Kinds,
     kernel: &Kernel,
@@ -189,11 +189,11 @@ pub fn record(
             Err(error) => error,
         };
         match kinds.instead_of(kernel) {
-            // What keeps any package from coming keeps the other one too.
+            // The cause that keeps any package from arriving also affects the other one.
             Some(other) if !error.is_about_this_machine() || is_here(other) => {
                 told(&error.to_string());
                 told(&format!("Taking kernel {} instead: {}", other.name, other.about));
-                // Without the note the next one asks the archive too, and that is all.
+                // Without the note the next run queries the archive too, which only takes longer.
                 if let Ok(lock) = cache.lock(told) {
                     let _ = lock.note(&instead(kernel), &other.name);
                 }
@@ -220,8 +220,8 @@ fn this_one(
 }
 
 impl Record {
-    /// Whether its modules are here too, if they are wanted, or the guest cannot do without: the lab
-    /// talks over virtio.
+    /// Whether its modules are here, if they are asked for or the guest needs them: the lab uses
+    /// virtio.
     fn is_enough(&self, cache: &Cache, modules: bool) -> bool {
         let obtained = self.obtained(cache);
         let files = obtained.image.is_file();
@@ -239,7 +239,7 @@ impl Record {
         Err(Damage::File { path, why })
     }
 
-    /// Takes some 50 ms, which is little beside a boot.
+    /// Checks the image against its checksum: some 50 ms, little beside a boot.
     fn check_sum(&self, cache: &Cache) -> Result<(), Damage> {
         let Some(sum) = &self.vmlinuz else { return Ok(()) };
         let path = self.obtained(cache).image;
@@ -256,7 +256,7 @@ impl Record {
         self.packages.first().map_or("", |image| &image.version)
     }
 
-    /// How to boot it.
+    /// The files to boot it with.
     pub fn obtained(&self, cache: &Cache) -> Obtained {
         let directory = cache.directory().join(&self.directory);
         let modules = match &self.modules {
@@ -274,7 +274,7 @@ impl Record {
 }
 
 impl Obtained {
-    /// Whether more is here of its modules than which ones are built in.
+    /// Whether the cache has more of its modules than the list of the built-in ones.
     pub fn has_all_modules(&self) -> bool {
         self.modules.as_ref().is_some_and(|modules| modules.join("kernel").is_dir())
     }
@@ -290,12 +290,12 @@ impl Obtained {
     }
 }
 
-/// Where it is noted what is in the cache of a kernel.
+/// Path of the note about a kernel's entry in the cache.
 fn note(kernel: &Kernel) -> String {
     format!("kernels/{}.json", kernel.name)
 }
 
-/// Where it is noted what was taken instead of a kernel.
+/// Path of the note about the kernel that was taken instead.
 fn instead(kernel: &Kernel) -> String {
     format!("instead/{}.json", kernel.name)
 }

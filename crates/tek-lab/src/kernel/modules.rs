@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which files to load for a module, and in which order.
+//! The files to load for a module, and their order.
 use super::{Error, Obtained};
 use crate::needs;
 use std::collections::{HashMap, HashSet};
@@ -43,7 +43,7 @@ impl<'a> Finder<'a> {
         }
         let path = self.files.get(name).cloned().ok_or_else(|| self.missing(name))?;
         let needs = needs(&path)?;
-        // What a module only wishes for may be built in without a name, or not be there.
+        // A soft dependency may be built in under another name, or missing.
         for name in &needs.wishes {
             if let Some(wished) = self.known(name) {
                 self.add(&wished)?;
@@ -56,8 +56,8 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// The module that is meant by a name that may be an alias. All aliases are in modules.alias,
-    /// which only depmod makes; those that file systems wish for are of the kernel's ciphers.
+    /// The module of a name that may be an alias. Only depmod makes the list of all aliases,
+    /// modules.alias; the soft dependencies of file systems are aliases of the kernel's ciphers.
     fn known(&self, name: &str) -> Option<String> {
         let cipher = name.strip_prefix("crypto_").map(|cipher| format!("{cipher}_generic"));
         [Some(name.to_owned()), cipher]
@@ -91,26 +91,26 @@ fn collect(directory: &Path, files: &mut HashMap<String, PathBuf>) {
     }
 }
 
-/// Of a module's file: `kernel/drivers/…/virtio_blk.ko.xz`.
+/// The name of a module's file: `kernel/drivers/…/virtio_blk.ko.xz`.
 fn name_of(path: &Path) -> Option<String> {
     let (name, rest) = path.file_name()?.to_str()?.split_once(".ko")?;
     matches!(rest, "" | ".xz" | ".gz" | ".zst").then(|| plain(name))
 }
 
-/// Files have "-" where the kernel says "_", or not.
+/// A module's file name may have "-" where the kernel has "_".
 fn plain(name: &str) -> String {
     name.replace('-', "_")
 }
 
-/// What has to be loaded before a module.
+/// The modules to load before a module.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Needs {
     needs: Vec<String>,
-    /// It would do without: "soft" dependencies.
+    /// Soft dependencies: the module loads without them.
     wishes: Vec<String>,
 }
 
-/// Asks modinfo. `depmod` would take 12 s for all of a kernel's modules.
+/// Runs modinfo: `depmod` would take 12 s for all of a kernel's modules.
 fn needs(path: &Path) -> Result<Needs, Error> {
     let error = |why: String| Error::Modinfo { path: path.to_owned(), why };
     // A user's PATH has no /sbin.
@@ -147,7 +147,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// What modinfo reads of a module: an object file with a section of that name.
+    /// The part of a module that modinfo reads: an object file with a section of that name.
     fn a_module(depends: &str) -> Vec<u8> {
         let (depends, wishes) = depends.split_once(' ').unwrap_or((depends, ""));
         let information = format!("depends={depends}\0softdep={wishes}\0");

@@ -15,8 +15,8 @@ mod ends;
 mod jobs;
 mod limits;
 
-/// Of guests that do not end by themselves. One that does something within such a time may be too late: it
-/// can lose its CPU for longer.
+/// For guests that do not end by themselves. A guest that acts within such a time may be too late:
+/// it can lose its CPU for longer.
 const LIMITS: Limits = Limits {
     boot: Duration::from_secs(10),
     job: Duration::from_millis(200),
@@ -26,7 +26,7 @@ const LIMITS: Limits = Limits {
     boots: BOOTS,
 };
 
-/// Of jobs and guests that end by themselves.
+/// For jobs and guests that end by themselves.
 const PATIENT: Limits = Limits {
     boot: Duration::from_secs(20),
     job: Duration::from_secs(20),
@@ -67,7 +67,7 @@ type Play = fn(&mut Stage) -> ExitStatus;
 
 impl Stage {
     fn say(&mut self, frame: &Frame) {
-        // An error: the host has had enough.
+        // An error: the host has closed its end.
         let _ = self.port.write_all(&frame.to_bytes());
     }
 
@@ -98,7 +98,7 @@ impl Stage {
         self.say(&Frame::Done(Done::default()));
     }
 
-    /// A guest in which every job says its name and ends well.
+    /// A guest in which every job writes its name and ends well.
     fn serve(&mut self) -> ExitStatus {
         while let Some(frame) = self.hear() {
             if let Frame::Run(job) = frame {
@@ -109,7 +109,7 @@ impl Stage {
         off()
     }
 
-    /// Hears and says no more, until it is ended.
+    /// Receives and sends no more, until it is ended.
     fn hang(&mut self) -> ExitStatus {
         while self.hear().is_some() {}
         off()
@@ -136,7 +136,7 @@ fn staged(play: Play, accelerated: bool) -> Machine {
     Machine { port, console, words, process: Box::new(Played(Some(thread))), accelerated }
 }
 
-/// Keeps what it is told.
+/// Records its events.
 #[derive(Default)]
 struct Notes {
     boots: u32,
@@ -146,8 +146,7 @@ struct Notes {
     files: Vec<u8>,
     ends: usize,
     is_closed: bool,
-    /// What a guest says when it has done what it should not between two jobs: until then, the host takes its
-    /// time there.
+    /// A guest sets it after its fault between two jobs: the host waits there for it.
     awaited: Option<&'static AtomicBool>,
 }
 
@@ -207,7 +206,7 @@ fn play_to(mut notes: Notes, plays: &[Play], jobs: &[Job], limits: Limits) -> (V
     (ended, notes)
 }
 
-/// What becomes of a job in such a guest, and that the next one is run in another.
+/// The outcome of a job in such a guest; asserts that the next one runs in another guest.
 fn outcome(limits: Limits, bad: Play) -> Ended {
     let begun = Instant::now();
     let mut all = jobs("bad next");

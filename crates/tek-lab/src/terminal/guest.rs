@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guest's end: a program at a pseudo terminal, whose other side is the port.
+//! The guest's end: a program at a pseudo terminal with the port at its other side.
 use super::{Decoder, Message, Unknown, PORT};
 use crate::ports;
 use nix::errno::Errno;
@@ -44,7 +44,7 @@ pub fn run(program: &str, arguments: &[String]) -> Result<ExitStatus, Error> {
     mask.thread_block().map_err(cannot("block a signal"))?;
     let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
     let ends = SignalFd::with_flags(&mask, flags).map_err(cannot("watch for the program's end"))?;
-    // The other side stays open here too: without anybody there, polling would not wait.
+    // This process also keeps the other side open: with no process there, poll() returns at once.
     let OpenptyResult { master, slave } = openpty(None, None).map_err(cannot("make a terminal"))?;
     let master = File::from(master);
     set_nonblocking(&master).map_err(cannot("make a terminal"))?;
@@ -54,7 +54,7 @@ pub fn run(program: &str, arguments: &[String]) -> Result<ExitStatus, Error> {
         relay.wait(&port, &ends)?;
         relay.output(&mut port)?;
         if let Some(status) = child.try_wait().map_err(cannot("wait for the program"))? {
-            // An error is an end too: the program took its terminal with it.
+            // An error is an end too: the program closed its terminal.
             while let Ok(true) = relay.output(&mut port) {}
             return Ok(status);
         }
@@ -86,7 +86,7 @@ fn set_nonblocking(file: &File) -> nix::Result<()> {
 struct Relay {
     master: File,
     decoder: Decoder,
-    /// What the terminal has not taken yet: programs need not read.
+    /// Input that the terminal has not taken yet: programs need not read.
     typed: Vec<u8>,
 }
 
@@ -107,8 +107,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Passes on a piece of what the program wrote; false, if there is nothing. The host reads, so
-    /// that waiting for the port is short. No more than a piece: what is typed has its turn too.
+    /// Passes on a piece of the program's output; false if there is none. The host reads, so the
+    /// wait for the port is short. Only one piece at a time: input must not wait behind output.
     fn output(&mut self, port: &mut File) -> Result<bool, Error> {
         let mut bytes = [0; CHUNK];
         match self.master.read(&mut bytes) {
@@ -122,7 +122,7 @@ impl Relay {
         }
     }
 
-    /// Passes on what was typed, as much as the terminal takes.
+    /// Passes on input, as much as the terminal takes.
     fn input(&mut self, port: &mut File) -> Result<(), Error> {
         if self.typed.is_empty() && is_readable(port)? {
             let mut bytes = [0; CHUNK];
@@ -142,7 +142,7 @@ impl Relay {
     }
 
     fn type_in(&mut self) {
-        // An error: it takes no more now, or never again.
+        // An error: the terminal takes no more now, or never again.
         if let Ok(length) = self.master.write(&self.typed) {
             self.typed.drain(..length);
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A terminal in the guest, for a person at the host: bytes and sizes over a port of its own.
 //!
-//! Not over a virtio console, which drops what the host does not read at once, and knows no sizes.
-//! What the guest writes comes as it is. What is typed goes there as messages: `I`, a length (16
-//! bits, little endian) and so many bytes; or `W`, rows and columns (16 bits each) of the window.
+//! It is no virtio console, which drops output that the host does not read at once, and knows no
+//! sizes. The guest's output is sent as it is. Input is sent as messages: `I`, a length (16 bits,
+//! little endian) and as many bytes; or `W`, rows and columns (16 bits each) of the window.
 
 mod guest;
 
@@ -12,10 +12,10 @@ pub use guest::run;
 /// Name of the port.
 pub const PORT: &str = "tek.terminal";
 
-/// What the host sends.
+/// A message of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Somebody typed.
+    /// Input of the user.
     Input(Vec<u8>),
     /// The window has this size.
     Window {
@@ -47,24 +47,24 @@ impl Message {
     }
 }
 
-/// What came was no message.
+/// Why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message of the unknown kind {0:#04x}")]
 pub struct Unknown(u8);
 
-/// Puts messages together from the pieces in which their bytes come.
+/// Assembles messages from the pieces in which their bytes arrive.
 #[derive(Default)]
 pub struct Decoder {
     bytes: Vec<u8>,
 }
 
 impl Decoder {
-    /// Takes what came.
+    /// Takes a piece.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next message, if all of it is there.
+    /// The next message, if it is complete.
     pub fn take(&mut self) -> Result<Option<Message>, Unknown> {
         let (message, length) = match self.bytes.as_slice() {
             &[b'I', a, b, ref rest @ ..] => {

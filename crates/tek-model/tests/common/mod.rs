@@ -6,7 +6,7 @@ use std::path::Path;
 use tek_abi::*;
 use zerocopy::{FromZeros, IntoBytes};
 
-/// A header that makes sense.
+/// A valid header.
 pub fn header(chunks: u32, slots: u32) -> TableHeader {
     TableHeader {
         magic: TABLE_MAGIC,
@@ -31,7 +31,7 @@ pub fn side_at(slot: u32) -> u64 {
         + u64::from(slot % CHUNK_SLOTS) * size_of::<Side>() as u64
 }
 
-/// Writes a table with these threads and returns its file for further harm.
+/// Writes a table with these threads and returns its file, to be damaged.
 pub fn write(path: &Path, header: &TableHeader, threads: &[(u32, Record, Side)]) -> std::fs::File {
     let file =
         OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).unwrap();

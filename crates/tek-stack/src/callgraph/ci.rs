@@ -2,11 +2,11 @@
 //! gcc's call graphs: -fcallgraph-info=su, in the VCG format.
 use super::{grows, Frame, Graph};
 
-/// Where gcc says that a call goes through a pointer.
+/// gcc's name for the target of a call through a pointer.
 const INDIRECT: &str = "__indirect_call";
 
 impl Graph {
-    /// Adds a .ci file; how many functions with frames it has.
+    /// Adds a .ci file; returns the number of functions with frames in it.
     pub fn add_ci(&mut self, bytes: &[u8]) -> usize {
         self.files += 1;
         let mut unit = None;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The deepest path from each function of a graph, and what is not on it.
+//! The deepest path from each function of a graph, and the reasons why it is a lower bound.
 use super::{Doubts, Graph, Index};
 
-/// Functions each of which calls every other, directly or not; or one.
+/// Functions each of which calls every other, directly or indirectly; or one function.
 pub(super) struct Group {
-    /// The one by which the walk came in first.
+    /// The member by which the walk entered the group is first.
     pub members: Vec<Index>,
     pub recursive: bool,
     pub doubts: Doubts,
 }
 
-/// A walk in depth, Tarjan's, without recursion of its own.
+/// Tarjan's depth-first walk, without recursion of its own.
 pub(super) struct Walk {
     pub bytes: Vec<u64>,
     pub next: Vec<Option<Index>>,
@@ -49,7 +49,7 @@ impl Walk {
                     ungrouped.push(at);
                 }
                 let calls = &graph.functions[at].calls;
-                // An edge is looked at when it is come by, and once more when its end is done.
+                // Each edge is visited twice: before its target, and once the target is finished.
                 if let Some(&to) = calls.get(*edge) {
                     *edge += 1;
                     if number[to] == NONE {
@@ -64,7 +64,7 @@ impl Walk {
                     if walk.group_of[to] == NONE {
                         low[at] = low[at].min(low[to]);
                     }
-                    // A call back to where the path came from is recursion, and counts once.
+                    // A call back into the present path is recursion, and counts once.
                     if finished[to] && (walk.next[at].is_none() || walk.bytes[to] > walk.bytes[at])
                     {
                         walk.bytes[at] = walk.bytes[to];
@@ -82,7 +82,7 @@ impl Walk {
         walk
     }
 
-    /// What was found since `first` is a group.
+    /// All functions found since `first` are a group.
     fn close(&mut self, graph: &Graph, ungrouped: &mut Vec<Index>, first: Index) {
         let begin = ungrouped.iter().rposition(|&index| index == first).unwrap_or(0);
         let members = ungrouped.split_off(begin);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The stack that functions need at most, as far as a compiler can tell: gcc's `-fstack-usage`
+//! The stack that functions need at most, as far as a compiler knows it: gcc's `-fstack-usage`
 //! (.su) and `-fcallgraph-info=su` (.ci, in the VCG format).
 //!
-//! What these files do not tell makes a result a lower bound, and is named: calls through
-//! pointers, recursion, frames that grow at run time, and functions of which nothing is known.
-//! The files may hold any bytes.
+//! Gaps in these files make a result a lower bound, and the result names them: calls through
+//! pointers, recursion, frames that grow at run time, and functions without data. The files may
+//! hold any bytes.
 mod ci;
 mod deepest;
 mod su;
@@ -31,13 +31,13 @@ pub type Index = usize;
 pub struct Function {
     /// Its symbol.
     pub symbol: String,
-    /// How people call it: with its class and parameters in C++.
+    /// Its name in source: with its class and parameters in C++.
     pub name: String,
     /// FILE:LINE:COLUMN; empty where that is not known.
     pub place: String,
-    /// Its frame; `None`: of this function nothing is known.
+    /// Its frame; `None`: there are no data on this function.
     pub frame: Option<Frame>,
-    /// What it calls by name.
+    /// The functions that it calls by name.
     calls: Vec<Index>,
     /// It calls through a pointer.
     pub calls_indirectly: bool,
@@ -50,18 +50,18 @@ pub struct Function {
 pub struct Frame {
     /// Its size, with the return address.
     pub bytes: u64,
-    /// It grows at run time, by what nobody knows: alloca(3), arrays of variable length.
+    /// It grows at run time without a known bound: alloca(3), arrays of variable length.
     pub grows: bool,
 }
 
-/// What a function needs.
+/// A function's need of stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Bytes on the deepest path, each function counted once.
     pub bytes: u64,
     /// The path, the function itself first.
     pub path: Vec<Index>,
-    /// What is not in it.
+    /// The calls and frames that it does not include.
     pub unknown: Unknown,
 }
 
@@ -70,18 +70,18 @@ pub struct Need {
 pub struct Unknown {
     /// Functions that call through a pointer.
     pub indirect: Vec<Index>,
-    /// Functions that call themselves, by way of each other: a group each.
+    /// Groups of functions that call themselves, directly or through each other.
     pub recursive: Vec<Vec<Index>>,
     /// Functions whose frames grow.
     pub growing: Vec<Index>,
-    /// Functions of which nothing is known, such as those of libraries.
+    /// Functions without data, such as those of libraries.
     pub foreign: Vec<Index>,
     /// Functions of which only the frame is known.
     pub uncharted: Vec<Index>,
 }
 
 impl Unknown {
-    /// Whether the need is all there can be.
+    /// Whether the need is exact, not a lower bound.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -96,7 +96,7 @@ pub struct Doubts {
     pub recursive: bool,
     /// Frames grow.
     pub growing: bool,
-    /// There are functions of which not everything is known.
+    /// There are functions without complete data.
     pub foreign: bool,
 }
 
@@ -114,20 +114,20 @@ impl Doubts {
     }
 }
 
-/// A function that nobody calls by name.
+/// A function that no function calls by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// The function.
     pub function: Index,
     /// Bytes on its deepest path.
     pub bytes: u64,
-    /// What is not in it.
+    /// The reasons why it may be more.
     pub doubts: Doubts,
 }
 
 impl Graph {
-    /// The function of a title, made if need be. That of a static function begins with the
-    /// name of its file.
+    /// The function of a title; a new one if there is none yet. The title of a static function
+    /// begins with the name of its file.
     fn function(&mut self, title: &str, unit: Option<&str>) -> Index {
         let local = unit.and_then(|unit| title.strip_prefix(unit));
         let key = match local {
@@ -147,18 +147,18 @@ impl Graph {
         &self.functions[index]
     }
 
-    /// How many functions have frames.
+    /// Number of functions with frames.
     pub fn known(&self) -> usize {
         self.functions.iter().filter(|function| function.frame.is_some()).count()
     }
 
-    /// Whether calls are known, of any function.
+    /// Whether the calls of any function are known.
     pub fn has_calls(&self) -> bool {
         self.functions.iter().any(|function| function.frame.is_some() && !function.calls_unknown)
     }
 
-    /// The functions that are called so: by symbol, or by name with or without parameters, return
-    /// type and the scopes around it.
+    /// The functions of that name: a symbol, or a name with or without parameters, return type and
+    /// the scopes around it.
     pub fn find(&self, name: &str) -> Vec<Index> {
         let known =
             self.functions.iter().enumerate().filter(|(_, function)| function.frame.is_some());
@@ -175,8 +175,8 @@ impl Graph {
         found.map(|(index, _)| index).collect()
     }
 
-    /// The functions that nobody calls by name, and one of each group that only calls itself; the
-    /// deepest first. Takes time in proportion to the size of the graph.
+    /// The functions that no function calls by name, and one of each group that only calls itself;
+    /// the deepest first. Takes time in proportion to the size of the graph.
     pub fn roots(&self) -> Vec<Root> {
         let mut called = vec![false; self.functions.len()];
         for (from, function) in self.functions.iter().enumerate() {
@@ -195,7 +195,7 @@ impl Graph {
         }
         let groups = walk.groups.iter().enumerate().filter(|(group, _)| !entered[*group]);
         let roots = groups.filter_map(|(_, group)| {
-            // The one from which the walk entered it was finished last.
+            // The member by which the walk entered the group.
             let function = *group.members.first()?;
             self.functions[function].frame?;
             Some(Root { function, bytes: walk.bytes[function], doubts: group.doubts })
@@ -208,7 +208,7 @@ impl Graph {
         roots
     }
 
-    /// What a function needs.
+    /// A function's need of stack.
     pub fn need(&self, function: Index) -> Need {
         let walk = Walk::over(self, [function]);
         let path = std::iter::successors(Some(function), |&at| walk.next[at]).collect();
@@ -254,7 +254,7 @@ impl Function {
     }
 }
 
-/// `dynamic,bounded` is known: the most is in its size.
+/// `dynamic,bounded` is known: the size includes the bound.
 fn grows(kind: &str) -> bool {
     kind.starts_with("dynamic") && !kind.contains("bounded")
 }

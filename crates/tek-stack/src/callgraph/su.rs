@@ -3,7 +3,7 @@
 use super::{grows, Frame, Graph};
 
 impl Graph {
-    /// Adds a .su file for which there is no .ci file; how many functions it has.
+    /// Adds a .su file without a .ci file; returns the number of its functions.
     pub fn add_su(&mut self, bytes: &[u8]) -> usize {
         self.files += 1;
         let mut found = 0;

@@ -5,7 +5,7 @@ use nix::time::{clock_gettime, ClockId};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// What gcc 12 writes.
+/// Output of gcc 12.
 const C: &str = r#"graph: { title: "a.c"
 node: { title: "a.c:leaf" label: "leaf\na.c:7:39\n1024 bytes (static)" }
 node: { title: "__indirect_call" label: "Indirect Call Placeholder" shape : ellipse }
@@ -150,7 +150,7 @@ fn made(count: usize, calls: impl Fn(usize) -> Vec<usize>) -> Graph {
     graph
 }
 
-/// Of this thread: what others take of the CPU does not count.
+/// CPU time of this thread only: other load of the CPU does not count.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
 }
@@ -170,7 +170,7 @@ fn large_graphs_of_any_shape_take_no_more_than_linear_time() {
         assert!(!graph.roots().is_empty());
         assert!(graph.need(0).bytes > 0);
         let took = cpu_time() - began;
-        // A second in the command; a build for tests is slower.
+        // The command takes a second; a build for tests is slower.
         assert!(took < Duration::from_secs(5), "shape {shape} took {took:?}");
     }
 }

@@ -4,10 +4,10 @@ use nix::sys::time::TimeSpec;
 use nix::time::{clock_gettime, clock_settime, ClockId};
 use std::time::Duration;
 
-/// A difference that nobody made on purpose.
+/// Largest difference that is no deliberate change.
 const SLACK: Duration = Duration::from_millis(50);
 
-/// How far it is from the time since boot, which nobody can set.
+/// The offset of the time of day from the time since boot, which cannot be set.
 pub(super) struct Clock {
     offset: i128,
 }
@@ -17,7 +17,7 @@ impl Clock {
         Self { offset: now(ClockId::CLOCK_REALTIME) - now(ClockId::CLOCK_BOOTTIME) }
     }
 
-    /// Sets it right, if it was set.
+    /// Restores the time of day if it was set.
     pub(super) fn restore(&self) -> Vec<String> {
         let off = Self::take().offset.abs_diff(self.offset);
         if off <= SLACK.as_nanos() {
@@ -32,7 +32,7 @@ impl Clock {
     }
 }
 
-/// In nanoseconds.
+/// The clock's time in ns.
 fn now(clock: ClockId) -> i128 {
     clock_gettime(clock).map_or(0, |time| Duration::from(time).as_nanos() as i128)
 }

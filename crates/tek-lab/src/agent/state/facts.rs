@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be looked at, but not put right from outside.
+//! State that can be read, but not restored from outside.
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long the kernel may take to clear up after processes that are gone.
+/// How long the kernel may take to clean up after processes that are gone.
 const SETTLES_WITHIN: Duration = Duration::from_secs(1);
 
-/// Lists of what there is, by what it is.
+/// Lists of present objects, by their kind.
 #[derive(PartialEq, Eq)]
 pub(super) struct Facts(BTreeMap<&'static str, BTreeSet<String>>);
 
@@ -30,7 +30,7 @@ impl Facts {
         Self(facts)
     }
 
-    /// What is not as it was.
+    /// Reports the differences.
     pub(super) fn differing(&self) -> Vec<String> {
         let start = Instant::now();
         loop {
@@ -75,7 +75,7 @@ fn loops() -> BTreeSet<String> {
     used.collect()
 }
 
-/// Why the kernel is not to be trusted any more: a warning, an oops, a foreign module.
+/// Why the kernel cannot be trusted any more: a warning, an oops, a foreign module.
 fn taint() -> BTreeSet<String> {
     lines("/proc/sys/kernel/tainted", |flags| format!("the kernel has the flags {flags}"))
         .into_iter()
@@ -83,7 +83,7 @@ fn taint() -> BTreeSet<String> {
         .collect()
 }
 
-/// The programs that are loaded, by number.
+/// The loaded BPF programs, by number.
 fn bpf_programs() -> BTreeSet<String> {
     /// Command of bpf(2).
     const BPF_PROG_GET_NEXT_ID: i32 = 11;
@@ -96,12 +96,12 @@ fn bpf_programs() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut id = NextId { start: 0, next: 0, open_flags: 0 };
     loop {
-        // SAFETY: it reads and writes `id`, whose size it is told.
+        // SAFETY: it reads and writes `id`, of the size that it receives.
         let done = unsafe {
             libc::syscall(libc::SYS_bpf, BPF_PROG_GET_NEXT_ID, &mut id, size_of::<NextId>())
         };
         if done != 0 {
-            return found; // no more, or a kernel without
+            return found; // no more, or a kernel without bpf(2)
         }
         found.insert(format!("number {}", id.next));
         id.start = id.next;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guest's own files, which are read-only for who does not make them otherwise.
+//! The guest's own files, which are read-only unless a job remounts them.
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What is enough to know whether a file is the same: its inode, and when that changed, which
-/// nobody can set.
+/// Identifies an unchanged file: its inode number, and the time of its last change, which cannot be
+/// set.
 #[derive(PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -38,13 +38,13 @@ impl Files {
         Self { root, devices: devices() }
     }
 
-    /// Puts devices back; what does not go back, and which files are others, is told.
+    /// Restores devices; reports those that it cannot restore, and files that changed.
     pub(super) fn restore(&self) -> Vec<String> {
         let now = Self::take();
         let mut left = Vec::new();
         let changed = self.root.iter().filter(|(path, stamp)| now.root.get(*path) != Some(stamp));
         let new = now.root.keys().filter(|path| !self.root.contains_key(*path));
-        // One is enough to want a new guest.
+        // One is enough to need a new guest.
         left.extend(changed.map(|(path, _)| path).chain(new).take(1).map(|path| {
             format!("{} or more of the guest's own files are not as they were", path.display())
         }));
@@ -81,7 +81,7 @@ fn remove(path: &Path, device: &Device) -> std::io::Result<()> {
     }
 }
 
-/// Calls for all that lies on the file system of a directory.
+/// Calls the function for each path on the file system of a directory.
 fn walk(directory: &Path, tell: &mut dyn FnMut(&Path, &fs::Metadata)) {
     let Ok(top) = directory.metadata() else { return };
     tell(directory, &top);

@@ -10,7 +10,7 @@ const TOP: &str = "/sys/fs/cgroup";
 /// How long a group may be busy with processes that are gone.
 const EMPTY_WITHIN: Duration = Duration::from_secs(1);
 
-/// The groups that there are.
+/// The groups that existed at boot.
 pub(super) struct Groups(BTreeSet<PathBuf>);
 
 impl Groups {
@@ -18,13 +18,13 @@ impl Groups {
         Self(all(Path::new(TOP)))
     }
 
-    /// Removes those that were not there; what does not go is told. No process may be left.
+    /// Removes new groups; reports those that stay. No process may be left.
     pub(super) fn restore(&self) -> Vec<String> {
         let now = all(Path::new(TOP));
         let missing = self.0.iter().filter(|path| !now.contains(*path));
         let mut left: Vec<String> =
             missing.map(|path| format!("cgroup {} is gone", path.display())).collect();
-        // The deepest first: in order a group comes before those in it.
+        // The deepest first: a group sorts before its children.
         for path in now.iter().rev().filter(|path| !self.0.contains(*path)) {
             if let Err(error) = remove(path) {
                 left.push(format!("cgroup {} cannot be removed: {error}", path.display()));
@@ -59,7 +59,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
             }
             other => return other,
         }
-        // Only process 1 and threads of the kernel can still be in it.
+        // Only process 1 and kernel threads can still be in it.
         for task in fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default().lines() {
             let _ = fs::write(root_of(path).join("cgroup.procs"), task);
         }
@@ -79,7 +79,7 @@ fn root_of(path: &Path) -> PathBuf {
     }
 }
 
-/// Lets the processes of frozen groups run, as far as dying needs it: of version 2 they die frozen.
+/// Thaws frozen groups so that their processes can die: those of version 2 die frozen.
 pub(in super::super) fn thaw() {
     for group in all(Path::new("/sys/fs/cgroup/freezer")) {
         let _ = fs::write(group.join("freezer.state"), "THAWED");

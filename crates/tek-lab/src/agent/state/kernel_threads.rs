@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads of the kernel: how they are scheduled, and on which CPUs.
+//! Kernel threads: their scheduling and their CPUs.
 use nix::errno::Errno;
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Flag of a thread of the kernel in /proc/PID/stat.
+/// Flag of a kernel thread in /proc/PID/stat.
 const PF_KTHREAD: u64 = 0x0020_0000;
 
-/// struct sched_attr of sched_setattr(2), as it was first.
+/// struct sched_attr of sched_setattr(2), in its first version.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Attributes {
@@ -27,7 +27,7 @@ struct Attributes {
 struct Thread {
     name: String,
     start: u64,
-    /// Also of a real-time thread, of which `attributes` does not tell it.
+    /// Nice value, also of a real-time thread, where `attributes` lacks it.
     nice: i32,
     attributes: Attributes,
     cpus: CpuSet,
@@ -43,8 +43,8 @@ impl KernelThreads {
         Self(pids.filter_map(|pid| Some((pid, thread(pid)?))).collect())
     }
 
-    /// Puts back those that are scheduled otherwise; what does not go back is told. New ones are
-    /// workers, of which is known how they should be.
+    /// Restores the scheduling of changed threads; reports those that it cannot restore. New
+    /// threads are workers, whose scheduling is known.
     pub(super) fn restore(&self) -> Vec<String> {
         let mut left = Vec::new();
         for (&pid, now) in &Self::take().0 {
@@ -65,7 +65,7 @@ impl KernelThreads {
             }
             if wanted.cpus != now.cpus {
                 match sched_setaffinity(Pid::from_raw(pid), &wanted.cpus) {
-                    // EINVAL: where such a thread runs is the kernel's own affair.
+                    // EINVAL: the kernel fixes the CPUs of such a thread.
                     Ok(()) | Err(Errno::EINVAL) => {}
                     Err(error) => {
                         left.push(format!("kernel thread {}: CPUs: {}", now.name, error.desc()));
@@ -88,7 +88,7 @@ impl Thread {
     }
 }
 
-/// A process, if it is a thread of the kernel.
+/// A process, if it is a kernel thread.
 fn thread(pid: i32) -> Option<Thread> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let Stat { name, flags, nice, start } = parse(&stat)?;
@@ -100,7 +100,7 @@ fn thread(pid: i32) -> Option<Thread> {
     Some(Thread { name, start, nice, attributes, cpus })
 }
 
-/// What is of interest in /proc/PID/stat.
+/// The fields of interest of /proc/PID/stat.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     name: String,
@@ -133,7 +133,7 @@ fn attributes(pid: i32) -> nix::Result<Attributes> {
 
 fn set_attributes(pid: i32, attributes: &Attributes) -> nix::Result<()> {
     let wanted = Attributes { size: size_of::<Attributes>() as u32, flags: 0, ..*attributes };
-    // SAFETY: it reads `wanted`, which says how large it is.
+    // SAFETY: it reads `wanted`, which contains its own size.
     let done = unsafe { libc::syscall(libc::SYS_sched_setattr, pid, &wanted, 0) };
     Errno::result(done).map(drop)
 }

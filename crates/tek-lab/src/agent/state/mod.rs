@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of the guest between jobs: taken once at boot, and put back after each job, so that the
-//! next one finds the same guest. What cannot be put back is told, and then the host boots anew.
+//! The state of the guest between jobs: recorded once at boot, and restored after each job, so that
+//! the next one finds the same guest. The agent reports the rest, and then the host boots anew.
 //!
-//! Mounts, IPC objects and names of a job need no care, because it has its own (spawn.rs), nor do its
-//! files (room.rs). The rest is the kernel's, which all jobs share.
+//! A job's mounts, IPC objects and names need no care, because each job has its own (spawn.rs); nor
+//! do its files (room.rs). The rest belongs to the kernel, and all jobs share it.
 
 mod clock;
 mod facts;
@@ -22,7 +22,7 @@ use settings::Settings;
 
 pub(super) use groups::thaw;
 
-/// All that a job could change.
+/// All state that a job could change.
 pub(super) struct State {
     settings: Settings,
     groups: Groups,
@@ -33,7 +33,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// As it is now. No job may be running.
+    /// The present state. No job may be running.
     pub(super) fn take() -> Self {
         Self {
             settings: Settings::take(),
@@ -45,11 +45,11 @@ impl State {
         }
     }
 
-    /// Puts back what it can, and tells the rest.
+    /// Restores all that it can, and reports the rest.
     pub(super) fn restore(&mut self) -> Vec<String> {
         protect_root();
         let mut left = self.groups.restore();
-        // CPUs that went away took settings and threads with them.
+        // CPUs that went offline took settings and threads with them.
         left.extend(self.settings.restore());
         left.extend(self.kernel_threads.restore());
         left.extend(self.files.restore());
@@ -61,7 +61,7 @@ impl State {
     }
 }
 
-/// Makes the root file system read-only again; if that fails, it shows among the mounts.
+/// Makes the root file system read-only again; a failure shows among the mounts.
 fn protect_root() {
     let none = None::<&str>;
     let _ = mount(none, "/", none, MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY, none);

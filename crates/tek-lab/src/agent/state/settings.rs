@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Which, beside all of /proc/sys. What others depend on comes first.
+/// The settings beside all of /proc/sys. A setting comes before those that depend on it.
 const PATTERNS: [&str; 26] = [
     "/sys/devices/system/cpu/cpu*/online",
     "/sys/kernel/tracing/tracing_on",
@@ -35,7 +35,7 @@ const PATTERNS: [&str; 26] = [
     "/sys/module/*/parameters/*",
 ];
 
-/// What changes by itself, does something when it is written, or is looked at elsewhere.
+/// Files that change by themselves, act when they are written, or are checked elsewhere.
 const NOT: [&str; 12] = [
     "/proc/sys/fs/binfmt_misc/register",
     "/proc/sys/kernel/domainname",
@@ -51,7 +51,7 @@ const NOT: [&str; 12] = [
     "/sys/kernel/tracing/set_event_notrace_pid",
 ];
 
-/// Longer ones are no settings.
+/// Longer files are no settings.
 const MOST_BYTES: usize = 4096;
 
 /// Settings and their values.
@@ -69,16 +69,16 @@ impl Settings {
         Self(paths.filter_map(|path| Some((path.clone(), read(&path)?))).collect())
     }
 
-    /// Puts back what is not as it was; what does not go back is told.
+    /// Restores changed settings; reports those that it cannot restore.
     pub(super) fn restore(&self) -> Vec<String> {
-        // Some can only be set after others.
+        // Some can only be set after another one.
         for _ in 0..2 {
             let mut same = true;
             for (path, was) in self.in_order() {
                 let now = read(path).unwrap_or_default();
                 if now != *was {
                     same = false;
-                    // Whether it worked is looked at below.
+                    // The read of the next round checks the result.
                     for value in values(path, was, &now) {
                         let _ = fs::write(path, value);
                     }
@@ -96,7 +96,7 @@ impl Settings {
         differing.collect()
     }
 
-    /// CPUs before all that has to do with CPUs.
+    /// CPUs before all settings of CPUs.
     fn in_order(&self) -> impl Iterator<Item = (&PathBuf, &String)> {
         let first = |path: &Path| path.starts_with("/sys/devices/system/cpu");
         let of = move |wanted| self.0.iter().filter(move |(path, _)| first(path) == wanted);
@@ -128,7 +128,7 @@ fn read(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().filter(|text| text.len() <= MOST_BYTES)
 }
 
-/// What to write, one after another, so that a file says again what it said.
+/// The values to write, one after another, so that a file reads as before.
 fn values(path: &Path, was: &str, now: &str) -> Vec<String> {
     let name = path.file_name().unwrap_or_default();
     let missing = |from: &str, of: &str| -> Vec<String> {
@@ -143,14 +143,14 @@ fn values(path: &Path, was: &str, now: &str) -> Vec<String> {
     if path.starts_with("/sys/kernel/debug/sched") && name == "features" {
         return missing(was, now);
     }
-    // Of "always [madvise] never" or "none (full) lazy" one is in force.
+    // In "always [madvise] never" or "none (full) lazy" one is in force.
     for (open, close) in [('[', ']'), ('(', ')')] {
         let chosen = was.split_once(open).and_then(|(_, rest)| rest.split_once(close));
         if let Some((chosen, _)) = chosen.filter(|_| was.split_whitespace().count() > 1) {
             return vec![chosen.to_owned()];
         }
     }
-    // What begins so only says that there is nothing.
+    // A text that begins so only reports that there is nothing.
     match was.starts_with('#') || was.starts_with("no pid") {
         true => vec![String::new()],
         false => vec![was.to_owned()],

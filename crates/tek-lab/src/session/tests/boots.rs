@@ -12,7 +12,7 @@ fn a_guest_that_ends_between_jobs_is_nobodys_fault() {
                 stage.greet();
                 stage.hear();
                 stage.done(How::Exited(0));
-                // As QEMU's end does, but before it is told.
+                // As QEMU's end does, but before it is reported.
                 stage.port.shutdown(std::net::Shutdown::Both).unwrap();
                 IS_OFF.store(true, Ordering::Release);
                 off()

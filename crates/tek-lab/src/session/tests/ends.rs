@@ -103,7 +103,7 @@ fn a_guest_that_closes_the_port_and_lives_on_is_ended() {
         stage.greet();
         stage.hear();
         stage.port.shutdown(std::net::Shutdown::Both).unwrap();
-        // Nothing is said there: it lives until the host is gone.
+        // This guest sends nothing: it lives until the host is gone.
         let _ = stage.console.read(&mut [0]);
         off()
     });
@@ -121,7 +121,7 @@ fn what_is_no_frame_ends_the_guest() {
         let _ = stage.port.write_all(b"\x7fELF and so on");
         stage.hang()
     });
-    // It came before the job did, or during it.
+    // The bytes arrived before the job did, or during it.
     assert_eq!(why, "a frame of the unknown kind 0x7f");
     let why = garbled(|stage| {
         stage.greet();
@@ -160,7 +160,7 @@ fn a_frame_out_of_turn_ends_the_guest() {
             stage.say(&Frame::Run(Box::new(Job::new("a", Vec::new()))));
             stage.hang()
         },
-        // How did it end?
+        // The frame with the job's end is missing.
         |stage| {
             stage.greet();
             stage.hear();
@@ -174,7 +174,7 @@ fn a_frame_out_of_turn_ends_the_guest() {
             stage.say(&Frame::Over(How::Exited(0)));
             stage.hang()
         },
-        // No files were asked for.
+        // No files were requested.
         |stage| {
             stage.greet();
             stage.hear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a job writes, and what is told of it.
+//! A job's output, and how it is reported.
 use super::*;
 
 #[test]
@@ -128,7 +128,7 @@ fn a_job_that_was_killed_has_the_console_of_its_own_time() {
             stage.print("[ 0.1] before\n");
             stage.greet();
             stage.hear();
-            // Read before or after the job began: only that counts here.
+            // A console line is the job's if the host reads it after the job began: give it time.
             std::thread::sleep(Duration::from_millis(20));
             stage.print("[ 1.0] a[61]: segfault at 0\n");
             std::thread::sleep(Duration::from_millis(20));
