@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A library whose allocator calls many functions at its first allocation, as jemalloc does, and
- * whose constructor runs before those of TEK's libraries.  These allocate during initialisation,
- * so they are called before it is complete.
+ * A library whose allocator calls many functions at its first allocation, as jemalloc does.  Its
+ * constructor runs before those of TEK's libraries, so these functions are called before TEK's
+ * initialisation is complete.
  */
 #include <pthread.h>
 #include <sched.h>

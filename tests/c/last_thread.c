@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A process ends with its last thread, and TEK's guard is not one of the
- * program's: when main() has left by pthread_exit() and the other thread returns,
- * exit() runs in that thread, with status 0.
+ * A process ends with its last thread, and TEK's guard is not one of the program's threads. If
+ * main() leaves by pthread_exit() and the other thread returns, exit() runs in that thread, with
+ * status 0.
  */
 #include <pthread.h>
 #include <stdio.h>

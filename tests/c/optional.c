@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program written for SCHED_TEK and linked with nothing of ours: it must run
- * the same where TEK is not installed.  The first argument says whether TEK is
- * expected to be there: "with" or "without".
+ * A program written for SCHED_TEK without a library of TEK: it must run the same where TEK is not
+ * installed.  The first argument is "with" or "without", as TEK is expected to be there or not.
  */
 #define TEK_OPTIONAL
 #include <tek/tek.h>

@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* TSan does not see what the kernel does with the word: the counts say whether it excludes. */
+/* TSan cannot see the kernel's accesses to the word: the counts show whether the lock excludes. */
 static struct tek_alloc_lock lock;
 static unsigned long count;
 
@@ -61,7 +61,7 @@ static void *wait_long(void *unused)
 	return NULL;
 }
 
-/* Longer than anybody spins: until the kernel knows of one who waits. */
+/* Longer than the longest spin: until the kernel knows of a waiter. */
 static void who_waits_long_sleeps_and_is_woken(void **state)
 {
 	pthread_t thread;
@@ -247,7 +247,7 @@ static void a_child_is_not_taken_for_the_holder_on_its_kernel_thread(void **stat
 	lock.word = 0;
 }
 
-/* Links the library whose name tells the lock that user-level threads are there. */
+/* Links the library whose name shows the lock that there are user-level threads. */
 void tek_uthread_stub(void);
 #endif
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program that allocates, whoever its allocator is: the C library, libtek-alloc.so, on kernel threads or others. */
+/*
+ * A program that allocates with any allocator: the C library's or libtek-alloc.so, on kernel
+ * threads or user-level threads.
+ */
 #include "support.h"
 
 #include <malloc.h>
@@ -101,7 +104,7 @@ static void realloc_keeps_what_is_there_and_frees_with_zero_bytes(void **state)
 	assert_null(realloc(memory, zero));
 }
 
-/* As numerical programs do, to have huge pages; the kernel does not move such a block in one piece. */
+/* Numerical programs do so for huge pages.  The kernel does not move such a block in one piece. */
 static void a_large_block_grows_though_the_kernel_was_advised_about_a_part(void **state)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 8 << 20;
@@ -135,7 +138,7 @@ static void errno_stays_where_nothing_fails(void **state)
 enum { PLACES = 512 };
 static _Atomic(unsigned char *) places[PLACES];
 
-/* A block: its size, and a byte that all others are. */
+/* Makes a block that begins with its size, and has one value in all other bytes. */
 static unsigned char *new_block(unsigned int *seed)
 {
 	size_t bytes = 8 + (size_t)rand_r(seed) % (rand_r(seed) % 20 ? 400 : 20000);
@@ -314,7 +317,7 @@ static void forks_and_streams_do_not_wait_for_each_other(void **state)
 	alarm(0);
 }
 
-/* What a program does that has handlers, as it may: they do not allocate. */
+/* A handler that allocates nothing, as in a correct program. */
 static void on_signal(int number)
 {
 	(void)number;

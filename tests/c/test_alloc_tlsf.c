@@ -76,7 +76,7 @@ static void memory_may_begin_and_end_anywhere(void **state)
 	}
 }
 
-/* What a heap grows by has room for the one block that it grew for. */
+/* A heap grows by enough for the one block that it grew for. */
 static void a_block_fits_into_memory_of_its_size_and_the_overhead(void **state)
 {
 	(void)state;
@@ -202,7 +202,7 @@ static void what_is_no_block_is_not_freed(void **state)
 	free(place.memory);
 }
 
-/* What the heap should be like: blocks by where they are, each full of a byte of its own. */
+/* The expected state of the heap: blocks by address, each filled with a byte of its own. */
 struct model {
 	unsigned char *block;
 	size_t bytes;
@@ -301,7 +301,10 @@ static void several_pieces_of_memory_are_one_heap(void **state)
 	free(one.memory);
 }
 
-/* All of a heap in blocks of two sizes of one class, and small ones so that what is freed does not merge. */
+/*
+ * Fills a heap with blocks of two sizes of one class, and with small blocks between them, so that
+ * freed blocks do not merge.
+ */
 static void a_block_that_was_freed_serves_who_asks_for_as_much(void **state)
 {
 	enum { BLOCKS = 40, BYTES = 5000, LESS = 4980 };
@@ -360,7 +363,7 @@ static void a_heap_whose_lists_somebody_wrote_to_is_damaged(void **state)
 	for (int i = 0; i < 6; i += 2)
 		assert_true(tek__tlsf_free(&place.heap, blocks[i]));
 	assert_false(place.heap.is_damaged);
-	((void **)blocks[2])[0] = place.heap.lists; /* as who writes to what he has freed */
+	((void **)blocks[2])[0] = place.heap.lists; /* a write after free */
 	assert_true(tek__tlsf_free(&place.heap, blocks[1]));
 	assert_true(place.heap.is_damaged);
 	free(place.memory);
@@ -389,7 +392,7 @@ static int what_a_child_finds(void)
 			if (model->block[at] != model->fill)
 				return 2;
 	}
-	/* What was being worked on is 60000 bytes at most, or two of these. */
+	/* The interrupted operation is on 60000 bytes at most, or on two such blocks. */
 	if (interrupted.heap.used < used || interrupted.heap.used > used + 130000)
 		return 3;
 	for (int i = 0; i < INTERRUPTED_MODELS; i++)

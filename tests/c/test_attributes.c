@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The attributes of threads: set, read, refused, and found whoever made the thread. */
+/* The attributes of threads: set, read, refused, and found for threads of any creator. */
 #include "rounds.h"
 #include "support.h"
 
@@ -316,7 +316,7 @@ static void what_is_set_before_a_thread_has_begun_stays(void **state)
 	}
 }
 
-/* A process to look at: it says that it is ready and waits to be ended. */
+/* A process to be read: it reports that it is ready and waits to be ended. */
 static pid_t start_other(void (*prepare)(void))
 {
 	int ready[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the children of a Fast thread, threads and processes, begin with. */
+/* The policies of the children, threads and processes, of a Fast thread. */
 #include "support.h"
 
 #include "mediate/rt.h"
@@ -7,7 +7,7 @@
 #include <spawn.h>
 #include <sys/mman.h>
 
-/* What a child, thread or process, sees of itself. */
+/* The attributes that a child, thread or process, reads of itself. */
 struct seen {
 	int policy;
 	int nice;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the environment variables of libtek(7) mean, and what is refused. */
+/* The environment variables of libtek(7): the meaning of their values, and refused values. */
 #include "support.h"
 
 #include "mediate/config.h"

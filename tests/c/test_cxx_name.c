@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Where a std::thread's state has the address of its function, told by its class's name. */
+/* The offset of the function's address in a std::thread's state, from the name of its class. */
 #include "support.h"
 
 #include "ident/cxx_name.h"

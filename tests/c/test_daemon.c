@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * tekd makes the threads of a process Fast that may not do so itself, and whatever it does, or
- * whatever becomes of it, the program runs on.
+ * tekd makes the threads of a process Fast that may not do so itself.  The program runs on whatever
+ * tekd does, and after its end.
  */
 #include "daemon_support.h"
 
@@ -77,7 +77,7 @@ static void stays_for_a_time(void)
 	expect(tek_critical_enter() == 0 && fake->until_ns == 0);
 	expect(tek_critical_leave() == 0 && fake->until_ns != 0);
 
-	/* Nobody asks anything meanwhile, and both are given back all the same. */
+	/* No request is made meanwhile, and both threads are restored all the same. */
 	expect(fast_after(0, false) && fast_after(follower.tid, false));
 	sleep_ms(20);
 	expect(policy_of(pthread_self()) == SCHED_OTHER);
@@ -164,7 +164,7 @@ static void is_refused_with_a_reason(void)
 	expect(!is_fast(0) && tek_check() == EPERM);
 	const char *why = strstr(said, "uid 54321 is in no [[grant]]");
 	expect(why && strchr(said, '\n') == said + strlen(said) - 1);
-	expect(!strchr(said, '\033')); /* whatever the daemon says */
+	expect(!strchr(said, '\033')); /* whatever the text of the daemon */
 }
 
 static void a_refusal_is_eperm_and_the_daemons_reason_is_told_once(void **state)
@@ -301,7 +301,7 @@ static void uses_up_its_budget(void)
 	expect(attributes.policy == SCHED_OTHER);
 	expect(set_tek(pthread_self(), 0) == EDQUOT);
 	expect(tek_critical_leave() == 0);
-	sleep_ms(150); /* as long as what the daemon told of */
+	sleep_ms(150); /* longer than the period that the daemon reported */
 	expect(set_tek(pthread_self(), 0) == 0 && is_fast(0));
 }
 
@@ -370,7 +370,7 @@ static void take_up_capability(int signal)
 	set_capabilities(1u << CAP_SYS_NICE, 1u << CAP_SYS_NICE);
 }
 
-/* A capability that it takes up when the daemon says so stands for the limit. */
+/* A capability that the program takes up when the daemon grants it stands for the limit. */
 static int run_with_latent_capability(void)
 {
 	struct sigaction action = {.sa_handler = take_up_capability};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * tekd puts threads into the groups that their program or a rule gives them, where there is a
- * tekd; the program runs on all the same.
+ * tekd puts threads into the groups that their program or a rule gives them.  The program runs on
+ * without a tekd all the same.
  */
 #include "daemon_support.h"
 
@@ -17,7 +17,7 @@ static enum tek_group group_of(pthread_t thread)
 	return group;
 }
 
-/* It hears of the end of a connection a moment later. */
+/* The daemon notices the end of a connection a moment later. */
 static bool open_connections_become(unsigned int count)
 {
 	for (int i = 0; i < 300 && fake->open_connections != count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a program does beside its requests to tekd: it forks, becomes another program, closes and opens files, has
- * many threads, and is interrupted.
+ * Actions of a program beside its requests to tekd: fork, exec, closing and opening of files, many
+ * threads, and signals.
  */
 #include "daemon_support.h"
 
@@ -34,7 +34,7 @@ static void the_child_of_a_fork_is_not_fast_and_has_a_connection_of_its_own(void
 static void executes(void)
 {
 	char *const nothing[] = {"nothing", NULL};
-	/* Becomes a program that says what it is: its policy, and whether a socket came along. */
+	/* Becomes a program that prints its policy, and whether it inherited a socket. */
 	char *const script[] = {"sh", "-c",
 				"set -- $(cat /proc/self/stat); test ${41} = 0 && "
 				"! ls -l /proc/self/fd | grep -q socket",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Which programs TEK can ride in, and how it keeps out of the others. */
+/* The programs that TEK can be loaded into, and how it keeps out of all other programs. */
 #include "support.h"
 
 #include "exec/preload_list.h"

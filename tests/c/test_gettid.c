@@ -21,7 +21,7 @@ static bool is_right_twice(void)
 	return is_right() && is_right();
 }
 
-/* The child says by its exit status whether it was right. */
+/* The exit status of the child shows whether it was right. */
 static void assert_child_was_right(pid_t pid)
 {
 	int status;

@@ -108,7 +108,7 @@ static void marked_threads_go_back_when_the_thread_they_follow_dies(void **state
 			pthread_cancel(thread);
 		}
 		pthread_join(thread, NULL);
-		/* One that ends by SYS_exit is found by the guard at its next look. */
+		/* The guard finds a thread that ends by SYS_exit at its next poll. */
 		for (int j = 0; j < 100 && is_fast(waiter.tid); j++)
 			sleep_ms(10);
 		assert_false(is_fast(waiter.tid));
@@ -160,7 +160,7 @@ static void *create_with_shared_handle(void *argument)
 	return argument;
 }
 
-/* Careless, and common with detached threads: nobody needs the handle. */
+/* Careless, and common with detached threads, whose handles are not needed. */
 static void threads_that_share_a_variable_for_the_handle_lose_no_slot(void **state)
 {
 	pthread_t threads[SHARING];
@@ -516,7 +516,7 @@ static void *hold_the_loaders_lock(void *end)
 static int create_a_thread(void)
 {
 	pthread_t thread;
-	alarm(10); /* it must not wait for a lock that nobody holds any more */
+	alarm(10); /* it must not wait for a lock without a living holder */
 	return pthread_create(&thread, NULL, nothing, NULL) || pthread_join(thread, NULL);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Threads are dealt to CPUs; what the program says itself counts more. Each test is a process that begins anew. */
+/* Threads are dealt to CPUs; the program's own setting precedes.  Each test is a new process. */
 #include "support.h"
 
 #include "ident/process.h"
@@ -22,7 +22,10 @@ enum { THREADS = 5 };
 static struct tek_mask allowed;
 static unsigned int cpus[2]; /* the first two that may be used */
 
-/* What the kernel says, past every interposed symbol: the only CPU of the calling thread; -1: it has several. */
+/*
+ * The only CPU of the calling thread, from the kernel, past each interposed symbol; -1: it has
+ * several.
+ */
 static int only_cpu(void)
 {
 	struct tek_mask mask;
@@ -50,7 +53,7 @@ static void *tell_policy(void *unused)
 	return (void *)(intptr_t)(kernel_policy(0) * 100 + kernel_rt_priority(0) + reset);
 }
 
-/* What a new thread says of itself. */
+/* Returns the value that a new thread reports of itself. */
 static int told_by(void *(*tell)(void *), const pthread_attr_t *attr)
 {
 	pthread_t thread;
@@ -119,7 +122,7 @@ static int keep_attribute(void)
 	begin("");
 	pthread_attr_init(&attr);
 	pthread_attr_setaffinity_np(&attr, sizeof(own), (const cpu_set_t *)&own);
-	/* And it takes no turn. */
+	/* And no CPU is dealt to it. */
 	return told_by(tell_cpu, &attr) != (int)cpus[0] ||
 	       told_by(tell_cpu, &attr) != (int)cpus[0] || told_by(tell_cpu, NULL) != (int)cpus[1];
 }
@@ -239,7 +242,7 @@ static void a_thread_with_what_its_creator_was_told_in_its_attributes_is_dealt(v
 
 static pthread_barrier_t moment;
 
-/* Where a thread of its own comes to be, once others have seen to this one. */
+/* Reports the CPU of a new thread, after another thread has set this thread's affinity. */
 static void *wait_and_create(void *unused)
 {
 	(void)unused;
@@ -452,7 +455,7 @@ static int child_cpu(void)
 static int deal_to_child(void)
 {
 	begin("");
-	/* The child took two turns. */
+	/* The child was dealt two CPUs. */
 	return in_child(child_cpu) || told_by(tell_cpu, NULL) != (int)cpus[1];
 }
 
@@ -533,7 +536,7 @@ static void with_rtfifo_threads_of_timers_run_as_ordinary_ones_on_all_cpus(void 
 
 static int other_cpu, other_policy;
 
-/* What it is once TEK has stood down, and its new thread. */
+/* Reports its CPU and its policy after TEK has stood down. */
 static void *wait_and_tell(void *unused)
 {
 	(void)unused;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the profiler counts, with times that the test itself takes by the same clock. */
+/* The profiler's counts, compared with times that the test takes by the same clock. */
 #include "support.h"
 
 #include "profile/account.h"
@@ -136,7 +136,7 @@ static void a_call_that_is_only_counted_has_others_inside_it(void **state)
 	assert_non_null(outer);
 	assert_int_equal(weight, 0);
 	assert_int_equal(self()->inside, TEK_PROFILE_FILE);
-	/* Malloc() in it is neither counted nor does it take the place of one that would be timed. */
+	/* A malloc() within it is not counted, and does not use up a timed one. */
 	assert_null(tek__profile_enter_counted(TEK_PROFILE_ALLOC, (const char *)HERE - 64, false,
 					       &inner_weight));
 	assert_int_equal(tek__profile_self.until_timed[TEK_PROFILE_ALLOC], 10);
@@ -145,7 +145,7 @@ static void a_call_that_is_only_counted_has_others_inside_it(void **state)
 	tek__profile_leave_counted(outer, TEK_PROFILE_FILE, weight);
 	assert_int_equal(self()->inside, 0);
 	assert_int_equal(self()->ticks[TEK_PROFILE_FILE], ticks);
-	/* One that is left by a jump has no time either, because nobody looked when it began. */
+	/* A call that is left by a jump has no time either, because its begin was not timed. */
 	assert_non_null(tek__profile_enter_counted(TEK_PROFILE_FILE, (const char *)HERE - 64, false,
 						   &weight));
 	struct tek_profile_thread *next = tek__profile_enter_counted(TEK_PROFILE_ALLOC, HERE, true,
@@ -254,7 +254,7 @@ static int thing;
 static void *release(void *file)
 {
 	(void)file;
-	/* Not before somebody waits. */
+	/* Not before a waiter exists. */
 	while (__atomic_load_n(&tek__profile_place(&thing)->waiters, __ATOMIC_ACQUIRE) == 0)
 		;
 	tek__profile_thread_begin(tek__profile_thread_new());
@@ -302,7 +302,7 @@ static void more_locks_than_there_is_room_for_count_together_by_their_place(void
 		if (object)
 			object->count++;
 	}
-	/* For one that is waited for there is still a place of its own. */
+	/* A contended object still gets a place of its own. */
 	struct tek_profile_object *waited = tek__profile_object(self(), &locks[7], &contended_site,
 								TEK_PROFILE_MUTEX, true);
 	assert_non_null(waited);
@@ -334,7 +334,10 @@ static void how_long_a_lock_is_held_is_measured(void **state)
 
 enum { SHORT_HOLDS = 3200, LONG_HOLDS = 20, HOLDS = SHORT_HOLDS + LONG_HOLDS };
 
-/* For how many ns altogether; 0 if one of the short ones, which may stand for 31 or for none, was interrupted. */
+/*
+ * Returns the total time in ns; 0 if a short call, which may stand for 31 or for none, was
+ * interrupted.
+ */
 static uint64_t hold_shortly_and_long(const int *lock, struct tek_profile_object *object)
 {
 	bool disturbed = false;
@@ -461,7 +464,7 @@ static void the_last_moment_on_a_cpu_is_known(void **state)
 	uint64_t run, delay;
 
 	(void)state;
-	/* The scheduler itself looks no more often than some hundred times a second. */
+	/* The scheduler itself accounts only some hundred times a second. */
 	for (int i = 0; i < 20; i++) {
 		uint64_t ran = tek__profile_run_ns() + 200000;
 		while (tek__profile_run_ns() < ran)

@@ -18,7 +18,7 @@
 static char directory[] = "/tmp/tek-test-profile-XXXXXX";
 static bool is_full, is_old_kernel;
 
-/* What the kernel says of a full file system, or one before 5.14 of MADV_POPULATE_WRITE. */
+/* The result on a full file system, or of MADV_POPULATE_WRITE on a kernel before 5.14. */
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...)
@@ -53,7 +53,7 @@ static void *adopt(void *unused)
 	return tek__profile_thread();
 }
 
-/* What another thread finds of itself. */
+/* The record that another thread finds for itself. */
 static void *adopted(void)
 {
 	pthread_t thread;
@@ -72,7 +72,10 @@ static int begin(void **state)
 	assert_non_null(mkdtemp(directory));
 	snprintf(variable, sizeof(variable), "MONOTONIC:0:%s", directory);
 	assert_null(tek__profile_file_make(variable));
-	/* A library's constructor started a thread before: there is no key for its end yet, nor a first thread. */
+	/*
+	* Such a thread of a library's constructor may come before: there is no key for its end yet,
+	* nor a first thread.
+	*/
 	assert_null(adopted());
 	assert_int_equal(tek__profile_thread_new(), 0);
 	tek__profile_threads_prepare();

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* How often a test is made that the machine has disturbed: it may take the CPU from a thread for most of a second. */
+/* A test is repeated this many times if another load takes the CPU: that may be for almost 1 s. */
 enum { ATTEMPTS = 10 };
 
 static uint64_t ms_by(clockid_t clock)
@@ -59,7 +59,7 @@ static void a_timed_stay_ends_by_itself_and_can_only_be_made_longer(void **state
 	assert_true(in_time);
 }
 
-/* Cmocka can end a test only in its own thread: this one tells what it saw. */
+/* Cmocka can end a test only in its own thread, so this thread reports its observation. */
 static void *stay_for_ever(void *fast)
 {
 	bool *was_fast = fast;
@@ -252,7 +252,7 @@ static void leaving_and_entering_again_does_not_renew_the_budget(void **state)
 	assert_int_equal(tek_set_budget(800000000, 1000000000), 0);
 }
 
-/* Of a thread that keeps within its budget, unless it is charged with what a hypervisor took of the CPU. */
+/* Of a thread that keeps within its budget, unless it is charged with time of a hypervisor. */
 struct stay {
 	bool stayed;
 	bool disturbed;
@@ -294,7 +294,7 @@ static void *mostly_sleep(void *argument)
 		charged = ms_by(CLOCK_THREAD_CPUTIME_ID) - charged;
 		too_much += charged > 6 ? charged - 6 : 0;
 	}
-	/* 300 ms have 12 such turns. */
+	/* 300 ms have 12 such rounds. */
 	stay->disturbed = too_much > 50;
 	tek_critical_leave();
 	return NULL;

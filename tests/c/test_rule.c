@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What TEK_RULES means, and what is refused. */
+/* TEK_RULES: the meaning of rules, and refused rules. */
 #include "support.h"
 
 #include "mediate/rule.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What rules do to threads, and when. */
+/* The effect of rules on threads, and its time. */
 #include "support.h"
 
 #include "ident/module.h"
@@ -75,7 +75,7 @@ static void *chain(void *unused)
 	assert_string_equal(gas.role, "later");
 	assert_int_equal(gas.member.group, TEK_GROUP_URGENT);
 	assert_true(gas.member.marked);
-	/* The next pass begins with what the program says, not with what the last one gave. */
+	/* The next pass begins with the program's own setting, not with that of the last pass. */
 	name("gas-1");
 	assert_string_equal(self().role, "later");
 	return unused;
@@ -209,7 +209,7 @@ static uint64_t own_cpu_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Uses up to so much CPU time, as long as it is Fast; how much it was charged with at once, at most. */
+/* Uses this much CPU time, as long as it is Fast; returns the largest charge at once. */
 static uint64_t burn_ms(uint64_t ms)
 {
 	uint64_t now = own_cpu_ms(), end = now + ms, most = 0;
@@ -225,7 +225,10 @@ static uint64_t burn_ms(uint64_t ms)
 	return most;
 }
 
-/* A hypervisor that takes the CPU has the thread charged with it: then it says nothing of when it was expelled. */
+/*
+ * A hypervisor that takes the CPU has the thread charged with it: then the charge does not show
+ * when the thread was expelled.
+ */
 static bool disturbed;
 
 static void *busy(void *unused)

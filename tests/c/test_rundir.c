@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Whose table files are removed by the next process that makes one. */
+/* The next process that makes a table file removes those of ended processes. */
 #include "support.h"
 
 #include "ident/process.h"
@@ -10,7 +10,7 @@
 #include <fcntl.h>
 
 static char above[] = "/tmp/tek-test-XXXXXX";
-static char directory[sizeof(above) + 4]; /* the default one of who is not root */
+static char directory[sizeof(above) + 4]; /* the default of users other than root */
 
 static int make_directory(void **state)
 {
@@ -48,7 +48,7 @@ static void write_file(pid_t pid, const void *bytes, size_t size)
 	close(fd);
 }
 
-/* A table of that process, begun so many ticks later. */
+/* A table of that process, with a start this many ticks later. */
 static struct tek_table_header header_of(pid_t pid, uint64_t later_by)
 {
 	uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);

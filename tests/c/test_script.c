@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What arguments say of the script that an interpreter runs. */
+/* The script that an interpreter runs, from its arguments. */
 #include "support.h"
 
 #include "ident/script.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a program sees and gets that sets actions for SIGSEGV itself. */
+/* A program that sets actions for SIGSEGV itself: the actions that it reads and gets. */
 #include "overflow_support.h"
 
 #include <spawn.h>
@@ -261,7 +261,7 @@ static int spawn_children(void)
 		waitpid(pid, &status, 0);
 		if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSEGV)
 			return 1 + i;
-		/* What the child did to its own action is not the parent's. */
+		/* The child's change of its own action does not affect the parent. */
 		raise(SIGSEGV);
 		if (calls != i + 1)
 			return 11 + i;

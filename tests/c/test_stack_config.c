@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What TEK_STACK may say. */
+/* The valid values of TEK_STACK. */
 #include "support.h"
 
 #include "stack/config.h"

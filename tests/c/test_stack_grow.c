@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* --stack grow: a stack whose low part comes when it is needed. */
+/* --stack grow: a stack whose low part is mapped when it is needed. */
 #include "fitted.h"
 
 #include "stack/grow.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Sites and kinds of threads, and what the table says of them.  The threads do not exist; one
+ * Sites and kinds of threads, and their entries in the table.  The threads do not exist; one
  * function is in the profile with which the program runs itself once more.
  */
 #include "profile_support.h"
@@ -70,7 +70,7 @@ static void a_site_whose_bound_still_grows_does_not_settle(void **state)
 
 enum { SETTLED_RUNS = 5 };
 
-/* Which of a process's threads are measured: one of the first, of 2, 4 and 8, then of each 16. */
+/* The threads of a process that are measured: one of the first, of 2, 4 and 8, then of each 16. */
 static const unsigned int sampled[] = {1, 3, 5, 13, 21, 37, 53};
 
 static unsigned int count_wrong_samples(bool turn_is_known)
@@ -95,7 +95,7 @@ static void a_settled_site_is_sampled_from_the_first_thread_of_a_process_on(void
 	(void)state;
 	need_tuner();
 	assert_int_equal(count_wrong_samples(true), 0);
-	/* The child of a fork is a process, too; it has a turn of its own. */
+	/* The child of a fork is a process, too, with a sample sequence of its own. */
 	give_lock(NULL);
 	pid_t child = fork();
 	if (child == 0) {
@@ -183,7 +183,7 @@ static void a_thread_counts_once_however_often_it_is_measured(void **state)
 	assert_int_equal(kind_of(&before).peak_bytes, 3000);
 }
 
-/* What libtek.so does when a thread gets a name; whether it is to be measured. */
+/* Acts as libtek.so when a thread gets a name; returns whether it is to be measured. */
 static bool labelled(struct tek_thread *thread, const char *text)
 {
 	name(thread, text);
@@ -227,7 +227,7 @@ static void threads_count_for_the_kind_of_their_label_measured_or_not(void **sta
 	assert_int_equal(threads_of(function, "rare"), 10);
 	assert_int_equal(threads_of(function, "often"), 190);
 	assert_int_equal(threads_of(function, ""), 0);
-	/* All of the rare ones, and of the others as many as settle it, and some. */
+	/* All threads of rare kinds, and of each other kind as many as settle it, and some more. */
 	assert_in_range(measured, 10 + 16, 10 + 16 + 40);
 }
 
@@ -345,7 +345,7 @@ static void a_fitted_stack_is_meant_to_be_full(void **state)
 	assert_int_equal(tek__site_known(thread.stack.site).bound_bytes, KNOWN_BOUND);
 	assert_int_equal(zone(&thread, KNOWN_BOUND - 1), TEK_ZONE_NORMAL);
 	assert_int_equal(zone(&thread, KNOWN_BOUND + 1), TEK_ZONE_HIGH);
-	/* What the first one did says nothing of the second. */
+	/* The first thread's depth does not apply to the second one. */
 	struct tek_thread second = made_up((uintptr_t)known, 0x99);
 	second.stack = thread.stack;
 	assert_int_equal(zone(&second, KNOWN_BOUND + 1), TEK_ZONE_HIGH);

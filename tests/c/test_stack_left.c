@@ -18,7 +18,7 @@ static void leave_a_kind(void)
 
 static pthread_barrier_t is_deep;
 
-/* Deeper than at any look, and it does not end before its process. */
+/* Deeper than at any measurement, and it does not end before its process. */
 static void *go_deep(void *unused)
 {
 	volatile char frame[USED];
@@ -123,7 +123,7 @@ static pid_t leaves(const char *word)
 	return leaves_as(word, 0);
 }
 
-/* What the only kind says in the table that is left. */
+/* The entry of the only kind in the table that is left. */
 static struct tek_kind check_kind(const char *word)
 {
 	struct tek_table_header header;
@@ -222,7 +222,7 @@ static void a_child_with_kinds_of_its_own_leaves_a_table_of_its_own(void **state
 static void where_nobody_learns_nothing_is_left(void **state)
 {
 	char xdg[] = "/tmp/tek-test-XXXXXX", within[sizeof(xdg) + 4];
-	/* The default directory of root is everybody's. */
+	/* All users may write to the default directory of root. */
 	uid_t nobody = geteuid() == 0 ? 65534 : 0;
 
 	(void)state;

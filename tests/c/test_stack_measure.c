@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* What was learnt of the site of each thread. */
+/* The bytes that were learnt of the site of each thread. */
 static size_t learnt_bytes;
 
 size_t __wrap_tek__site_learnt_bytes(unsigned short site);
@@ -55,7 +55,7 @@ static void an_array_that_is_hardly_touched_is_measured_to_its_lowest_byte(void 
 	}
 }
 
-/* glibc gives the stack of one that has ended to the next. */
+/* glibc gives the stack of an ended thread to the next one. */
 static void a_shallow_thread_is_not_measured_with_what_a_deep_one_left(void **state)
 {
 	(void)state;

@@ -88,7 +88,7 @@ static int measure_locked_since(void)
 		if (newest.peak_bytes > job.truth || newest.bound_bytes < job.truth)
 			return 1;
 	}
-	/* The last one's stack was painted over: whose it was is known. */
+	/* The last thread's stack was painted over, and its owner is known. */
 	return newest.bound_bytes == job.truth ? 0 : 3;
 }
 

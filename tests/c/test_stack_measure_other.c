@@ -22,7 +22,7 @@ ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long
 	return __real_process_vm_readv(pid, to, to_count, from, count, flags);
 }
 
-/* A thread with a deep past, which others measure. */
+/* A thread with a deep past, which another thread measures. */
 struct deep {
 	struct waiter waiter;
 	size_t truth;

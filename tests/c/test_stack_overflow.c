@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What happens when a thread runs out of its stack. */
+/* A thread that exceeds its stack. */
 #include "overflow_support.h"
 
 #include "stack/backtrace.h"
@@ -252,7 +252,7 @@ other_faults_of_a_fitted_thread_reach_the_handler_on_the_stack_that_it_wants(voi
 	assert_int_equal(ended.events, 0);
 }
 
-/* The calling thread has only so much of its stack left when SIGUSR1 comes. */
+/* The calling thread has only `left` bytes of its stack left when SIGUSR1 comes. */
 __attribute__((noinline)) static void signal_on_full_stack(const struct tek_thread *thread,
 							   size_t left)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Which pages are present, whatever the program does to the descriptor that is kept. */
+/* Finds the pages that are present, however the program treats the descriptor that TEK keeps. */
 #include "stack_support.h"
 
 #include "stack/present.h"
@@ -138,7 +138,7 @@ static void *look_while_being_cancelled(void *reached)
 	return NULL;
 }
 
-/* It is looked at before the program's function runs, which may have much to clean up. */
+/* It is measured before the program's clean-up function runs, which may take long. */
 static void a_thread_is_not_cancelled_by_being_looked_at(void **state)
 {
 	unsigned int before = tek__present_ways;
@@ -159,7 +159,7 @@ static int look_in_child(void)
 {
 	int before = tek__present_fd();
 
-	/* The parent's is no longer open: it says what the parent has in memory. */
+	/* The parent's descriptor is closed: it shows the parent's memory. */
 	if (before >= 0 || fcntl(900, F_GETFD) >= 0)
 		return 1;
 	memory[7 * page] = 1;

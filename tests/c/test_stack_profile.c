@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Which profiles count, and which of their lines. */
+/* The profiles that count, and those of their lines that count. */
 #include "support.h"
 
 #include "stack/profile.h"

@@ -9,7 +9,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-enum { HANDLER_FRAME = 20 << 10 }; /* of a crash reporter that formats text, say */
+enum { HANDLER_FRAME = 20 << 10 }; /* for example of a crash reporter that formats text */
 
 __attribute__((noinline)) static void use_stack(size_t bytes)
 {

@@ -16,7 +16,7 @@
 enum { CALLER_BOUND = 300 * KIB, NEARLY_FULL = 7 * MIB, GROWN_FROM = 50 * KIB };
 static const size_t huge = 512 * (size_t)MIB; /* of overflowed(): more than it gets */
 
-/* What the calling thread's stack is. */
+/* The shape of the calling thread's stack. */
 struct shape {
 	size_t bytes, guard_bytes;
 	struct tek_stack stack; /* what TEK has of it */
@@ -132,7 +132,7 @@ static void a_kind_that_overflowed_a_small_stack_gets_what_its_program_asks_for(
 	shape = create_here(overflowed_small, &attr);
 	tek__stack_config.override = false;
 	pthread_attr_destroy(&attr);
-	/* The C library may give a larger one that an earlier thread had. */
+	/* The C library may give a larger stack of an earlier thread. */
 	assert_true(shape.bytes >= 3 * MIB);
 	assert_true(shape.stack.flags & TEK_STACK_TUNED);
 }
@@ -176,8 +176,8 @@ static void a_kind_that_has_grown_can_grow_again_by_as_much(void **state)
 }
 
 /*
- * Threads of a pool: what they use is known without label, and with two names.  What one sees of its
- * own stack, in KiB at most.
+ * Threads of a pool: their use is known without a label, and with two names.  The most that one
+ * reads of its own stack, in KiB.
  */
 enum { DEEP_BOUND = 400 * KIB, FLAT_BOUND = 16 * KIB, DEEP_USE = 500 * KIB };
 
@@ -249,14 +249,14 @@ static void a_thread_gets_the_stack_of_its_kind_when_it_gets_its_name(void **sta
 	const struct pooled flat = run_pooled("flat", false);
 	assert_true(flat.before < 128 * KIB);
 	assert_int_equal(flat.after, flat.before);
-	/* A program that asks is told what it may become. */
+	/* A program that asks gets the size to which the stack may grow. */
 	assert_in_range(flat.told, DEEP_BOUND * 3 / 2, DEEP_BOUND * 3 / 2 + 2 * 4096);
 	const struct pooled deep = run_pooled("deep", true);
 	assert_int_equal(deep.before, flat.before);
 	assert_in_range(deep.after, DEEP_BOUND * 3 / 2, DEEP_BOUND * 3 / 2 + 2 * 4096);
 	assert_int_equal(deep.used, DEEP_USE);
 	assert_false(deep.grown);
-	/* One whose kind is new may be as deep as any. */
+	/* A thread of a new kind may be as deep as any other. */
 	assert_true(run_pooled("other", true).after >= DEEP_BOUND * 3 / 2);
 }
 
@@ -285,7 +285,7 @@ static void what_was_room_is_guard_again_when_the_thread_has_ended(void **state)
 	assert_int_equal(process_vm_readv(getpid(), &to, 1, &from, 1, 0), 1);
 }
 
-/* The new one looks whether another that had a signal stack is gone, which fails as it should. */
+/* A new thread checks whether an earlier one with a signal stack has ended: a call that fails. */
 static void errno_is_zero_where_a_thread_begins(void **state)
 {
 	(void)state;
@@ -341,7 +341,7 @@ static void a_size_that_the_program_chose_is_respected_unless_overridden(void **
 	(void)state;
 	need_tuner();
 	pthread_attr_init(&attr);
-	/* Attributes that do not say a size are none. */
+	/* Attributes without a size count as no attributes. */
 	assert_true(create_here(known, &attr).stack.flags & TEK_STACK_TUNED);
 	pthread_attr_setstacksize(&attr, 2 * MIB);
 	struct shape shape = create_here(known, &attr);
@@ -483,7 +483,7 @@ static int changes_defaults(void)
 	pthread_attr_setstacksize(&attr, 4 * MIB);
 	pthread_setattr_default_np(&attr);
 	const struct shape shape = create_here(known, NULL);
-	/* The C library may give a larger one that an earlier thread had. */
+	/* The C library may give a larger stack of an earlier thread. */
 	return shape.bytes >= 4 * MIB &&
 	       (shape.stack.flags & (TEK_STACK_TUNED | TEK_STACK_EXPLICIT)) == TEK_STACK_EXPLICIT;
 }

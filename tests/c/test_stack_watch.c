@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The helper that looks at the stacks of running threads: what it finds is in the table. */
+/* The helper that measures the stacks of running threads: its results are in the table. */
 #include "stack_support.h"
 
 #include "ident/process.h"
@@ -219,7 +219,7 @@ static void a_thread_that_left_by_the_system_call_exit_is_found_gone(void **stat
 	pthread_attr_destroy(&attr);
 }
 
-/* What a process that did not end in order left in its table. */
+/* Reads the table of a process that did not end in order. */
 static size_t peak_in(const char *directory, pid_t pid, size_t truth)
 {
 	char path[128];
@@ -237,7 +237,7 @@ static size_t peak_in(const char *directory, pid_t pid, size_t truth)
 	return 0;
 }
 
-/* A process of its own: it reports what its thread used, then ends as it is told. */
+/* A process of its own: it reports the use of its thread, then ends as `how` names. */
 static int use_and_end(const char *how)
 {
 	struct user user;

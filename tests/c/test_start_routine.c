@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What threads run, by the arguments of their start routines: those of Rust and CPython, which any
- * file can have, and arguments that only look like them, or cannot be read.
+ * The routines that threads run, from the arguments of their start routines.  Those of Rust and
+ * CPython can be in any file.  Other arguments only resemble them, or cannot be read.
  */
 #include "support.h"
 
@@ -9,7 +9,7 @@
 
 #include <sys/mman.h>
 
-/* Addresses of code that no test has used as a start routine yet: TEK looks at each a few times. */
+/* Addresses of code that no test has used as a start routine yet: TEK reads each a few times. */
 static uintptr_t new_routine(void)
 {
 	static uintptr_t number;

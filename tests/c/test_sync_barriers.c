@@ -13,12 +13,16 @@ static const struct tek_barrier_kind *kind;
 static struct tek_barrier barrier;
 static unsigned int threads;
 static atomic_uint arrived[ROUNDS_MOST], serial;
-/* By everybody before a round, of every second one: those of the next are written while these are read. */
+/*
+ * Each thread writes before a round.  Even and odd rounds have words of their own: the next round's
+ * are written while these are read.
+ */
 static unsigned int written[2][CROWD_MOST];
 
 /*
- * Who spins keeps the CPU from those who have not come yet, for as long as the kernel lets it: so few rounds, and fewer if
- * time is up.  The last one to come says so, and everybody has seen it after the next round.
+ * A spinning thread keeps the CPU from the threads that have not arrived, for as long as the kernel
+ * lets it.  So there are few rounds, and fewer if time is up.  The last thread to arrive sets the
+ * end, and all threads have read it after the next round.
  */
 static atomic_uint most;
 static struct timespec deadline;
@@ -96,7 +100,7 @@ enum { FREED = 60 };
 static struct tek_barrier *freed[FREED];
 static int freed_count;
 
-/* Whoever is told frees it at once, while the others are on their way out. */
+/* The serial thread frees the barrier at once, while the other threads are leaving it. */
 static void *meet_and_free(void *argument)
 {
 	(void)argument;
@@ -109,7 +113,7 @@ static void *meet_and_free(void *argument)
 	return NULL;
 }
 
-/* Places of those that are gone go to new ones, whose rounds nobody takes for the old ones'. */
+/* New barriers reuse the places of destroyed ones; no thread may confuse their rounds. */
 static void *meet_and_renew(void *argument)
 {
 	(void)argument;
@@ -207,7 +211,7 @@ static void *meet_then_count(void *argument)
 	return argument;
 }
 
-/* The last one of the barrier before has arrived, and has not yet said that its round is over. */
+/* The last thread of the old barrier has arrived, and has not yet reported the end of its round. */
 static void a_late_one_of_the_old_barrier_ends_no_round_of_the_new_one(void **state)
 {
 	kind = *state;

@@ -55,7 +55,10 @@ static void a_signal_wakes_one_and_a_broadcast_the_others(void **state)
 	cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
 
-/* One of two waiters is cancelled as it is signalled: the other one gets the signal, or it the cancelled one's. */
+/*
+ * One of two waiters is cancelled as it is signalled.  The other waiter gets that signal, or the
+ * cancelled waiter takes it.
+ */
 static void a_cancelled_waiter_loses_no_signal(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Condition variables of lib/sync, with an engine of this test's own: its threads wake each other slowly. */
+/* Condition variables of lib/sync, with an engine of this test: its threads wake up slowly. */
 #include "sync_crowd.h"
 #include "watchdog.h"
 
@@ -67,7 +67,7 @@ static void *destroy_it(void *unused)
 	return result ? &cond : unused;
 }
 
-/* It may have been cancelled, and others may have waited for what it was told. */
+/* The first waiter may have been cancelled, and other waiters may have waited for its wake-up. */
 static void none_is_destroyed_before_whom_it_woke_first_is_through(void **state)
 {
 	struct tek_cond_waiter first, second, third;
@@ -96,7 +96,7 @@ static void none_is_destroyed_before_whom_it_woke_first_is_through(void **state)
 	}
 }
 
-/* One that waits, and who was woken as which. */
+/* A waiter, and its place in the order of wake-ups. */
 struct queued {
 	pthread_t thread;
 	int priority;

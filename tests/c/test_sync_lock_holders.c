@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Whose a lock is, and who unlocks it: another thread, one that unlocks twice, a child of fork(), or nobody any more.
- * sync_lock_subject.h.
+ * The holder of a lock, and the thread that unlocks it: another thread, a thread that unlocks
+ * twice, a child of fork(), or no living thread.  See sync_lock_subject.h.
  */
 #include "fork_copy.h"
 #include "sync_lock_subject.h"
@@ -56,7 +56,7 @@ static void *wait_for_it(void *unused)
 	return unused;
 }
 
-/* What a child of fork() has in its memory when two wait. */
+/* The memory of a child of fork() while two threads wait. */
 static struct tek_lock one_that_two_wait_for(void)
 {
 	struct tek_lock childs;
@@ -106,7 +106,7 @@ static void a_child_waits_for_nobody_who_waited_in_its_parent(void **state)
 	}
 }
 
-/* As with the C library's.  A program that does so has a bug, and it is not to stand still for it. */
+/* As with the C library's locks.  The program has a bug, but the lock must not block it. */
 static void unlocking_a_free_one_leaves_it_free(void **state)
 {
 	(void)state;
@@ -130,7 +130,7 @@ static void *unlock_it(void *unused)
 	return unused;
 }
 
-/* Also while others wait; and each of them gets it. */
+/* Also while threads wait; each of them gets it. */
 static void another_thread_may_unlock_it(void **state)
 {
 	pthread_t waiters[2];
@@ -152,7 +152,10 @@ static void another_thread_may_unlock_it(void **state)
 	}
 }
 
-/* A bug of the program, too: the second time may be in the other one's turn, or before that one has seen that it is its. */
+/*
+ * A bug of the program, too.  The second unlock may come while the next waiter has the lock, or
+ * before that waiter has seen that it has it.
+ */
 static void who_unlocks_twice_lets_the_next_one_have_it(void **state)
 {
 	(void)state;

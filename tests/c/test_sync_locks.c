@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a lock promises those who want it, and how long they wait: sync_lock_subject.h. */
+/* The promises of a lock to its waiters, and the length of their waits: sync_lock_subject.h. */
 #include "sync_lock_subject.h"
 
 #include <sched.h>
@@ -144,7 +144,7 @@ static void a_time_in_the_past_is_over_and_one_that_is_none_is_refused(void **st
 {
 	(void)state;
 	NEEDS_TIMES();
-	/* Who gets it at once looks at no time. */
+	/* A caller that gets it at once reads no time. */
 	assert_int_equal(lock_at(CLOCK_REALTIME, (struct timespec){0, -1}), 0);
 	subject.unlock(&lock);
 	assert_int_equal(lock_at(CLOCK_MONOTONIC, (struct timespec){0, 0}), 0);
@@ -317,7 +317,7 @@ static void *lock_and_destroy(void *unused)
 	return NULL;
 }
 
-/* Whoever touched it after that would be killed. */
+/* An access to it after that would kill the process. */
 static void who_has_it_next_may_destroy_it(void **state)
 {
 	(void)state;

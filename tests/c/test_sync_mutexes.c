@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-/* The C library's says in its first word that it is locked. */
+/* The C library's mutex shows in its first word that it is locked. */
 static void mutexes_are_whose_they_are_to_be(void **state)
 {
 	pthread_mutex_t object = PTHREAD_MUTEX_INITIALIZER;
@@ -87,7 +87,7 @@ static void check_errorcheck(pthread_mutex_t *object)
 {
 	assert_int_equal(pthread_mutex_lock(object), 0);
 	assert_int_equal(pthread_mutex_lock(object), EDEADLK);
-	/* The C library's says EDEADLK of those that inherit priorities. */
+	/* The C library returns EDEADLK for mutexes that inherit priorities. */
 	assert_int_not_equal(pthread_mutex_trylock(object), 0);
 	assert_int_equal((int)(intptr_t)result_of(start(unlock_it, object)), EPERM);
 	assert_int_equal(pthread_mutex_unlock(object), 0);
@@ -241,7 +241,7 @@ static void a_mutex_that_others_wait_for_is_free_again_in_a_child(void **state)
 static pthread_mutex_t of_a_library = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool over;
 
-/* Others come to wait for it before the fork. */
+/* Threads begin to wait for it before the fork. */
 static void lock_of_library(void)
 {
 	pthread_mutex_lock(&of_a_library);
@@ -253,7 +253,10 @@ static void unlock_of_library(void)
 	pthread_mutex_unlock(&of_a_library);
 }
 
-/* Before any constructor, so the child's handler runs before those of all libraries, as that of a library does. */
+/*
+ * Registered before any constructor, so the child's handler runs before those of all libraries, as
+ * that of a library does.
+ */
 static void handle_forks(void)
 {
 	pthread_atfork(lock_of_library, unlock_of_library, unlock_of_library);
@@ -322,7 +325,7 @@ static void a_library_may_lock_in_its_fork_handlers(void **state)
 	join_three(threads);
 }
 
-/* Those who waited for it in the parent are in its queue still. */
+/* Threads that waited for it in the parent are in its queue still. */
 static void one_that_is_free_at_a_fork_is_of_use_to_several_threads_of_the_child(void **state)
 {
 	pthread_t threads[3];

@@ -89,7 +89,7 @@ static void threads_count_right_under_every_kind(void **state)
 	tek_lock_auto_changes(NULL, NULL);
 }
 
-/* Another thread: the one that has it may not wait for it. */
+/* From another thread: the holder may not wait for it. */
 static void *wait_in_vain(void *unused)
 {
 	const struct timespec past = {0}, none = {0, -1};

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-/* What a test has to know: of which kind, and whom the lock prefers. */
+/* The parameters of a test: the kind of the lock, and the side that the lock prefers. */
 struct subject {
 	const struct tek_rwlock_kind *kind;
 	unsigned char prefers;
@@ -111,7 +111,7 @@ static void use_by(unsigned int count)
 	times = kind->sleeps ? 3000 / count : count <= 2 ? 1000 : 100 / count + 2;
 	run_crowd(count, use);
 	assert_int_equal(atomic_load(&wrong), 0);
-	/* Nobody has it any more. */
+	/* No thread has it any more. */
 	assert_true(kind->try_write(&lock));
 	kind->unlock_write(&lock);
 }
@@ -147,7 +147,7 @@ static void *read_without_gap(void *argument)
 			sched_yield();
 		atomic_fetch_sub(&in, 1);
 		kind->unlock_read(&lock);
-		sched_yield(); /* or nobody else ever runs, without preemption */
+		sched_yield(); /* without preemption no other thread would ever run */
 	}
 	return NULL;
 }
@@ -263,7 +263,7 @@ static void time_runs_out(void **state)
 		assert_true(kind->try_read(&lock));
 		expect_time_out(true, clocks[i], in_ms(clocks[i], 5));
 		expect_time_out(true, clocks[i], past[0]);
-		/* And it is as if nobody had asked. */
+		/* And the lock is as if the request had not been made. */
 		assert_true(kind->try_read(&lock));
 		kind->unlock_read(&lock);
 		kind->unlock_read(&lock);
@@ -321,7 +321,7 @@ struct freed {
 };
 static struct freed *objects[FREED];
 
-/* Who gives up an object last frees it, as soon as it has the lock. */
+/* The last thread to give up an object frees it, as soon as it has the lock. */
 static void *give_up(void *argument)
 {
 	const bool reads = (uintptr_t)argument % 2;
@@ -364,7 +364,7 @@ static void *write_when_free(void *unused)
 	return unused;
 }
 
-/* What a child finds in its memory, while a writer waits: for a reader, then for a writer. */
+/* The memory of a child while a writer waits: for a reader, then for a writer. */
 static void one_adopted_by_a_child_has_its_holder_and_nobody_who_waits(void **state)
 {
 	for (int writes = 0; writes < 2; writes++) {
@@ -381,7 +381,7 @@ static void one_adopted_by_a_child_has_its_holder_and_nobody_who_waits(void **st
 		(writes ? kind->unlock_write : kind->unlock_read)(&lock);
 		result_of(waiter);
 		if (kind == &tek__rwlock_park)
-			childs.park.state |= 1; /* GUARD: somebody is in the middle */
+			childs.park.state |= 1; /* GUARD: a thread is inside an operation */
 		kind->adopt(&childs, writes);
 		assert_false(kind->try_write(&childs));
 		(writes ? kind->unlock_write : kind->unlock_read)(&childs);

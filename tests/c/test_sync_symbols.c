@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * pthread_rwlock_*() and pthread_barrier_*() of an ordinary program, which Meson runs with the C library's and with those
- * of libtek-sync.so.  All of it has to hold for each.
+ * pthread_rwlock_*() and pthread_barrier_*() of an ordinary program.  Meson runs it with the C
+ * library's functions and with those of libtek-sync.so.  All tests must pass with each.
  */
 #include "uthread_posix.h"
 #include "watchdog.h"
@@ -15,7 +15,7 @@ static pthread_rwlock_t statically = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_rwlock_t for_writers = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static pthread_rwlock_t *lock;
 
-/* From another thread: what the four ways to ask say. */
+/* From another thread: the results of the four ways to ask. */
 static void *ask(void *argument)
 {
 	const struct timespec past = {0, 0}, real = in_ms(CLOCK_REALTIME, 3),
@@ -141,7 +141,7 @@ static void *write_it(void *argument)
 
 static atomic_int scribbled;
 
-/* Onto the stack that one who waits in the parent has there. */
+/* Overwrites the stack that a waiter of the parent has there. */
 static void *scribble(void *argument)
 {
 	volatile char here[100000];
@@ -202,7 +202,10 @@ static int children_exit(void *(*waits)(void *), int (*have)(pthread_rwlock_t *)
 	return status;
 }
 
-/* pf is not for who read-locks it twice; the C library's child waits for who waited in the parent. */
+/*
+ * pf does not support a thread that read-locks twice.  The C library's child waits for a thread
+ * that waited in the parent.
+ */
 static void the_child_of_a_fork_unlocks_what_its_thread_had_locked(void **state)
 {
 	const char *wanted = getenv("TEK_SYNC");

@@ -165,7 +165,7 @@ static void tid_and_start_time_identify_a_thread(void **state)
 
 static bool begun_writing, stop_writing;
 
-/* Writes records whose fields agree: name, group and mark say the same number. */
+/* Writes records with equal fields: name, group and mark have the same number. */
 static void *write_at_full_speed(void *argument)
 {
 	pthread_t target = *(pthread_t *)argument;
@@ -181,7 +181,7 @@ static void *write_at_full_speed(void *argument)
 
 enum { READS = 2000000 };
 
-/* In another process: every stable copy must be one that was written. */
+/* In another process: every stable copy must equal a written record. */
 static int read_at_full_speed(void)
 {
 	struct view view = open_view(getppid());

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Waits in the kernel for what another thread of the same program gives: others run meanwhile, at once, and even where
- * there is no kernel thread to be had for them.
+ * Waits in the kernel for a step of another thread of the same program.  Other threads run
+ * meanwhile, at once, and even where no kernel thread can be made for them.
  */
 #include "shared_objects.h"
 #include "uthread_posix.h"
@@ -23,7 +23,7 @@
 enum {
 	THREADS = 80, /* more than there are spare kernel threads, of those before */
 	WAITS = 40,
-	MOST_MS = 8, /* whoever waits for a kernel thread in vain does so longer */
+	MOST_MS = 8, /* a thread that waits for a kernel thread in vain waits longer */
 	NOBODY = 65534,
 };
 
@@ -68,7 +68,10 @@ static void allow_kernel_threads(void)
 	assert_int_equal(setrlimit(RLIMIT_NPROC, &limit_before), 0);
 }
 
-/* From here on this process gets no more of them.  For root there is no limit, who becomes somebody else. */
+/*
+ * From here on this process gets no more kernel threads.  Root has no limit, so it becomes another
+ * user.
+ */
 static void forbid_kernel_threads(void)
 {
 	assert_int_equal(getrlimit(RLIMIT_NPROC, &limit_before), 0);
@@ -89,7 +92,10 @@ static void forbid_kernel_threads(void)
 	}
 }
 
-/* What a thread waits for until the first one, which has it, gives it to all of them. 0: it has had it. */
+/*
+ * An object that threads wait for until the first thread, its holder, releases it for all of them.
+ * 0: the thread has had it.
+ */
 struct kind {
 	int (*wait)(void);
 	int (*hold)(void);
@@ -223,7 +229,7 @@ static int set_wait(void)
 static pid_t child;
 static int to_child;
 
-/* It ends when it is told so by a pipe: who has become somebody else may not kill it. */
+/* A pipe ends it: after a change of its user the parent may not kill it. */
 static int child_hold(void)
 {
 	int ends[2];
@@ -277,7 +283,7 @@ static void have_threads(pthread_t *threads, const struct kind *kind)
 		threads[i] = start(wait_for_one, (void *)kind);
 }
 
-/* All of them, with no more kernel threads than there are: fewer, if threads are user-level ones. */
+/* All of them, with no more kernel threads than exist: fewer, if threads are user-level ones. */
 static void let_them_wait(void)
 {
 	forbid_kernel_threads();

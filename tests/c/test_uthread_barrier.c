@@ -63,7 +63,7 @@ static void errors_are_found(void **state)
 	in_all_engines(make_errors);
 }
 
-/* Whoever comes out first frees it, while the others are on their way out. */
+/* The first thread to leave frees it, while the other threads are leaving it. */
 struct freed {
 	tek_uthread_barrier_t barrier;
 	atomic_int *out;
@@ -77,7 +77,7 @@ static void *meet_and_free(void *argument)
 	if (tek_uthread_barrier_wait(&freed->barrier) == TEK_UTHREAD_BARRIER_SERIAL_THREAD) {
 		CHECK(tek_uthread_barrier_destroy(&freed->barrier) == 0);
 	}
-	/* The last one out: nobody uses it any more. */
+	/* The last one out: no thread uses it any more. */
 	if (atomic_fetch_sub(out, 1) == 1) {
 		memset(freed, 0xff, sizeof(*freed));
 		free(freed);
@@ -107,7 +107,7 @@ static void it_may_be_freed_when_the_last_one_is_out(void **state)
 	in_all_engines(meet_once_each);
 }
 
-/* Whoever comes out first destroys it and uses its memory for something else, while the others are on their way out. */
+/* The first thread to leave destroys it and reuses its memory, while the other threads leave it. */
 static struct {
 	tek_uthread_barrier_t barrier;
 	atomic_int out;

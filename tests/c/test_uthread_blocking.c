@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Calls that wait for one file: others go on, and what the call does is what it always did. */
+/* Calls that wait for one file: other threads go on, and the calls keep their meaning. */
 #include "blocking_calls.h"
 
 #include <pty.h>

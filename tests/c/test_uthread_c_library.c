@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Probes of the inside of the C library (docs/design/c-library.md), compared with
- * objects and threads of the one that runs.
+ * Probes of the C library's internal layout (docs/design/c-library.md), compared with objects and
+ * threads of the running C library.
  */
 #include "support.h"
 

@@ -123,7 +123,7 @@ static void free_the_crowd(void)
 			tek_uthread_cond_wait(&other_cond, &mutex);
 		waiting = 0;
 		turn = round;
-		/* With the mutex, or without: those who wait go another way. */
+		/* With the mutex, or without: waiters are woken in different ways. */
 		if (round % 2)
 			tek_uthread_cond_broadcast(&cond);
 		tek_uthread_mutex_unlock(&mutex);
@@ -321,7 +321,7 @@ static void who_was_woken_may_free_it(void **state)
 	in_all_engines(ask);
 }
 
-/* ---- destroyed as soon as nobody waits any more ---- */
+/* ---- destroyed as soon as the last waiter is woken ---- */
 
 enum { WAITERS = 6 };
 
@@ -339,7 +339,7 @@ static void *wait_until_it_is_over(void *argument)
 	tek_uthread_mutex_lock(&reused.mutex);
 	reused.waiting++;
 	while (!reused.over) {
-		/* Some give up just when the broadcast comes, and look again. */
+		/* Some waits time out just when the broadcast comes, and begin again. */
 		struct timespec soon = tek__timespec_of(tek__now() + 3000 * (uintptr_t)argument);
 		int error = timed ? tek_uthread_cond_wait_until(&reused.cond, &reused.mutex, &soon)
 				  : tek_uthread_cond_wait(&reused.cond, &reused.mutex);
@@ -350,7 +350,7 @@ static void *wait_until_it_is_over(void *argument)
 	return NULL;
 }
 
-/* Nobody waits any more once all have been told, though none of them may have run since. */
+/* After a broadcast no thread waits any more, though none of the waiters may have run since. */
 static void broadcast_and_destroy(void)
 {
 	for (int i = 0; i < 300; i++) {

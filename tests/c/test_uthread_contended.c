@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A mutex that everybody wants, in all the ways in which it can be asked for, and given up: no wake-up is lost, and
- * nobody has it beside another one.
+ * A contended mutex, in all ways of locking and unlocking it: no wake-up is lost, and at most one
+ * thread has it.
  */
 #include "uthread_posix.h"
 
@@ -75,7 +75,7 @@ static void *count(void *argument)
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
 		const unsigned int random = next_random(&state);
 		if (!ask_for_it(random)) {
-			sched_yield(); /* or who has it never comes on, without preemption */
+			sched_yield(); /* without preemption the holder would never run */
 			continue;
 		}
 		times += have_it(random >> 3);
@@ -146,7 +146,7 @@ static void unlock(void *unused)
 	expect(pthread_mutex_unlock(&mutex) == 0);
 }
 
-/* Cancelled while it waits for the condition variable it has the mutex again, and so must let it go. */
+/* A cancelled waiter of the condition variable has the mutex again, and so must unlock it. */
 static void *wait_until_cancelled(void *argument)
 {
 	expect(pthread_mutex_lock(&mutex) == 0);
@@ -211,7 +211,7 @@ static void who_is_cancelled_takes_no_wake_up_along(void **state)
 
 static atomic_int turns;
 
-/* Unlocks it and locks it again at once: those who wait come all the same. */
+/* Unlocks it and locks it again at once: waiters get it all the same. */
 static void *hold_it_nearly_always(void *argument)
 {
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <unwind.h>
 
-/* Values that the compiler does not know, and keeps in registers while others run. */
+/* Values that the compiler does not know, and keeps in registers while other threads run. */
 static volatile long opaque = 1;
 
 static struct raw *running;

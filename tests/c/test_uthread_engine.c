@@ -118,7 +118,7 @@ static void spin_together(void)
 	for (int i = 0; i < 6; i++)
 		threads[i] = spawn(spin, (void *)&turns[i]);
 	sleep_ms(300);
-	/* A busy machine may have given a worker nothing of that. */
+	/* On a busy machine a worker may have had no CPU in that time. */
 	for (int i = 0; i < 1000 && !all_have_turned(turns, 6); i++)
 		sleep_ms(10);
 	atomic_store(&stop, true);

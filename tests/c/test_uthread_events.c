@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Waiting for files, without an engine: those who wait are kernel threads, for which tek__wait() is a futex, and
- * another one does what idle workers do.
+ * Waiting for files, without an engine.  The waiters are kernel threads, for which tek__wait() is a
+ * futex, and another thread acts as the idle workers do.
  */
 #include "support.h"
 
@@ -35,7 +35,7 @@ static void *look_for_events(void *unused)
 	return NULL;
 }
 
-/* Then the test looks itself, when it wants to. */
+/* The test polls itself meanwhile. */
 static void pause_worker(void)
 {
 	to_pause = true;
@@ -72,7 +72,7 @@ static struct timespec in_ns(uint64_t ns)
 	return tek__timespec_of(tek__now() + ns);
 }
 
-/* A thread that waits for a descriptor, and takes a byte of it if it is told to. */
+/* A thread that waits for a descriptor, and reads a byte of it if `takes` is set. */
 struct reader {
 	pthread_t thread;
 	int file;
@@ -219,7 +219,7 @@ static void what_came_for_a_wait_that_is_over_is_there_for_the_next_one(void **s
 	start_reader(&reader);
 	assert_int_equal(end_of(&reader), -ETIMEDOUT);
 	send_bytes(pair[1], 1);
-	sleep_ms(5); /* the event finds nobody */
+	sleep_ms(5); /* the event finds no waiter */
 	reader.limit_ns = 0;
 	start_reader(&reader);
 	assert_int_equal(end_of(&reader), 0);
@@ -252,7 +252,7 @@ static void one_message_wakes_one_of_those_who_would_take_it(void **state)
 	int pair[2];
 
 	make_pair(pair);
-	pause_worker(); /* who is slow to take what there is would see the next one woken for it, too */
+	pause_worker(); /* a slow reader would see the next one woken for the same byte */
 	for (int i = 0; i < 20; i++) {
 		readers[i] = (struct reader){.file = pair[0], .events = POLLIN, .takes = true};
 		start_reader_and_let_it_wait(&readers[i]);
@@ -309,7 +309,7 @@ static void a_regular_file_cannot_be_waited_for(void **state)
 	assert_int_equal(tek__events_wait(-1, POLLIN, NULL), -EBADF);
 }
 
-/* As a program does whose close() is the preload object's. */
+/* As in a program with the preload object's close(). */
 static void close_well(int file)
 {
 	tek__events_closing(file);
@@ -332,7 +332,7 @@ static void who_waits_for_a_file_that_is_closed_is_woken(void **state)
 	close(pair[1]);
 }
 
-/* The C library closes files without asking anybody; their numbers come back. */
+/* The C library closes files without a call of the engine, and their numbers are reused. */
 static void a_number_that_is_another_file_by_now_can_be_waited_for(void **state)
 {
 	(void)state;
@@ -398,7 +398,7 @@ static void poll_says_which_of_many_are_ready(void **state)
 	struct timespec deadline = in_ns(SOON_NS);
 	assert_int_equal(tek__events_poll(files, COUNT + 2, &deadline), 0);
 	struct reader other = {.file = pairs[7][0], .events = POLLIN};
-	start_reader(&other); /* who takes is no obstacle to who polls */
+	start_reader(&other); /* a waiter that reads does not hinder a poll */
 	for (int ready = 0; ready < COUNT; ready += 7) {
 		send_bytes(pairs[ready][1], 1);
 		assert_int_equal(tek__events_poll(files, COUNT + 2, NULL), ready == 7 ? 2 : 1);
@@ -406,7 +406,7 @@ static void poll_says_which_of_many_are_ready(void **state)
 		char byte;
 		assert_int_equal(read(pairs[ready][0], &byte, 1), 1);
 	}
-	send_bytes(pairs[7][1], 1); /* the one before may have been read before it looked */
+	send_bytes(pairs[7][1], 1); /* the byte before may have been read before it polled */
 	assert_int_equal(end_of(&other), 0);
 	for (int i = 0; i < COUNT; i++)
 		close_pair(pairs[i]);
@@ -444,7 +444,7 @@ static void the_engines_own_files_give_way_to_the_programs(void **state)
 	close_pair(pair);
 }
 
-/* Ticks of other workers look all the time. */
+/* Ticks of other workers poll all the time. */
 static void who_only_looks_does_not_keep_the_one_that_waits_waiting(void **state)
 {
 	(void)state;
@@ -479,7 +479,7 @@ static int wait_in_child(void)
 
 	tek__events_after_fork();
 	if (tek__events_any() || tek__events_wait(file, POLLIN, &deadline) != -ETIMEDOUT)
-		return 1; /* nobody looks */
+		return 1; /* no thread polls */
 	tek__events_run(0);
 	pthread_t again;
 	struct reader reader = {.file = file, .events = POLLIN};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What threads that run get of each scheduler: shares, waits, turnaround times. Times are those of one worker. */
+/*
+ * The CPU time of running threads under each scheduler: shares, waits and turnaround times.  All
+ * times are those of one worker.
+ */
 #include "uthread_support.h"
 
 #include <pthread.h>
@@ -9,9 +12,9 @@
 
 #define MS 1000000ull
 
-/* How much of the time of a test its process must have had a CPU; else its figures are those of other processes. */
+/* The CPU share in percent that the process must have: else other processes distort its figures. */
 #define CPU_PERCENT 95
-/* Who finds so often that something does not hold, with a CPU for himself, is believed. */
+/* A check that fails this often with a CPU of its own is a failure. */
 #define UNDISTURBED 5
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -19,10 +22,10 @@
 #endif
 #endif
 #define ATTEMPTS_NS (15000 * MS)
-/* Tests that do something again and again do it so often, or for so long. */
+/* The time after which tests that repeat a step end. */
 #define ENOUGH_NS (5000 * MS)
 
-/* What the child that runs the engine tells the test. */
+/* Results of the child that runs the engine, for the test. */
 static struct told {
 	bool disturbed;
 	bool handed_in;
@@ -78,8 +81,9 @@ static uint64_t cpu_ns(void)
 }
 
 /*
- * Measures whether something holds, again while other processes take too much of the CPU.  A hypervisor can take it
- * as well, which the process is not told: so it is given up only if it does not hold UNDISTURBED times.
+ * Measures whether something holds, again while other processes take too much of the CPU.  A
+ * hypervisor can take it as well, without a trace in the process.  So the test fails only if the
+ * check fails UNDISTURBED times.
  */
 static void check_undisturbed(bool (*holds)(void))
 {
@@ -111,7 +115,7 @@ static void with_undisturbed_engine(const char *list, void (*body)(void))
 
 /* rr */
 
-/* Taking turns each ms: what the machine does at round intervals (DAMON each 5 ms) does not always hit the same one. */
+/* 7 threads with 1 ms each: periodic work of the machine (DAMON each 5 ms) hits all of them. */
 #define SHARERS 7u
 
 /* From the least to the greatest, in percent of the mean. */
@@ -187,8 +191,8 @@ static uint64_t quantile(uint64_t *values, size_t count, unsigned int percent)
 #define SLEEP_TICKS 3u
 
 /*
- * Sleeps, and looks how many quanta late it is after each; the first thread does, beside hogs.  Counted in ticks: what
- * a hypervisor takes of the CPU, which nobody is told, it takes of those, too.
+ * Sleeps repeatedly, and measures how many quanta late it wakes; the first thread does so beside
+ * hogs.  It counts in ticks: time that a hypervisor takes is missing from these as well.
  */
 static void measure_wakes(uint64_t *late)
 {
@@ -231,7 +235,7 @@ static void mlfq_lets_who_sleeps_run_within_2_quanta_beside_50_that_compute(void
 	with_undisturbed_engine("sched=mlfq,quantum=1ms,promote=200", wake_beside_hogs);
 }
 
-/* One of those who compute wakes the first thread, again and again. Ticks are the same for both. */
+/* One of the computing threads wakes the first thread repeatedly.  Both have the same ticks. */
 static struct {
 	struct tek_waiter waiter;
 	atomic_bool waits;
@@ -330,7 +334,10 @@ static void nobody_starves_beside_threads_that_yield(void **state)
 #define SHORT_QUANTA 4
 #define ARRIVAL_QUANTA 8
 
-/* A job needs so many quanta, and a moment.  All is measured in quanta, so it does not matter who else has the CPU. */
+/*
+ * A job needs this many quanta, and a moment.  All is measured in quanta, so the load of other
+ * processes does not matter.
+ */
 struct job {
 	unsigned int quanta;
 	uint64_t began, ended; /* in ticks */
@@ -353,7 +360,10 @@ static void *do_job(void *argument)
 	return NULL;
 }
 
-/* By a kernel thread, which no scheduler of ours keeps waiting: long jobs at first, then short ones at intervals. */
+/*
+ * In a kernel thread, which no scheduler of TEK delays: long jobs at first, then short ones at
+ * intervals.
+ */
 static void *hand_in(void *argument)
 {
 	struct job *jobs = argument;
@@ -367,7 +377,7 @@ static void *hand_in(void *argument)
 			continue;
 		for (next += ARRIVAL_QUANTA; ticks() < next;)
 			usleep(100);
-		/* Who comes too late hands in several at a time. */
+		/* A late wake-up hands in several jobs at a time. */
 		if (ticks() > next + 2)
 			told->disturbed = true;
 	}
@@ -483,7 +493,10 @@ static void *spin_until_stopped(void *argument)
 	return argument;
 }
 
-/* Threads are dealt to the workers in turn, the first of these to the second one; the first thread is on the first. */
+/*
+ * Threads are dealt to the workers in turn, beginning with the second worker.  The first thread is
+ * on the first worker.
+ */
 static void wake_a_greater_one_elsewhere(void)
 {
 	const uint64_t began = tek__now();

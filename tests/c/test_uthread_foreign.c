@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads that the C library makes for a program, without pthread_create(): they are always the kernel's, and use what
- * the program's threads use.  Each test is a process of its own, where the first of them comes at another moment.
+ * Threads that the C library makes for a program without pthread_create(): they are always kernel
+ * threads, and use the objects of the program's threads.  Each test is a process of its own, where
+ * the first of them comes at another moment.
  */
 #include "uthread_posix.h"
 
@@ -41,7 +42,7 @@ static void in_child(void (*body)(void))
 	assert_int_equal(status, 0);
 }
 
-/* In so many microseconds, and then as often if it is to be repeated. */
+/* Calls `function` in `us` microseconds, and if `again` is set at that interval from then on. */
 static timer_t call_later(void (*function)(union sigval), long us, bool again)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = function};
@@ -97,7 +98,7 @@ static void count_together(void)
 	for (int i = 0; i < 5; i++)
 		all += (long long)(uintptr_t)result_of(threads[i]);
 	timer_delete(timer);
-	/* Those that were on their way; who begins now counts nothing. */
+	/* Wait for the threads that have begun; a thread that begins now does not count. */
 	CHECK(pthread_mutex_lock(&mutex) == 0);
 	while (atomic_load(&begun) != atomic_load(&came)) {
 		CHECK(pthread_mutex_unlock(&mutex) == 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads that wait by futex(2) past the C library, as those of OpenMP do with an instruction of their own, and those of
- * C++20 and Rust by syscall(2).  The engine does not see the first kind, and others have to run all the same.
+ * Threads that wait by futex(2) past the C library.  OpenMP does so with an instruction of its own,
+ * C++20 and Rust by syscall(2).  The engine cannot see the first kind, but other threads must run
+ * all the same.
  */
 #include "uthread_posix.h"
 
@@ -67,7 +68,7 @@ static void *answer(void *unused)
 	return unused;
 }
 
-/* In ms, as the test's environment says it; 0: some other length. */
+/* In ms, from the test's environment; 0: another length. */
 static long quantum(void)
 {
 	const char *options = getenv("TEK_UTHREAD");

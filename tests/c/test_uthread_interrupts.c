@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What interrupts calls that wait: signals, cancellation, and a program that closes files or becomes another. */
+/* Interruptions of calls that wait: signals, cancellation, closed files, and exec. */
 #include "blocking_calls.h"
 
 #include <sys/resource.h>
@@ -212,7 +212,7 @@ static void a_program_may_close_what_it_does_not_know(void **state)
 	assert_false(call.done);
 	send_bytes(file[1], "x", 1);
 	assert_int_equal(end(&call), 1);
-	/* A kernel thread's read would go on; here it is told. */
+	/* A kernel thread's read would go on; here it returns an error. */
 	begin_and_see_it_wait(&call);
 	close(file[0]);
 	assert_fails(&call, EBADF);
@@ -270,7 +270,7 @@ static void note_signal(int number)
 	got_signal = number;
 }
 
-/* One thread waits for a file already, on another worker if there is one, and others wait later. */
+/* One thread waits for a file already, on another worker if there is one; more follow later. */
 static int close_by_instruction(void)
 {
 	char bytes[2];
@@ -333,7 +333,7 @@ static void *spin(void *unused)
 	return NULL;
 }
 
-/* Where threads are preempted, signals come all the time; the next program has no handler for them. */
+/* With preemption signals come all the time; the next program has no handler for them. */
 static int exec_beside_a_thread_that_runs(void)
 {
 	char *const arguments[] = {"true", NULL}, *const environment[] = {NULL};

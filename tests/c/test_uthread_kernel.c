@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Calls that wait in the kernel for things that no file tells of: messages and semaphores of System V, locks of files,
- * who opens the other end of a FIFO, children.  Meanwhile others go on, and who waits can be cancelled and interrupted.
+ * Calls that wait in the kernel for events that no file reports: System V messages and semaphores,
+ * locks of files, the other end of a FIFO, children.  Other threads go on meanwhile, and the waiter
+ * can be cancelled and interrupted.
  */
 #include "uthread_posix.h"
 
@@ -269,7 +270,7 @@ static void who_waits_for_a_lock_gets_it_from_another_process(void **state)
 	pid_t child = fork();
 	if (child == 0) {
 		struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-		/* It is written to again when the lock is held, and closed when it can be given up. */
+		/* The byte reports that the lock is held; SIGKILL releases it. */
 		if (fcntl(file, F_SETLK, &whole) != 0 || write(ends[1], &byte, 1) != 1)
 			_exit(1);
 		for (;;)
@@ -338,7 +339,7 @@ static void *wait_for_traced(void *child)
 	return NULL;
 }
 
-/* Of the kernel itself: every signal stops who is traced, the engine's tick, too. */
+/* Past the engine: each signal stops a traced process, and so does the engine's tick. */
 static void block_all_but(int signal)
 {
 	const uint64_t mask = ~(UINT64_C(1) << (signal - 1));
@@ -465,7 +466,7 @@ static void handle(int number)
 	atomic_fetch_add(&handled, 1);
 }
 
-/* Again and again: a handler that runs before the thread has come to its wait interrupts nothing. */
+/* Repeatedly: a handler that runs before the thread waits does not interrupt the call. */
 static void interrupt_call_of(pthread_t thread)
 {
 	while (!atomic_load(&returned)) {

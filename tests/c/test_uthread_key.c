@@ -71,7 +71,7 @@ static void destroy_again_and_again(void)
 	CHECK(tek_uthread_key_create(&again_key, set_again) == 0);
 	end_of(begin(set_once_and_exit, &again_key));
 	CHECK(atomic_load(&destroyed) == TEK_KEY_ROUNDS);
-	/* What it left behind is nobody else's. */
+	/* A later thread does not see the values of an ended one. */
 	end_of(begin(see_nothing, NULL));
 }
 

@@ -79,7 +79,7 @@ static void make_errors(void)
 	CHECK(tek_uthread_mutex_destroy(&checking) == EBUSY);
 	end_of(begin(unlock_what_is_not_ours, &checking));
 	CHECK(tek_uthread_mutex_unlock(&checking) == 0);
-	/* A time is looked at only if there is something to wait for. */
+	/* The time is checked only if the call has to wait. */
 	CHECK(tek_uthread_mutex_lock_until(&checking, &never) == 0);
 	CHECK(tek_uthread_mutex_unlock(&checking) == 0);
 	CHECK(tek_uthread_mutex_destroy(&checking) == 0);
@@ -217,7 +217,7 @@ struct shared {
 	int users;
 };
 
-/* The last one to leave frees it; who left before must not touch it any more. */
+/* The last one to leave frees it; an earlier one must not access it any more. */
 static void leave(struct shared *shared)
 {
 	CHECK(tek_uthread_mutex_lock(&shared->mutex) == 0);

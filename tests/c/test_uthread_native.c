@@ -85,7 +85,10 @@ static void options_that_make_no_sense_start_nothing(void **state)
 	in_engine("workers=1", create_and_join); /* still possible */
 }
 
-/* Who runs the program is not who wrote it: a mistake of his stops nothing, and he is told. */
+/*
+ * The user of a program is not its author: the user's mistake is reported, and does not stop the
+ * program.
+ */
 static void what_makes_no_sense_in_the_variable_is_told_and_passed_by(void **state)
 {
 	char told[512] = "";

@@ -61,7 +61,7 @@ static _Unwind_Reason_Code stop_at_start(int version, _Unwind_Action actions,
 					 struct _Unwind_Context *context, void *argument)
 {
 	(void)version, (void)class, (void)exception, (void)argument;
-	/* The frame of leave_routine() is the one whose end is `argument`. */
+	/* The frame of leave_routine() is the one that ends at `argument`. */
 	if (actions & _UA_END_OF_STACK || _Unwind_GetCFA(context) > (uintptr_t)argument)
 		tek_uthread_exit(NULL);
 	return _URC_NO_REASON;
@@ -112,7 +112,7 @@ static void fork_inside(void)
 	if (child > 0)
 		return;
 	tek__once_after_fork();
-	/* This thread is in it still; for others of the child it has not run. */
+	/* This thread is in it still; for other threads of the child it has not run. */
 	atomic_int control = controls[0];
 	tek__once(&control, run_slowly);
 	CHECK(atomic_load(&runs) == 1 && tek__once_is_done(&control));
@@ -162,7 +162,7 @@ static void count_with_spin_locks(void)
 	CHECK(counter == 10000);
 }
 
-/* Yielding does not help: the holder never comes before who waits. */
+/* Yielding does not help: the holder has a lower priority than the waiter. */
 static void wait_for_low_priority(void)
 {
 	struct tek_uthread_attributes low = {.has_priority = 1, .priority = 1};

@@ -51,7 +51,7 @@ static void *count_until_stopped(void *argument)
 	return (void *)times;
 }
 
-/* Of the semaphore's units none is lost or made, whoever takes them. */
+/* No unit of the semaphore is lost or made, whichever threads take them. */
 static void *pass_units(void *unused)
 {
 	(void)unused;
@@ -123,7 +123,10 @@ static void it_may_come_at_any_moment(void **state)
 
 /* ---- times ---- */
 
-/* Its time is the only one, and comes and goes while one worker begins to wait for it and another one runs the thread. */
+/*
+ * Its timeout is the only one.  It comes and goes while one worker begins to wait for it and
+ * another worker runs the thread.
+ */
 static void sleep_again_and_again(void)
 {
 	for (int i = 0; i < 30000; i++)
@@ -139,7 +142,7 @@ static void who_sleeps_again_and_again_wakes_each_time(void **state)
 	in_engine("workers=3,sched=steal", sleep_again_and_again);
 }
 
-/* ---- what the others do meanwhile ---- */
+/* ---- the work of the other threads meanwhile ---- */
 
 /* A kernel thread that takes a lock by an atomic instruction need not ask the engine first. */
 static bool has_come_in(void)
@@ -242,7 +245,7 @@ static void it_waits_for_one_that_defers_preemption(void **state)
 static void *fork_and_lock(void *unused)
 {
 	(void)unused;
-	/* Past fork(3), whose handlers come in: in the child there is nobody whom it could ask. */
+	/* Past fork(3) with its handlers: in the child there is no thread that it could ask. */
 	pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	CHECK(child >= 0);
 	if (child == 0) {
@@ -324,7 +327,10 @@ static tek_uthread_mutex_t *in_page; /* that cannot be written */
 static uintptr_t faults[2];
 static unsigned int fault_count;
 
-/* At the first fault the tick comes as soon as the handler returns: to the instruction that could not be executed. */
+/*
+ * After the first fault the tick comes as soon as the handler returns: at the instruction that
+ * could not be executed.
+ */
 static void note_fault(int number, siginfo_t *info, void *context)
 {
 	(void)number, (void)info;
@@ -364,7 +370,7 @@ static void interrupt(int (*function)(tek_uthread_mutex_t *), unsigned int befor
 	CHECK(function(in_page) == 0);
 	CHECK(tek__parallel() && fault_count == 2);
 	CHECK(in_page->state_ == after);
-	/* What it had begun alone it did not do among several. */
+	/* The sequence that it began alone it did not complete among several threads. */
 	CHECK(is_last_of_a_sequence(faults[0]) && !is_last_of_a_sequence(faults[1]));
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program in which libtek-uthread.so stands down: its threads are the kernel's, and its objects work all the same. */
+/* libtek-uthread.so stands down: threads are kernel threads, and all objects work. */
 #include "uthread_posix.h"
 
 #include <semaphore.h>
 #include <sys/syscall.h>
 
-/* What libtek.so has, and libtek-uthread.so looks for. */
+/* A symbol of libtek.so that libtek-uthread.so searches. */
 __attribute__((visibility("default"))) unsigned int *tek_epoch_;
 
 /* TIMES iterations; after MOST_MS on a busy machine fewer, at least FEWEST. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* fork() while other threads use what threads wait for each other by: the child can use all of it. */
+/* fork() while other threads use objects that threads wait for: the child can use all of them. */
 #include "uthread_posix.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ static void *read_and_write(void *argument)
 	return NULL;
 }
 
-/* A child that finds one of them taken by nobody is killed by its alarm. */
+/* Its alarm kills a child that waits for an object without a holder. */
 static int use_all_of_them(void)
 {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -93,7 +93,7 @@ static int use_all_of_them(void)
 		sem_post(&mine->full);
 		if (sem_trywait(&mine->full) != 0)
 			return 3;
-		/* Who had these may be a thread that is not here: then they stay taken. */
+		/* A thread that is missing here may have had these: then they stay locked. */
 		if (pthread_mutex_timedlock(&mine->mutex, &soon) == 0 &&
 		    pthread_mutex_unlock(&mine->mutex) != 0)
 			return 4;
@@ -193,7 +193,10 @@ static void wait_and_wake_in_child(const atomic_int *parent_is_done)
 	_exit(0);
 }
 
-/* That is not allowed, but happens: who waits in another process is nobody here, and his stack is not looked at. */
+/*
+ * Not allowed, but it happens: a waiter of another process is unknown here, and its stack is not
+ * accessed.
+ */
 static void who_waits_in_another_process_is_not_looked_for(void **state)
 {
 	struct {
@@ -319,7 +322,7 @@ static uint64_t kernel_mask(void)
 	return mask;
 }
 
-/* Each time that it runs it may be on a kernel thread on which somebody has forked. */
+/* Each time that it runs it may be on a kernel thread that has forked. */
 static void *look_at_mask(void *argument)
 {
 	const uint64_t mask = kernel_mask();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Objects of several processes: they are the C library's, and threads that wait for them do not hold up others. */
+/* Objects of several processes are the C library's; their waiters do not delay other threads. */
 #include "shared_objects.h"
 #include "uthread_posix.h"
 

@@ -147,7 +147,7 @@ static void a_blocked_signal_waits_until_it_is_unblocked(void **state)
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define USR1_BIT (1 << (SIGUSR1 - 1))
 
-/* The mask is the thread's: what the kernel has changes when others run, or when it sleeps. */
+/* The mask is the thread's: the kernel's mask changes when other threads run, or when it sleeps. */
 static void masks_of_4_3bsd_stay_when_others_have_run(void **state)
 {
 	(void)state;
@@ -454,7 +454,7 @@ a_signal_of_the_process_is_what_the_first_thread_awaits_while_others_compute(voi
 	sigset_t set = set_of(SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	const pid_t sender = by_kill(true);
-	/* While this thread does not wait yet the others take it. */
+	/* While this thread does not wait yet, the other threads take it. */
 	assert_int_equal(sigwaitinfo(&set, NULL), SIGUSR1);
 	end_child(sender);
 	atomic_store(&reached, 1);
@@ -620,7 +620,7 @@ static void handlers_may_post_semaphores_whatever_they_interrupt(void **state)
 	sem_destroy(&posted);
 }
 
-/* As with the C library, whose own these are. */
+/* As with the C library and its own signals. */
 static void the_engines_own_signal_is_not_the_programs(void **state)
 {
 	enum { TICK = 32 };

@@ -81,7 +81,7 @@ static void nobody_joins_himself(void **state)
 
 static void a_detached_thread_cannot_be_joined(void **state)
 {
-	static atomic_int flag; /* nobody knows how long the thread looks at it */
+	static atomic_int flag; /* the thread may read it at any time */
 	(void)state;
 	pthread_t thread = start(wait_for_flag, &flag);
 	assert_int_equal(pthread_detach(thread), 0);
@@ -213,7 +213,7 @@ static void a_thread_can_ask_for_its_stack_and_guard(void **state)
 	assert_in_range(told.at, (uintptr_t)told.low, (uintptr_t)told.low + told.bytes);
 }
 
-/* Goes down until so many bytes of the stack are used. */
+/* Recurses until this many bytes of the stack are used. */
 __attribute__((noinline)) static size_t go_down(const volatile char *top, size_t bytes)
 {
 	volatile char here[64];
@@ -294,7 +294,7 @@ static void the_size_that_is_told_is_the_one_that_was_asked_for(void **state)
 
 static atomic_int done, spoilt;
 
-/* Says that it is done before it is, as a detached thread has to. */
+/* Reports that it is done before it is, as a detached thread has to. */
 static void *say_done_and_go_on(void *argument)
 {
 	volatile uintptr_t mine[100];
@@ -332,7 +332,7 @@ static void a_stack_is_not_used_again_while_somebody_is_on_it(void **state)
 		while (atomic_load(&done) <= i)
 			sched_yield();
 	}
-	/* The last one is waited for in the same way. */
+	/* A joinable thread on the same stack waits for the last detached one in the same way. */
 	atomic_int flag = 1;
 	pthread_t last;
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_JOINABLE);
@@ -425,7 +425,7 @@ static void priorities_are_told_as_they_were_set(void **state)
 struct runner {
 	sem_t begun, go;
 	atomic_int *turn;
-	int went; /* in its turn: 0, 1 */
+	int went; /* its place in the order: 0, 1 */
 };
 
 static void *run_in_turn(void *argument)

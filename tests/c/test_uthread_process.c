@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What concerns the whole process, by threads on several kernel threads: user ids, fork, libraries, malloc. */
+/* Process-wide state with threads on several kernel threads: user ids, fork, libraries, malloc. */
 #include "uthread_support.h"
 
 #include "uthread/carrier.h"
@@ -122,7 +122,7 @@ static void a_child_of_any_worker_makes_threads_that_wait(void **state)
 	everywhere(fork_everywhere);
 }
 
-/* sigreturn(2) sets what a thread had where it was interrupted, perhaps on another kernel thread. */
+/* sigreturn(2) restores the state of the interrupted thread, perhaps on another kernel thread. */
 static void *compute_and_look(void *argument)
 {
 	begin();
@@ -155,7 +155,7 @@ static int compare(const void *one, const void *other)
 	return *(const int *)one - *(const int *)other;
 }
 
-/* errno and variables stay what they were, whoever uses the C library meanwhile, on whatever kernel thread. */
+/* errno and variables keep their values, whichever thread uses the C library on a kernel thread. */
 static void *use_the_c_library(void *argument)
 {
 	const int number = (int)(long)argument + 1;

@@ -71,7 +71,7 @@ static void writers_are_alone_and_readers_are_not(void **state)
 	in_all_engines(use_one_that_prefers_writers);
 }
 
-/* ---- who comes first ---- */
+/* ---- order of the waiters ---- */
 
 static void *write_once(void *argument)
 {
@@ -142,7 +142,7 @@ static void give_up_writing(void)
 	CHECK(tek_uthread_rwlock_init(&rwlock, TEK_UTHREAD_RWLOCK_PREFER_WRITER) == 0);
 	CHECK(tek_uthread_rwlock_rdlock(&rwlock) == 0);
 	tek_uthread_t writer = begin(write_shortly, NULL);
-	/* On a busy machine it may be over before anybody looks. */
+	/* On a busy machine the wait may be over before this check. */
 	WAIT_UNTIL(rwlock.first_ || atomic_load(&writer_gave_up));
 	tek_uthread_t reader = begin(read_once, NULL);
 	end_of(reader);
@@ -166,7 +166,7 @@ struct wish {
 
 static atomic_int got;
 
-/* Returns as the how many-th it got the lock; readers keep it until all who wait with them may have it. */
+/* Returns the position at which it got the lock. */
 static void *wish_for_it(void *argument)
 {
 	const struct wish *wish = argument;
@@ -205,7 +205,7 @@ static void get_it_by_priority(void)
 static void the_most_urgent_one_who_waits_gets_it_and_among_equals_a_writer(void **state)
 {
 	(void)state;
-	/* With one worker: two who may have it at a time would race for the place. */
+	/* With one worker: two waiters that may have it at a time would race for the position. */
 	in_engine("workers=1,preempt=off", get_it_by_priority);
 	in_engine("workers=1,quantum=1ms,foreign", get_it_by_priority);
 }
@@ -236,7 +236,7 @@ static void read_beside_an_urgent_writer(void)
 	CHECK(tried_with(3) == EBUSY);
 	CHECK(tried_with(4) == 0);
 	CHECK(tried_with(0) == 0); /* as the kind of the lock has it */
-	/* Who has it already would wait for himself. */
+	/* A thread that has it already would wait for itself. */
 	tek_uthread_set_priority(tek_uthread_self(), 1);
 	CHECK(tek_uthread_rwlock_rdlock(&rwlock) == 0);
 	CHECK(tek_uthread_rwlock_unlock(&rwlock) == 0);

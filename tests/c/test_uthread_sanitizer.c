@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the sanitizers are told of switches, with contexts and without the engine.  Without a sanitizer only the
- * switches remain; with one it is the judge: it ends the program, or finds what is planted.
+ * The reports of switches to the sanitizers, with contexts and without the engine.  Without a
+ * sanitizer only the switches are tested.  A sanitizer must not end the program, and must find the
+ * planted errors.
  */
 #include "support.h"
 
@@ -12,11 +13,11 @@
 
 enum { STACK_BYTES = 256 << 10, THREADS = 5 };
 
-/* As the engine: threads that switch to each other, one kernel thread's own context, and who runs now. */
+/* As in the engine: threads that switch to each other, and the context of one kernel thread. */
 struct fiber {
 	struct tek_uthread thread;
 	void (*routine)(struct fiber *);
-	struct fiber *next; /* whom it switches to */
+	struct fiber *next; /* the target of its switches */
 	struct fiber *last; /* the same, at its end */
 	int number;
 	bool ended;
@@ -62,7 +63,7 @@ static void drop(struct fiber *fiber)
 	munmap(fiber->thread.stack_low, STACK_BYTES);
 }
 
-/* Frames that a sanitizer looks after, left by a jump past them. */
+/* Frames that a sanitizer tracks, left by a jump past them. */
 static void deep(int depth, jmp_buf *out);
 static void (*volatile deeper)(int, jmp_buf *) = deep;
 
@@ -148,7 +149,7 @@ static void a_stack_is_used_by_one_thread_after_the_other(void **state)
 	drop(&fiber);
 }
 
-/* What the one has written the other reads, without a lock: the switch is in between. */
+/* One thread reads what the other wrote, without a lock: the switch is in between. */
 static long plain;
 
 static void count(struct fiber *fiber)
@@ -224,7 +225,7 @@ static void a_thread_goes_on_on_another_kernel_thread(void **state)
 /* Memory that only a parked thread knows is no leak; the check itself is at the program's end. */
 static void keep_memory(struct fiber *fiber)
 {
-	/* On the stack itself: AddressSanitizer moves variables away, to where it does not look itself. */
+	/* On the stack: AddressSanitizer moves variables to memory that its leak check skips. */
 	char *volatile *held = (char *volatile *)fiber->thread.stack_low;
 
 	*held = malloc(10);

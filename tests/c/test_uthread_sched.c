@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What all schedulers have in common, asked one after the other and by several kernel threads at once. */
+/* The common behaviour of all schedulers, in sequence and on several kernel threads at once. */
 #include "fake_threads.h"
 
 #include "rounds.h"
@@ -71,7 +71,7 @@ static void a_scheduler_that_starts_again_has_nobody(void **state)
 		assert_int_equal(sched->start(1), 0);
 		assert_false(sched->any(&tek__workers[0]));
 		assert_null(take(sched));
-		/* As in the child of fork(): who was dealt to a worker that is no more. */
+		/* As in the child of fork(): a thread of a worker that exists no more. */
 		struct tek_uthread *forked = &threads[200];
 		forked->sched.home = &tek__workers[WORKERS - 1];
 		give(sched, forked, TEK_READY_WOKEN);
@@ -138,7 +138,7 @@ static void whoever_is_made_ready_comes_out_once(void **state)
 	}
 }
 
-/* One thread in 100 computes beside 99 that wake each other: in how many turns it gets its own. */
+/* One thread in 100 computes beside 99 that wake each other: the turns until it runs. */
 static void who_is_ready_gets_a_turn_beside_others_who_wake_each_other(void **state)
 {
 	(void)state;
@@ -161,11 +161,11 @@ static void who_is_ready_gets_a_turn_beside_others_who_wake_each_other(void **st
 	}
 }
 
-/* A thread that is on its way between workers, who are kernel threads. */
+/* A thread that moves between workers, which are kernel threads. */
 struct traveller {
 	struct tek_uthread thread;
-	atomic_bool out;   /* somebody has it */
-	unsigned int left; /* how often it is still to come out */
+	atomic_bool out;   /* a worker has it */
+	unsigned int left; /* the times that it must still be taken */
 };
 
 static struct {

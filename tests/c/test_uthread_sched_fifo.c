@@ -201,7 +201,7 @@ static void who_runs_or_waits_has_its_new_priority_when_it_is_ready(void **state
 		struct tek_uthread *running = take(FIFO);
 		assert_ptr_equal(running, &threads[1]);
 		assert_null(FIFO->reprioritise(running, 15));
-		/* Now the other one goes before it: its worker has to look. */
+		/* Now the other thread precedes it: its worker has to check. */
 		assert_ptr_equal(FIFO->reprioritise(running, 5), &tek__workers[0]);
 		give(FIFO, running, TEK_READY_PREEMPTED);
 		ASSERT_NEXT_ARE(FIFO, 0, 1);
@@ -212,8 +212,9 @@ static void who_runs_or_waits_has_its_new_priority_when_it_is_ready(void **state
 }
 
 /*
- * A worker whose thread of priority 90 has just waited takes the next one, of 10, while another one makes one of 50
- * ready: whichever comes first, the one of 50 is either taken or known to go before.
+ * A worker whose thread of priority 90 has just waited takes the next one, of priority 10.  Another
+ * worker makes a thread of 50 ready meanwhile.  In either order that thread is taken, or known to
+ * precede.
  */
 static struct {
 	atomic_uint round, answered;

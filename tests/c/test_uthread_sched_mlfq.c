@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The multi-level feedback queue: levels, allotments, and that nobody waits for ever. */
+/* The multi-level feedback queue: levels, allotments, and no starvation. */
 #include "fake_threads.h"
 
 #define MLFQ (&tek__sched_mlfq)
@@ -148,7 +148,7 @@ static void who_was_at_the_lowest_level_for_long_goes_to_the_top(void **state)
 	sink(3, 1);
 	give(MLFQ, &threads[0], TEK_READY_PREEMPTED);
 	let_quanta_pass();
-	/* One was ready meanwhile, one waited, one ran, and one has just become ready at a level between. */
+	/* One was ready, one waited, one ran, and one just became ready at a level between. */
 	threads[3].sched.level_since = UINT64_MAX;
 	give(MLFQ, &threads[3], TEK_READY_PREEMPTED);
 	assert_ptr_equal(take(MLFQ), &threads[0]);
@@ -161,7 +161,7 @@ static void who_was_at_the_lowest_level_for_long_goes_to_the_top(void **state)
 	}
 }
 
-/* Level 0 is never without somebody: who is ready below comes after 300 turns at most once its time has come. */
+/* Level 0 is never empty: a thread ready below runs 300 turns after its time at the latest. */
 static void nobody_waits_for_ever_at_any_level(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Who goes first: round robin, shortest job first, work stealing. */
+/* The order of threads: round robin, shortest job first, work stealing. */
 #include "fake_threads.h"
 
 #define RR (&tek__sched_rr)
@@ -174,14 +174,14 @@ static void a_thief_gets_the_older_half_in_its_order(void **state)
 	create(STEAL, 0, 5);
 	give(STEAL, &threads[6], TEK_READY_YIELDED);
 	give(STEAL, &threads[7], TEK_READY_YIELDED);
-	/* The oldest runs; of the others the newest goes first there, too. */
+	/* The oldest runs; of the remaining ones the newest goes first there, too. */
 	static const int stolen[] = {0, 3, 2, 1};
 	for (int i = 0; i < 4; i++) {
 		assert_true(STEAL->any(thief));
 		assert_int_equal(number_of(STEAL->next(thief, NULL, TEK_READY_WOKEN)), stolen[i]);
 	}
 	assert_int_equal(number_of(take(STEAL)), 5);
-	/* Two of three now, those who had yielded among them. */
+	/* Two of three now, the yielded threads among them. */
 	assert_int_equal(number_of(STEAL->next(thief, NULL, TEK_READY_WOKEN)), 4);
 	assert_int_equal(number_of(STEAL->next(thief, NULL, TEK_READY_WOKEN)), 6);
 	ASSERT_NEXT_ARE(STEAL, 7);

@@ -136,7 +136,7 @@ static void *post_it(void *argument)
 	return NULL;
 }
 
-/* Who posted must not touch it any more. */
+/* The poster must not access it after the wake-up. */
 static void wait_and_free(void)
 {
 	for (int i = 0; i < 3000; i++) {
@@ -157,7 +157,7 @@ static void who_got_its_unit_may_free_it(void **state)
 
 static atomic_uint order;
 
-/* Who posts knows that somebody waits, and that nobody will any more. */
+/* The poster knows that a thread waits, and that none will wait afterwards. */
 static tek_uthread_semaphore_t reused;
 
 static void *wait_once(void *argument)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a table says of threads that wait: lib/uthread/shown.h. */
+/* The entries of waiting threads in a table: lib/uthread/shown.h. */
 #include "uthread_objects.h"
 
 #include "uthread/shown.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Calls that wait for a socket: others go on, and what the call does is what it always did. */
+/* Calls that wait for a socket: other threads go on, and the calls keep their meaning. */
 #include "blocking_calls.h"
 
 #include <sys/eventfd.h>
@@ -80,7 +80,7 @@ static void connect_says_how_it_ended(void **state)
 	assert_false(fcntl(call.file, F_GETFL) & O_NONBLOCK);
 	close(call.file);
 
-	/* Nobody takes it, for as long as it likes to wait. */
+	/* No process accepts it, for as long as it waits. */
 	for (int i = 0; i < 8; i++) {
 		full[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		connect(full[i], (struct sockaddr *)&address, sizeof(address));
@@ -95,7 +95,7 @@ static void connect_says_how_it_ended(void **state)
 		close(full[i]);
 	close(server);
 
-	/* Nobody is there. */
+	/* Without a listener. */
 	call.file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	begin(&call);
 	assert_fails(&call, ECONNREFUSED);

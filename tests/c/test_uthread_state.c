@@ -186,7 +186,7 @@ static bool set_stack(void)
 	return sigaltstack(&stack, NULL) == 0;
 }
 
-/* Threads do not inherit it, and the engine has one of its own: of interest is only whether it is the caller's. */
+/* Threads do not inherit it, and the engine has its own: tests whether it is the caller's. */
 static long stack(void)
 {
 	stack_t now = {0};
@@ -195,7 +195,7 @@ static long stack(void)
 	       (uintptr_t)now.ss_sp - (uintptr_t)set_stack < (uintptr_t)1 << 30;
 }
 
-/* The name of the kernel thread, which threads with one kernel thread share: so only once it is the caller's own. */
+/* The name of the kernel thread, which threads share: set only once that is the caller's own. */
 static bool set_by_file(void)
 {
 	FILE *file = fopen("/proc/thread-self/comm", "we");

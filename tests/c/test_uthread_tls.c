@@ -23,7 +23,7 @@ enum { FIRST_VALUE = 42, THREADS = 40, ROUNDS = 200 };
 static __thread int with_value = FIRST_VALUE;
 static __thread char zeros[5000];
 
-/* qemu-user has no CPUs of its own, and a child of a program of threads can make no threads there. */
+/* qemu-user has no CPUs of its own; a child of a program with threads can make no threads there. */
 static void need_a_kernel(void)
 {
 	if (!getenv("TEK_EMULATED"))
@@ -114,7 +114,7 @@ static void each_thread_keeps_values_of_its_own(void **state)
 	}
 }
 
-/* Each gives away what it got and frees what others gave: sizes that caches keep, and others. */
+/* Each thread frees blocks of other threads, in sizes with and without caches. */
 struct exchange {
 	struct raw raw;
 	unsigned int seed;
@@ -201,7 +201,7 @@ static void a_thread_goes_on_with_its_values_on_another_kernel_thread(void **sta
 	raw_drop(&own.raw);
 }
 
-/* What C++ compilers call for the destructor of a thread_local object. */
+/* C++ compilers call it for the destructor of a thread_local object. */
 extern void *__dso_handle __attribute__((visibility("hidden")));
 int __cxa_thread_atexit_impl(void (*function)(void *), void *object, void *library);
 
@@ -479,7 +479,7 @@ static void do_little(void *argument)
 	++*(int *)argument;
 }
 
-/* malloc's caches stay with the storage: what it holds does not grow with the number of threads that there were. */
+/* malloc's caches stay with the storage, so it does not grow with the number of ended threads. */
 static void many_short_threads_need_no_more_memory(void **state)
 {
 	(void)state;

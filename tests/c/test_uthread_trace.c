@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The trace: what is in its file when the process that wrote it is gone. Workers are only played. */
+/* The trace: its file after the end of the writing process.  Workers are simulated. */
 #include "support.h"
 
 #include "tek_trace.h"
@@ -28,7 +28,7 @@ static int remove_file(void **state)
 	return unlink(path);
 }
 
-/* Two workers, whose threads are played by a process that ends as it likes. Returns how it ended. */
+/* Two workers, with threads that a process simulates.  Returns the exit status of that process. */
 static int play(void (*part)(void))
 {
 	assert_int_equal(truncate(path, 0), 0);
@@ -57,7 +57,7 @@ static void go(unsigned int number, enum tek_leaving leaving, enum tek_ready why
 	tek__trace_switch(worker, from, next);
 }
 
-/* The records of a worker, those of all its blocks in the order of these; *lost as they say. */
+/* Reads the records of a worker from all its blocks in order; *lost is the greatest loss count. */
 static size_t read_records(unsigned int worker, struct tek_trace_record *records, size_t most,
 			   uint64_t *lost)
 {
@@ -149,7 +149,7 @@ static void what_a_thread_on_no_worker_does_has_a_block_of_its_own(void **state)
 	(void)state;
 	assert_int_equal(play(say_who_is_ready), 0);
 	assert_int_equal(read_records(0, records, 10, &lost), 0);
-	/* A name in two parts; who lets others run is known to be ready by its switch. */
+	/* A name in two parts.  The switch of a thread that yields shows that it is ready. */
 	assert_int_equal(read_records(TEK_TRACE_NO_WORKER, records, 10, &lost), 4);
 	for (size_t part = 0; part < 2; part++) {
 		assert_int_equal(records[part].kind, TEK_TRACE_NAME);

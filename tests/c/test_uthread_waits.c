@@ -43,7 +43,7 @@ static void a_time_limit_ends_the_wait_and_not_before(void **state)
 	}
 }
 
-/* The kernel tells of it whoever waits; but it is nothing that select(2) was asked for. */
+/* The kernel reports it to every poller; but it is no event that select(2) waits for. */
 static ssize_t call_select_for_exceptions(struct call *call)
 {
 	struct timeval time = {.tv_usec = 150000};
@@ -70,7 +70,7 @@ static void a_file_that_was_hung_up_is_no_exception(void **state)
 	make_pipe(file);
 	close(file[1]);
 	struct call call = {.make = call_select_for_exceptions, .file = file[0]};
-	/* What a hypervisor takes of the CPU counts as if the process had run. */
+	/* Time that a hypervisor takes counts as if the process had run. */
 	for (int attempt = 0; attempt < 10 && ran >= 75 * MS; attempt++) {
 		ran = cpu_ns();
 		begin(&call);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What code a thread may be taken off in the middle of. */
+/* The code within which a thread may be preempted. */
 #include "uthread/zones.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A library with thread-local variables, which test_uthread_tls loads: with -DIN_BLOCK in each thread's block, which
- * all have from their start, else elsewhere.
+ * A library with thread-local variables, which test_uthread_tls loads.  With -DIN_BLOCK they are in
+ * the block that each thread has from its start, else elsewhere.
  */
 #ifdef IN_BLOCK
 #define MODEL "initial-exec"

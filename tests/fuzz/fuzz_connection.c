@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The library's end of the socket to tekd: a daemon that says anything, and hangs up when it likes. */
+/* The library's end of the socket to tekd: the daemon sends any bytes and closes at any time. */
 #include "ident/descriptor.h"
 #include "mediate/config.h"
 #include "mediate/connection.h"
@@ -56,7 +56,7 @@ static void listen_somewhere(void)
 	atexit(clear_up);
 }
 
-/* The first byte says what is made right in a packet, so that what follows is read at all. */
+/* The bits of the first byte make fields of a packet right, so that the rest is read at all. */
 static void make_right(uint8_t how, uint8_t *packet)
 {
 	struct tek_reply *reply = (void *)packet;
@@ -119,7 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		listen_somewhere();
 	if (size < 1)
 		return 0;
-	/* Where the machine stood still for a second that is what it would be told. */
+	/* Clears an earlier timeout, after which the library would not connect for a while. */
 	tek__connection_forget();
 	if (!tek__connection_open()) {
 		fprintf(stderr, "no connection: %s (%s)\n", tek__connection_why(), strerror(errno));
@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	say(daemon, data + 1, size - 1);
 	if (data[0] & 1)
 		tek__connection_listen(told);
-	/* It is never waited for: it has said all that it will say. */
+	/* The library never waits for it: all of its bytes are sent. */
 	if (data[0] & 2)
 		shutdown(daemon, SHUT_WR);
 	else

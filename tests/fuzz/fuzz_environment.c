@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Taking libtek.so out of any LD_PRELOAD, and putting another in its place: the rest stays,
- * and nothing is written past the end.
+ * Taking libtek.so out of any LD_PRELOAD, and putting another library in its place: the rest stays,
+ * and no byte is written past the end.
  */
 #include "exec/preload_list.h"
 

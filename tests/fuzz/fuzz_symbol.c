@@ -37,7 +37,7 @@ static void make_plausible(uint8_t *image, size_t size)
 	memcpy(image, &beginning, sizeof(beginning));
 }
 
-/* The first byte of the input says how to go about it, and which address to look for. */
+/* The first byte of the input chooses the kind of file, and the address to search. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char name[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Any sequence of operations on a heap of bounded time: blocks do not overlap, and the heap stays sound. */
+/* Any operations on a heap of bounded time: blocks do not overlap, and the heap stays sound. */
 #include "alloc/tlsf.h"
 #include "alloc/tlsf_check.h"
 
@@ -33,7 +33,7 @@ static void keep(unsigned int i, void *memory, size_t bytes)
 	memset(memory, (int)(i + 1), bytes);
 }
 
-/* Four bytes: which block, what, and a size from 0 to beyond all that there is. */
+/* Four bytes: the block, the operation, and a size from 0 to more than the heap has. */
 static void operate(const uint8_t *data)
 {
 	const unsigned int i = data[0] % BLOCKS, what = data[1] % 4, shift = data[1] / 4;
@@ -56,7 +56,7 @@ static void operate(const uint8_t *data)
 		else
 			check(i);
 	} else if (what == 1) {
-		/* Not what anybody has: refused. */
+		/* Not the address of a block: refused. */
 		if (blocks[i].bytes > 64 && tek__tlsf_free(&heap, blocks[i].memory + 8))
 			abort();
 	} else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The canary: an ordinary thread of tekd. While it runs now and then, so do the device's others.
+//! The canary: an ordinary thread of tekd. While it runs in time, so do other ordinary threads.
 use crate::sys;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// It looks so often within the time that is too long.
+/// It runs this many times within the limit.
 const TURNS: u32 = 4;
 const STACK_BYTES: usize = 64 * 1024;
 
@@ -17,14 +17,14 @@ struct Shared {
     limit_ns: AtomicU64,
 }
 
-/// The canary's owner. The thread ends with the process.
+/// The handle of the canary. The thread ends with the process.
 pub struct Canary {
     shared: Arc<Shared>,
     thread: Thread,
 }
 
 impl Canary {
-    /// Makes the thread, which has the policy of its maker: an ordinary one should be. It sleeps.
+    /// Makes the thread, asleep, with the policy of the caller: that should be an ordinary thread.
     pub fn start() -> io::Result<Self> {
         let shared = Arc::new(Shared {
             awake: AtomicBool::new(false),
@@ -37,8 +37,8 @@ impl Canary {
         Ok(Self { shared, thread: canary.thread().clone() })
     }
 
-    /// Lets it run, and from now on it is late when it did not run for longer than `limit`; 0: it
-    /// sleeps on.
+    /// Starts it. From now on it is late when it did not run for longer than `limit`; 0: it stays
+    /// asleep.
     pub fn wake(&self, limit: Duration) {
         let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         if limit_ns == 0 || self.shared.awake.load(Ordering::Relaxed) {
@@ -51,12 +51,12 @@ impl Canary {
         self.thread.unpark();
     }
 
-    /// It may sleep.
+    /// It may sleep again.
     pub fn rest(&self) {
         self.shared.awake.store(false, Ordering::Release);
     }
 
-    /// For how long it did not run, if that is too long.
+    /// The time for which it did not run, if that exceeds the limit.
     pub fn is_late(&self, now_ns: u64) -> Option<Duration> {
         if !self.shared.awake.load(Ordering::Acquire) {
             return None;
@@ -66,15 +66,15 @@ impl Canary {
         (late > limit).then(|| Duration::from_nanos(late))
     }
 
-    /// Who looks after it is late by so much himself. If that is long both were stopped, by a signal
-    /// or a debugger, which says nothing of other threads.
+    /// The thread that polls it is itself late by `late_ns`. If that is long, a signal or a
+    /// debugger stopped both, so it does not show that other threads are starved.
     pub fn excuse(&self, now_ns: u64, late_ns: u64) {
         if late_ns > self.shared.limit_ns.load(Ordering::Relaxed) / u64::from(TURNS) {
             self.forgive(now_ns);
         }
     }
 
-    /// After an alarm: the time begins anew.
+    /// After an alarm: restarts the limit.
     pub fn forgive(&self, now_ns: u64) {
         self.shared.ran_at_ns.store(now_ns, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! /etc/tek/tekd.toml, who sits at the device, and what both mean in words.
+//! Reads /etc/tek/tekd.toml and the active sessions, and describes the configuration in words.
 use crate::links;
 use anyhow::{bail, Context, Result};
 use nix::unistd::{Group as SystemGroup, Uid, User};
@@ -12,18 +12,18 @@ use tek_policy::{
     read_configuration, Backend, Configuration, Grant, Group, GroupSettings, Placing,
 };
 
-/// Where it is unless told otherwise.
+/// The default file.
 const USUAL_FILE: &str = "/etc/tek/tekd.toml";
-/// Where logind says of each seat whose session is in front.
+/// logind's record of each seat, with the session in front.
 const SEATS: &str = "/run/systemd/seats";
-/// More is no configuration.
+/// A longer file is refused.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// A configuration, with the numbers of its users and groups.
 #[derive(Debug)]
 pub struct Loaded {
     pub configuration: Configuration,
-    /// What the person who wrote it should know.
+    /// Advice to the author of the file.
     pub warnings: Vec<String>,
     /// Where it comes from.
     pub source: String,
@@ -50,7 +50,7 @@ pub fn load(file: Option<&PathBuf>) -> Result<Loaded> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    // A FIFO in its place must not stop tekd, neither now nor between a look and opening it.
+    // A FIFO in its place must not block tekd, even one that replaces the file just now.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     trust(path, &file.metadata()?)?;
     read_all(file)
@@ -65,7 +65,7 @@ fn read_all(file: File) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Grants are rights: a user who can write the file can grant itself any.
+/// Grants are rights: a user that can write the file can grant itself any.
 fn trust(path: &Path, about: &Metadata) -> Result<()> {
     let own = nix::unistd::geteuid().as_raw();
     if !about.is_file() {
@@ -89,7 +89,7 @@ fn is_missing(error: &anyhow::Error) -> bool {
     cause.is_some_and(|cause| cause.kind() == ErrorKind::NotFound)
 }
 
-/// Whether a user's session is in front at one of the device's seats. Without logind nobody's is.
+/// Whether a user's session is in front at a seat. Without logind no user's session is.
 pub fn is_active(uid: u32) -> bool {
     is_active_in(Path::new(SEATS), uid)
 }
@@ -103,7 +103,7 @@ fn is_active_in(seats: &Path, uid: u32) -> bool {
         .any(|text| text.lines().any(|line| line == wanted))
 }
 
-/// What it means, for `--check`.
+/// The meaning of a configuration, for `--check`.
 pub fn describe(loaded: &Loaded) -> String {
     let Configuration { grants, real_time, canary_seconds, protected, .. } = &loaded.configuration;
     let mut text = format!("Configuration: {}\n", loaded.source);
@@ -175,7 +175,7 @@ fn describe_groups(configuration: &Configuration) -> String {
     text
 }
 
-/// Users as people know them.
+/// User names where they exist, else the numbers.
 fn users_by_name(users: &[impl Display]) -> Vec<String> {
     let by_name = |text: String| {
         let found = text.parse().ok().map(|id| User::from_uid(Uid::from_raw(id)));
@@ -184,7 +184,7 @@ fn users_by_name(users: &[impl Display]) -> Vec<String> {
     users.iter().map(|user| by_name(user.to_string())).collect()
 }
 
-/// What is named of a kind; nothing if any will do.
+/// The named items of a kind; `None` if any item will do.
 fn list(kind: &str, of: &[impl Display]) -> Option<String> {
     let named: Vec<String> = of.iter().map(ToString::to_string).collect();
     (!named.is_empty()).then(|| format!("{kind} {}", named.join(", ")))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One connection: packets in, packets out, never waiting.
+//! One connection: receives and sends packets, and never waits.
 use crate::sys;
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -11,24 +11,25 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use tek_abi::{Reply, Request};
 use zerocopy::IntoBytes;
 
-/// Room for answers that the client has not read: the smallest that the kernel gives, and enough for
-/// several. What is more than that ends the connection.
+/// Room for unread replies: the smallest buffer of the kernel, which is enough for several. A reply
+/// beyond it ends the connection.
 const SEND_BYTES: usize = 8192;
-/// So much of a packet is taken; a request is shorter.
+/// The most bytes that are received of a packet; a request is shorter.
 const PACKET_BYTES: usize = 256;
-/// Who has left so much unread, as the kernel counts, gets no file: a few replies or notices.
+/// A client with more unread bytes, as the kernel counts them, gets no file: a few replies or
+/// notices.
 const BEHIND_BYTES: usize = SEND_BYTES / 2;
 
-/// What came.
+/// A received packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Packet {
     /// A request of the process that connected.
     Request(Request),
-    /// Something else, and what is wrong with it.
+    /// Another packet, and its error.
     Bad(String),
     /// The other end is closed.
     End,
-    /// Not yet anything.
+    /// No packet yet.
     Nothing,
 }
 
@@ -38,12 +39,12 @@ pub struct Connection {
     pid: i32,
     uid: u32,
     gid: u32,
-    /// The user on whose account it is.
+    /// The user that is charged for it.
     pub user: u32,
 }
 
 impl Connection {
-    /// A socket that somebody connected to; `None` where tekd cannot see who.
+    /// A connected socket; `None` if the client is in a pid namespace that tekd cannot see.
     pub fn new(socket: OwnedFd) -> Option<Self> {
         let who = getsockopt(&socket, sockopt::PeerCredentials).ok()?;
         setsockopt(&socket, sockopt::PassCred, &true).ok()?;
@@ -54,27 +55,27 @@ impl Connection {
         (pid > 0).then_some(Self { socket, pid, uid, gid, user: uid })
     }
 
-    /// The process that connected, as it was then called.
+    /// The process that connected, by its id at that time.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Its user then.
+    /// Its user at that time.
     pub fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// Its effective group then.
+    /// Its effective group at that time.
     pub fn gid(&self) -> u32 {
         self.gid
     }
 
-    /// What to wait for.
+    /// The descriptor for epoll.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// The next packet. Descriptors that come with it are not taken: there is no room for them.
+    /// Receives the next packet. Descriptors in it are discarded: there is no room for them.
     pub fn receive(&self) -> Packet {
         let mut buffer = [0; PACKET_BYTES];
         let mut control = nix::cmsg_space!(UnixCredentials);
@@ -113,8 +114,8 @@ impl Connection {
         sys::unread_bytes(self.socket.as_fd()) > BEHIND_BYTES
     }
 
-    /// Sends a reply, with a file if there is one. An error, also that the client has not read what
-    /// was sent before, ends the connection.
+    /// Sends a reply, with a file if there is one. An error ends the connection; unread replies
+    /// without room for this one are such an error.
     pub fn send(&self, reply: &Reply, file: Option<&OwnedFd>) -> nix::Result<()> {
         let parts = [IoSlice::new(reply.as_bytes())];
         let fds: Vec<_> = file.iter().map(|file| file.as_raw_fd()).collect();

@@ -6,11 +6,11 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Those that were made, the last first. They are removed with this, if nothing is in them.
+/// The directories that were made, the last first. Dropping it removes those that are empty.
 pub struct Directories(Vec<PathBuf>);
 
 impl Directories {
-    /// Makes those that a file needs and that are not there.
+    /// Makes the missing directories for a file.
     pub fn make_for(file: &Path, option: &str) -> Result<Self> {
         let mut made = Self(Vec::new());
         let parents = file.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
@@ -26,7 +26,7 @@ impl Directories {
                 }
             }
         }
-        // This one is tekd's by its name: one that was killed may have left it.
+        // By its name this directory is tekd's: a killed tekd may have left it.
         let own = Path::new(tek_abi::SOCKET_PATH).parent();
         if made.0.is_empty() && file.parent() == own {
             made.0.extend(own.map(Path::to_owned));

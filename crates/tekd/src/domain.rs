@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd may touch: the whole device, control groups, or trees of processes.
+//! The processes that tekd may change: the whole device, cgroups, or trees of processes.
 use crate::homes::Homes;
 use crate::process::{self, Status};
 use std::fmt;
@@ -7,17 +7,17 @@ use std::str::FromStr;
 use tek_effect::Identity;
 use tek_policy::Pattern;
 
-/// A chain of parents is no longer than that; what is longer changed while it was followed.
+/// The longest chain of parents: a longer one changed while it was read.
 const MOST_PARENTS: usize = 4096;
 
 /// One `--domain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All but what is protected.
+    /// All processes but the protected ones.
     Device,
-    /// A control group, with those beneath it, but what is protected.
+    /// A cgroup, with those beneath it, but without the protected processes.
     Cgroup(String),
-    /// A process, and those that it started. It was named, so nothing protects it.
+    /// A process, and its descendants. It was named, so it is not protected.
     Tree(Identity),
 }
 
@@ -50,18 +50,18 @@ impl fmt::Display for Part {
     }
 }
 
-/// Why a process is not to be touched. Sentences that fit into a reply.
+/// Why tekd must not change a process. Sentences that fit into a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
     /// There is no such process.
     Gone,
     /// Process 1, or tekd.
     Never,
-    /// The kernel's.
+    /// A kernel thread.
     Kernel,
     /// It started tekd.
     Ancestor,
-    /// Its name is on the list.
+    /// Its name is in the list of protected processes.
     Protected,
     /// It is in no part of the domain.
     Elsewhere,
@@ -80,7 +80,7 @@ impl fmt::Display for Outside {
     }
 }
 
-/// All parts.
+/// All parts of the domain.
 #[derive(Clone)]
 pub struct Domain {
     parts: Vec<Part>,
@@ -89,7 +89,7 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Of these parts; none: the whole device.
+    /// The domain with these parts; without a part: the whole device.
     pub fn new(mut parts: Vec<Part>) -> Self {
         if parts.is_empty() {
             parts.push(Part::Device);
@@ -98,27 +98,27 @@ impl Domain {
         Self { parts, own, ancestors: parents(own).skip(1).map(|(pid, _)| pid).collect() }
     }
 
-    /// For people.
+    /// The parts, as text.
     pub fn parts(&self) -> impl Iterator<Item = String> + '_ {
         self.parts.iter().map(ToString::to_string)
     }
 
-    /// Whether control groups are named.
+    /// Whether a part is a cgroup.
     pub fn names_cgroups(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Cgroup(_)))
     }
 
-    /// Whether a process that is in it can be outside later.
+    /// Whether a process of the domain can be outside later.
     pub fn can_be_left(&self) -> bool {
         !self.parts.contains(&Part::Device)
     }
 
-    /// Whether processes can come into it that were not born of those in it.
+    /// Whether a process can enter it without a parent in it.
     pub fn has_newcomers(&self) -> bool {
         self.parts.iter().any(|part| !matches!(part, Part::Tree(_)))
     }
 
-    /// Whether a process may be touched, `homes` telling of those who were moved.
+    /// Whether tekd may change a process; `homes` has the original cgroups of moved processes.
     pub fn check(&self, pid: i32, protected: &[Pattern], homes: &Homes) -> Result<(), Outside> {
         if pid == 1 {
             return Err(Outside::Never);
@@ -127,7 +127,7 @@ impl Domain {
         self.check_known(pid, &status, protected, homes)
     }
 
-    /// The same of one of which that is known already.
+    /// The same for a process whose status was read already.
     pub fn check_known(
         &self,
         pid: i32,
@@ -138,7 +138,7 @@ impl Domain {
         if pid == 1 || pid == self.own {
             return Err(Outside::Never);
         }
-        // What has memory is no thread of the kernel.
+        // A process with memory is no kernel thread.
         if !status.has_memory() && process::is_of_kernel(pid) {
             return Err(Outside::Kernel);
         }
@@ -182,7 +182,7 @@ impl Part {
     }
 }
 
-/// A process, the one that started it, and so on.
+/// A process, its parent, and so on.
 fn parents(pid: i32) -> impl Iterator<Item = (i32, Status)> {
     let with_status = |pid: i32| Some((pid, Status::of(pid).ok()?));
     std::iter::successors(with_status(pid), move |(_, status)| {
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(device.check(own_pid(), &[], &Homes::default()), Err(Outside::Never));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id().try_into().unwrap();
-        // Until it executes it has this program's name.
+        // Until it executes `sleep` it has the name of this program.
         while Status::of(pid).unwrap().name() != "sleep" {}
         assert_eq!(device.check(pid, &[], &Homes::default()), Ok(()));
         let protected = [Pattern::new("sl*p").unwrap()];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! News from the kernel: a process executes another program, becomes another user, or has a child.
+//! The kernel's events: a process executes another program, changes its user, or has a child.
 //!
-//! The proc connector (linux/cn_proc.h) tells it. It is listened to only while tekd has given
-//! something. The kernel filters the news: those of processes that tekd gave nothing do not arrive.
-//! Births are of a socket of their own, so that a request waits for none of them. Without the
-//! connector, which needs CAP_NET_ADMIN, looks and each request compare the program instead.
+//! They come from the proc connector (linux/cn_proc.h), which needs CAP_NET_ADMIN. tekd listens
+//! only while they matter, and the kernel filters them. Births have a socket of their own, so that
+//! a request waits for none of them. Without the connector, polls and each request compare the
+//! program instead.
 use crate::sys::{self, Wanted};
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// An answer to an order, of anybody.
+/// An acknowledgement of a message to the connector, by any process.
 const ANSWER: u32 = 0;
 const FORK: u32 = 1;
 const EXEC: u32 = 2;
@@ -21,9 +21,9 @@ const GID: u32 = 0x40;
 const LISTEN: u32 = 1;
 const IGNORE: u32 = 2;
 
-/// Where things are in a message: behind the headers of netlink and of the connector, the latter
-/// with a number, an event has its kind, CPU and time, then the ids of a process, or the error of
-/// an answer.
+/// Offsets in a message. Behind the headers of netlink and of the connector, which has a number, an
+/// event has its kind, CPU and time. Then follow the ids of a process, or the error of an
+/// acknowledgement.
 const NUMBER_AT: usize = 28;
 const ERROR_AT: usize = 52;
 const KIND_AT: usize = 36;
@@ -34,14 +34,14 @@ const PARENT_AT: usize = 52;
 const CHILD_AT: usize = 60;
 const CHILDS_PROCESS_AT: usize = 64;
 
-/// Room for some thousand news.
+/// Room for some thousand events.
 const BUFFER_BYTES: usize = 4 << 20;
 
-/// Of all processes: what is executed, until it is known whose news matter.
+/// Executed programs of all processes, until the processes that matter are known.
 const ALL_CHANGES: Wanted = Wanted { always: &[ANSWER, EXEC], some: &[], processes: &[] };
 const BIRTHS: Wanted = Wanted { always: &[ANSWER, FORK], some: &[], processes: &[] };
 
-/// What is heard.
+/// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// The process executed a program at this time of [`sys::monotonic_ns`].
@@ -50,7 +50,7 @@ pub enum News {
     Became(i32),
     /// A thread or a process was born.
     Born(Birth),
-    /// Some news were lost.
+    /// Some events were lost.
     Lost,
 }
 
@@ -68,34 +68,34 @@ pub struct Birth {
     pub at_ns: u64,
 }
 
-/// The kernel's news.
+/// The socket for the kernel's events.
 pub struct ExecWatch {
     socket: OwnedFd,
     listening: bool,
-    /// What came before the answer to an order.
+    /// Events that came before an acknowledgement.
     early: VecDeque<News>,
 }
 
 impl ExecWatch {
-    /// Opens the way to news of changes; nothing is heard yet.
+    /// Opens the socket for changes; it does not listen yet.
     pub fn of_changes() -> io::Result<Self> {
         Self::open(ALL_CHANGES)
     }
 
-    /// Opens the way to news of births.
+    /// Opens the socket for births; it does not listen yet.
     pub fn of_births() -> io::Result<Self> {
         Self::open(BIRTHS)
     }
 
     fn open(wanted: Wanted) -> io::Result<Self> {
         let socket = sys::process_events(wanted)?;
-        // Where that is refused news are lost sooner.
+        // If that is refused, events are lost sooner.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES);
         Ok(Self { socket, listening: false, early: VecDeque::new() })
     }
 
-    /// Changes of these processes arrive from now on, and what any process executes if `all`
-    /// says so. Where the kernel has no room for so many those of all processes arrive.
+    /// Changes of these processes arrive from now on, and the executed programs of all processes if
+    /// `all` is true. If the kernel's filter has no room for them, changes of all processes arrive.
     pub fn hear_changes_of(&mut self, processes: &[i32], all: bool) -> io::Result<()> {
         let changes = [EXEC, UID, GID];
         let always: &[u32] = if all { &[ANSWER, EXEC] } else { &[ANSWER] };
@@ -105,7 +105,7 @@ impl ExecWatch {
         sys::want_events(fd, some).or_else(|_| sys::want_events(fd, any))
     }
 
-    /// What to wait for.
+    /// The descriptor for epoll.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -115,7 +115,7 @@ impl ExecWatch {
         self.listening
     }
 
-    /// Listens, or does so no longer.
+    /// Starts or stops listening.
     pub fn listen(&mut self, listen: bool) -> io::Result<()> {
         if self.listening == listen {
             return Ok(());
@@ -130,8 +130,8 @@ impl ExecWatch {
         Ok(())
     }
 
-    /// The kernel answers an order at once if it obeys. In another pid or user namespace the socket
-    /// opens, and the kernel neither answers nor tells news.
+    /// Waits for an acknowledgement, which the kernel sends at once. In another pid or user
+    /// namespace the socket opens, but the kernel sends neither an acknowledgement nor events.
     fn hear_answer(&mut self, number: u32) -> io::Result<()> {
         let mut buffer = [0; 1024];
         loop {
@@ -144,7 +144,7 @@ impl ExecWatch {
                         None => self.early.extend(parse(message)),
                     }
                 }
-                // The answer may be among what was lost.
+                // The acknowledgement may be among the lost messages.
                 Err(Errno::ENOBUFS) => {
                     self.early.push_back(News::Lost);
                     return Ok(());
@@ -156,7 +156,7 @@ impl ExecWatch {
         }
     }
 
-    /// The next piece of news; `None`: no more for now.
+    /// The next event; `None`: no more for now.
     pub fn next(&mut self) -> Option<News> {
         if let Some(early) = self.early.pop_front() {
             return Some(early);
@@ -176,7 +176,7 @@ impl ExecWatch {
     }
 }
 
-/// The message that says how the connector should go on; the answer has the next number.
+/// The message that starts or stops the connector; its acknowledgement has the next number.
 fn order(operation: u32, number: u32) -> Vec<u8> {
     const DONE: u16 = 3;
     let mut message = Vec::with_capacity(40);
@@ -198,7 +198,7 @@ fn word_in(message: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-/// The error in the answer to the order of this number; 0 is none.
+/// The error in the acknowledgement of the message with this number; 0 is none.
 fn answer(message: &[u8], number: u32) -> Option<i32> {
     let told = (word_in(message, KIND_AT)?, word_in(message, NUMBER_AT)?);
     let is_answer = told == (ANSWER, number.wrapping_add(1));
@@ -208,7 +208,7 @@ fn answer(message: &[u8], number: u32) -> Option<i32> {
 fn parse(message: &[u8]) -> Option<News> {
     let word = |at: usize| word_in(message, at);
     let time = u64::from_ne_bytes(message.get(TIME_AT..TIME_AT + 8)?.try_into().ok()?);
-    // Thread first, then the process that it belongs to.
+    // Thread first, then its process.
     let process = i32::try_from(word(PROCESS_AT)?).ok()?;
     match word(KIND_AT)? {
         FORK => Some(News::Born(Birth {
@@ -271,7 +271,7 @@ mod tests {
         let mut watch = ExecWatch::of_changes().unwrap();
         watch.listen(true).unwrap();
         let end = Instant::now() + Duration::from_secs(20);
-        // News of others may crowd out this one's: then another one is started.
+        // Events of other processes may crowd out this one: then another process is started.
         while !is_heard(&mut watch, end) {
             assert!(Instant::now() < end, "nothing was heard");
         }
@@ -288,13 +288,13 @@ mod tests {
         let pid = i32::try_from(wanted.id()).unwrap();
         watch.hear_changes_of(&[1_000_000_000, pid], false).unwrap();
         watch.listen(true).unwrap();
-        // Where another program listens news arrive before.
+        // If another program listens, earlier events arrive.
         while watch.next().is_some() {}
         assert!(Command::new("true").status().unwrap().success());
         drop(wanted.stdin.take());
         wanted.wait().unwrap();
         let heard: Vec<News> = std::iter::from_fn(|| watch.next()).collect();
-        // That it has executed a shell may be told late.
+        // The event of the shell itself may come late.
         let is_its = |news: &News| matches!(news, News::Executed(its, _) if *its == pid);
         assert!(!heard.is_empty() && heard.iter().all(is_its), "{heard:?}");
         watch.hear_changes_of(&[], true).unwrap();
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Executes a program; whether that is heard of before something is lost, and until then.
+    /// Executes a program; whether its event arrives before events are lost and before `end`.
     fn is_heard(watch: &mut ExecWatch, end: Instant) -> bool {
         let before = sys::monotonic_ns();
         let mut child = Command::new("true").spawn().unwrap();

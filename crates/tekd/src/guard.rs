@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guard's account: the CPU time that threads used one after another while they were Fast, and
-//! bans.
+//! The account of the budget guard: the CPU time that threads used one after another while they
+//! were Fast, and bans.
 use std::collections::VecDeque;
 use std::time::Duration;
 use tek_policy::Budget;
 
-/// So often in a window the guard looks.
+/// The guard polls an account this many times in a window.
 pub const LOOKS: u64 = 16;
-/// After its n-th overrun a thread is out for 2^(n-1) windows, up to 64.
+/// The n-th overrun bans a thread for 2^(n-1) windows, up to 64.
 const MAX_BAN_SHIFT: u32 = 6;
-/// The window where there is no budget: somebody must notice that the thread ended.
+/// The window without a budget: polls must still notice the end of the thread.
 const USUAL_WINDOW_NS: u64 = 1_000_000_000;
 
-/// A thread used more than it may.
+/// A thread exceeded its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun {
     /// CPU time it used.
     pub used_ns: u64,
-    /// CPU time it might have used.
+    /// CPU time of the budget.
     pub of_ns: u64,
     /// The window of its budget.
     pub window_ns: u64,
-    /// So long it may not be Fast.
+    /// The length of the ban.
     pub banned_ns: u64,
 }
 
-/// A budget, and what was used of it in its window.
+/// A budget, and the CPU time that was used of it in its window.
 #[derive(Clone, Debug)]
 struct Window {
     /// 0: no budget.
     cpu_ns: u64,
     window_ns: u64,
-    /// When it was looked at, and what had been used since ever; the oldest first, not more often
-    /// than the guard looks.
+    /// The time of each poll, and the CPU time that the account had used by then. The oldest is
+    /// first; there is at most one for each interval of the guard.
     looks: VecDeque<(u64, u64)>,
 }
 
@@ -52,10 +52,10 @@ impl Window {
         };
     }
 
-    /// CPU time that was used in the last window, and the budget for it if that is less.
+    /// CPU time that was used in the last window, and the budget, if that is exceeded.
     fn overrun(&mut self, now_ns: u64, used_ns: u64) -> Option<(u64, u64)> {
         let window_ago = now_ns.saturating_sub(self.window_ns);
-        // A look that is older than a window is of use only as the last before it.
+        // Of the polls older than a window only the last matters.
         while self.looks.get(1).is_some_and(|(at, _)| *at <= window_ago) {
             self.looks.pop_front();
         }
@@ -70,7 +70,7 @@ impl Window {
 
     fn note(&mut self, now_ns: u64, used_ns: u64) {
         let last = self.last_ns();
-        // A little earlier than planned is a look, too.
+        // A poll a little earlier than planned counts as well.
         if now_ns.saturating_sub(last) >= self.interval_ns() - self.interval_ns() / 4 {
             self.looks.push_back((now_ns, used_ns));
         }
@@ -88,25 +88,25 @@ impl Window {
     }
 }
 
-/// Goes on over several stays in the Fast Region, so that leaving for a moment does not clear it,
-/// and over several threads, so that ending does not either: see [`crate::ledger`].
+/// It outlives a stay in the Fast Region, so that leaving for a moment does not clear it. It
+/// outlives a thread, so that ending does not clear it either: see [`crate::ledger`].
 #[derive(Clone, Debug)]
 pub struct Account {
     granted: Window,
-    /// The narrower budget that the thread asked to be held to. It is beside the granted one: each
-    /// may ask for another at any time.
+    /// The narrower budget that the thread asked for. The granted one stays beside it: each of the
+    /// two can change at any time.
     asked: Option<(Budget, Window)>,
-    /// Used in earlier stays, and the thread's clock when this one began.
+    /// CPU time of earlier stays, and the thread's clock when this stay began.
     booked_ns: u64,
     entered_at_ns: u64,
-    /// Used by earlier threads.
+    /// CPU time of earlier threads.
     earlier_ns: u64,
     overruns: u32,
     banned_until_ns: u64,
 }
 
 impl Account {
-    /// Of a thread that was not Fast before.
+    /// The account of a thread that was not Fast before.
     pub fn new(now_ns: u64) -> Self {
         Self {
             granted: Window::new(Budget::Off, now_ns, 0),
@@ -119,7 +119,7 @@ impl Account {
         }
     }
 
-    /// The budgets from now on; `cpu_ns` is what the thread has used in its life.
+    /// Sets the budgets; `cpu_ns` is the thread's CPU time since its start.
     pub fn set_budgets(&mut self, granted: Budget, asked: Budget, now_ns: u64, cpu_ns: u64) {
         self.granted.set(granted);
         if asked == granted {
@@ -137,25 +137,25 @@ impl Account {
         std::iter::once(&mut self.granted).chain(self.asked.as_mut().map(|(_, window)| window))
     }
 
-    /// A stay begins; `cpu_ns` is what the thread has used in its life.
+    /// Begins a stay; `cpu_ns` is the thread's CPU time since its start.
     pub fn enter(&mut self, now_ns: u64, cpu_ns: u64) {
         self.entered_at_ns = cpu_ns;
         let booked_ns = self.booked_ns;
         self.windows_mut().for_each(|window| window.note(now_ns, booked_ns));
     }
 
-    /// It ends.
+    /// Ends a stay.
     pub fn leave(&mut self, cpu_ns: u64) {
         self.booked_ns = self.used(cpu_ns);
         self.entered_at_ns = cpu_ns;
     }
 
-    /// Looks at it. An overrun bans the thread.
+    /// Polls the account. An overrun bans the thread.
     pub fn look(&mut self, now_ns: u64, cpu_ns: u64) -> Option<Overrun> {
         let used_ns = self.used(cpu_ns);
         let overran =
             |window: &mut Window| Some((window.window_ns, window.overrun(now_ns, used_ns)?));
-        // Both note what was used, whichever was overrun.
+        // Both windows record the poll, whichever was overrun.
         let overruns: Vec<_> = self.windows_mut().filter_map(overran).collect();
         let (window_ns, (used_ns, of_ns)) = overruns.into_iter().max()?;
         let shift = self.overruns.min(MAX_BAN_SHIFT);
@@ -165,23 +165,23 @@ impl Account {
         Some(Overrun { used_ns, of_ns, window_ns, banned_ns })
     }
 
-    /// Adds CPU time that children of its thread used by its right.
+    /// Adds CPU time that children of its thread used with the weight of that thread.
     pub fn charge(&mut self, ns: u64) {
         self.booked_ns += ns;
     }
 
-    /// How long it may not be Fast.
+    /// The rest of its ban; `None`: no ban.
     pub fn banned_for(&self, now_ns: u64) -> Option<Duration> {
         let left = self.banned_until_ns.saturating_sub(now_ns);
         (left > 0).then(|| Duration::from_nanos(left))
     }
 
-    /// The time between two looks.
+    /// The interval of polls.
     pub fn interval_ns(&self) -> u64 {
         self.windows().map(Window::interval_ns).min().unwrap_or(USUAL_WINDOW_NS)
     }
 
-    /// CPU time that was used of it, since ever.
+    /// CPU time that was charged to it since it was opened.
     fn used(&self, cpu_ns: u64) -> u64 {
         self.booked_ns + cpu_ns.saturating_sub(self.entered_at_ns)
     }
@@ -191,20 +191,20 @@ impl Account {
         self.used(cpu_ns).saturating_sub(self.earlier_ns)
     }
 
-    /// Another thread takes it over.
+    /// Hands it to another thread.
     pub fn taken_over(self) -> Self {
         Self { earlier_ns: self.booked_ns, ..self }
     }
 
-    /// How little it is worth to a thread that takes it over: the end of its ban, how often it was
-    /// overrun, and what was used of it lately.
+    /// Its burden for a thread that takes it over: the end of its ban, its overruns, and the CPU
+    /// time that was used of it recently.
     pub fn burden(&self) -> (u64, u32, u64) {
         let before = self.granted.looks.front().map_or(0, |(_, used)| *used);
         (self.banned_until_ns, self.overruns, self.booked_ns.saturating_sub(before))
     }
 
-    /// Whether nothing would be lost if it began anew: no ban lasts, and one that was is so long ago
-    /// that the thread has shown its good will.
+    /// Whether a new account would be equal: no ban lasts, and the last ban is so long ago that it
+    /// counts no more.
     pub fn is_settled(&self, now_ns: u64) -> bool {
         let windows = if self.overruns > 0 { 2 << MAX_BAN_SHIFT } else { 1 };
         let last = self.granted.last_ns().max(self.banned_until_ns);
@@ -220,7 +220,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const START: u64 = 1_000_000 * MS;
 
-    /// An account of 80 ms in each 160 ms, looked at every 10 ms.
+    /// An account of 80 ms in each 160 ms, polled every 10 ms.
     fn account() -> Account {
         let mut account = Account::new(START);
         let (cpu, window) = (Duration::from_millis(80), Duration::from_millis(160));
@@ -230,7 +230,7 @@ mod tests {
         account
     }
 
-    /// Looks at a thread that uses this share of its time; when it overran.
+    /// Polls a thread that uses this share of its time; returns when it overran.
     fn overran_at(account: &mut Account, from: u64, percent: u64, ms: u64) -> Option<u64> {
         (0..ms / 10).find_map(|n| {
             let ms = 10 * (n + 1);
@@ -269,7 +269,7 @@ mod tests {
     fn leaving_for_a_moment_does_not_help() {
         let mut account = account();
         let overran = (1..1000).find(|n| {
-            // 8 of every 10 ms are spent inside, 1 without use outside.
+            // 8 of every 10 ms are used inside, and 1 ms passes outside without use.
             let now = START + n * 11 * MS;
             account.leave(n * 8 * MS);
             account.enter(now, n * 8 * MS);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happened lately and somebody may ask about: the last few refusals and overruns.
+//! Recent events for status requests: the last few refusals and overruns.
 use crate::guard::Overrun;
 use crate::region::{Left, Refused};
 use serde_json::{json, Value};
 use std::collections::VecDeque;
 
-/// So many of each.
+/// The most entries of each kind.
 const MOST: usize = 16;
 
 /// The last of each, the newest first. Times are CLOCK_MONOTONIC.
@@ -15,7 +15,7 @@ pub struct History {
     overran: VecDeque<(u64, Left, Overrun)>,
 }
 
-/// Who asked.
+/// The process that asked.
 pub struct Asker {
     pub pid: i32,
     pub uid: u32,
@@ -23,19 +23,19 @@ pub struct Asker {
 }
 
 impl History {
-    /// Somebody got nothing.
+    /// A request was refused.
     pub fn refused(&mut self, now_ns: u64, asker: Asker, refused: &Refused) {
         self.refused.truncate(MOST - 1);
         self.refused.push_front((now_ns, asker, refused.why.clone()));
     }
 
-    /// A thread was sent back.
+    /// A thread overran its budget.
     pub fn overran(&mut self, now_ns: u64, left: &Left, over: Overrun) {
         self.overran.truncate(MOST - 1);
         self.overran.push_front((now_ns, left.clone(), over));
     }
 
-    /// The refusals of users that may be told of, for people.
+    /// The refusals of the users that `is_seen` accepts, as JSON.
     pub fn refusals(&self, now_ns: u64, is_seen: impl Fn(u32) -> bool) -> Vec<Value> {
         let told = |(at, asker, why): &(u64, Asker, String)| {
             json!({
@@ -49,7 +49,7 @@ impl History {
         self.refused.iter().filter(|(_, asker, _)| is_seen(asker.uid)).map(told).collect()
     }
 
-    /// The overruns of processes that may be told of, for people.
+    /// The overruns of the processes that `is_seen` accepts, as JSON.
     pub fn overruns(&self, now_ns: u64, is_seen: impl Fn(i32) -> bool) -> Vec<Value> {
         let told = |(at, left, over): &(u64, Left, Overrun)| {
             json!({

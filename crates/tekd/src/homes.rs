@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! In which control groups processes were before tekd moved them. Grants, places and the domain mean
-//! these: what tekd does itself changes nothing about who somebody is.
+//! The original cgroups of processes that tekd moved. Grants, places and the domain refer to these:
+//! the moves of tekd do not change the rights of a process.
 use crate::process::{self, Status};
 use std::collections::{HashMap, HashSet};
 use tek_effect::Identity;
 
-/// A chain of parents is not followed further.
+/// A longer chain of parents is cut.
 const MOST_PARENTS: usize = 64;
 
-/// Where those were whom tekd moved. It is remembered whether or not a grant asks for it: the
-/// configuration that is read next may.
+/// The original cgroups. They are recorded even if no grant needs them: the next configuration may.
 #[derive(Default)]
 pub struct Homes {
-    /// The group of all groups, as /proc/PID/cgroup names it.
+    /// The group above all of TEK's groups, as in /proc/PID/cgroup.
     top: Option<String>,
     homes: HashMap<Identity, Vec<String>>,
-    /// Threads that are where real-time ones can be.
+    /// Threads that were moved to a cgroup with real-time runtime.
     away: HashSet<i32>,
 }
 
 impl Homes {
-    /// Everybody who is in that group or beneath it was moved there.
+    /// Sets the group; tekd moved all processes in it or beneath it.
     pub fn set_top(&mut self, top: String) {
         self.top = Some(top);
     }
 
-    /// Where a process is now is where it was, if tekd has not moved it.
+    /// Records the present cgroups of a process, unless tekd has moved it.
     pub fn remember(&mut self, process: Identity) {
         let now = process::cgroups(process.tid);
         if !self.is_moved(process.tid, &now) {
@@ -33,21 +32,21 @@ impl Homes {
         }
     }
 
-    /// A thread is moved out of all groups for a while.
+    /// A thread is moved to a cgroup with real-time runtime.
     pub fn sent_away(&mut self, thread: Identity) {
         self.away.insert(thread.tid);
     }
 
-    /// It is back.
+    /// The thread was moved back.
     pub fn is_back(&mut self, thread: Identity) {
         self.away.remove(&thread.tid);
         if self.top.is_none() {
-            self.homes.remove(&thread); // and so it is not moved at all
+            self.homes.remove(&thread); // without groups it is in its original cgroup again
         }
     }
 
-    /// The control groups of a process, one a hierarchy, as if tekd had not moved it. Of one that was
-    /// born in TEK's groups: as of the process that made it.
+    /// The original cgroups of a process, one a hierarchy. A child that began in TEK's groups has
+    /// those of the process that made it.
     pub fn cgroups(&self, pid: i32) -> Vec<String> {
         let now = process::cgroups(pid);
         if !self.is_moved(pid, &now) {
@@ -59,7 +58,7 @@ impl Homes {
         line.find_map(home).cloned().unwrap_or(now)
     }
 
-    /// Processes that have ended are forgotten.
+    /// Removes the records of ended processes.
     pub fn forget_ended(&mut self) {
         self.homes.retain(|process, _| process.check_process().is_ok());
     }
@@ -97,7 +96,7 @@ mod tests {
         assert_eq!(homes.cgroups(own().tid), now);
         homes.sent_away(own());
         assert_eq!(homes.cgroups(own().tid), ["/before"]);
-        homes.remember(own()); // from where he is away nothing is learnt
+        homes.remember(own()); // away, so its present cgroup is not recorded
         assert_eq!(homes.cgroups(own().tid), ["/before"]);
         homes.set_top(now.first().cloned().unwrap_or_default());
         homes.is_back(own());

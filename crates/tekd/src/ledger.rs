@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Accounts of threads that were Fast and are not, and the threads that take them over.
 //!
-//! A thread finds its account again for as long as that matters ([`Account::is_settled`]). A thread
-//! without one takes over one that its process does not use, or that a process which has ended or
-//! has closed its connections left to its user; only without such a one it gets a new account. So
-//! threads that are Fast one after another have one budget, and those at once have one each. Pure,
-//! but for looks whether processes have ended.
+//! A thread gets its account again for as long as that matters ([`Account::is_settled`]). A thread
+//! without an account takes over an unused one of its process. Else it takes over one of its user
+//! whose process has ended or has closed its connections. So threads that are Fast one after
+//! another share one budget, and threads that are Fast at once have one each. Pure, but for checks
+//! whether processes have ended.
 use crate::guard::Account;
 use std::collections::HashMap;
 use tek_effect::{Error, Identity};
 use tek_policy::Counts;
 
-/// Accounts are looked through when there are more.
+/// Settled accounts are removed when there are more.
 const MANY: usize = 1024;
 
 /// The process, user and grant that an account belongs to.
@@ -23,7 +23,7 @@ pub struct Owner {
     pub grant: String,
     /// When the process that asked connected.
     pub connected_ns: u64,
-    /// The thread's own process asked, and not another one by hand.
+    /// The thread's own process asked, and not another process.
     pub by_itself: bool,
 }
 
@@ -34,19 +34,19 @@ struct Kept {
     is_orphan: bool,
 }
 
-/// All of them.
+/// All accounts of threads that are not Fast.
 #[derive(Default)]
 pub struct Ledger {
     kept: HashMap<Identity, Kept>,
 }
 
 impl Ledger {
-    /// That of a thread, if it has one.
+    /// The account of a thread, if it has one.
     pub fn of(&self, thread: Identity) -> Option<&Account> {
         self.kept.get(&thread).map(|kept| &kept.account)
     }
 
-    /// How many accounts of a process and of a user are barred.
+    /// The number of barred accounts of a process and of a user.
     pub fn barred(&self, process: Identity, uid: u32, now_ns: u64) -> Counts {
         self.count(process, uid, |kept| kept.account.banned_for(now_ns).is_some())
     }
@@ -60,7 +60,7 @@ impl Ledger {
         counts
     }
 
-    /// A thread is not Fast any more.
+    /// Stores the account of a thread that is no longer Fast.
     pub fn keep(&mut self, thread: Identity, owner: Owner, account: Account, now_ns: u64) {
         if self.kept.len() > MANY {
             self.kept.retain(|_, kept| !kept.account.is_settled(now_ns));
@@ -74,8 +74,8 @@ impl Ledger {
         self.kept.values_mut().filter(of_process).for_each(|kept| kept.is_orphan = true);
     }
 
-    /// The thread whose account this thread takes over; `None`: it gets a new one. `there` counts the
-    /// accounts of Fast threads, and `most` is how many there may be, of the process and of the user.
+    /// The thread whose account this thread takes over; `None`: it gets a new one. `there` counts
+    /// the accounts of Fast threads, and `most` limits those of the process and of the user.
     pub fn choose(
         &mut self,
         thread: Identity,
@@ -89,7 +89,7 @@ impl Ledger {
         }
         self.kept.retain(|_, kept| !kept.account.is_settled(now_ns));
         let free = || self.kept.iter().filter(|(_, kept)| kept.is_free_for(owner));
-        // A ban is the process's, and that of the next process: else it would go on with other
+        // A ban is for the whole process, and for the next process: else it would go on with other
         // threads.
         let banned = free().filter(|(_, kept)| kept.account.banned_for(now_ns).is_some());
         let last_banned = banned.max_by_key(|(_, kept)| kept.account.banned_for(now_ns));
@@ -98,13 +98,13 @@ impl Ledger {
         found.or_else(|| self.shared_with_user(owner, there, most, now_ns))
     }
 
-    /// An account is that of a Fast thread from now on.
+    /// Removes an account, for a thread that becomes Fast.
     pub fn remove(&mut self, thread: Identity) -> Option<Account> {
         self.kept.remove(&thread).map(|kept| kept.account)
     }
 
-    /// Where the user has as many accounts as there may be, that of another process which was used
-    /// least.
+    /// The least used account of an earlier process of the user, if the user has its maximum of
+    /// accounts.
     fn shared_with_user(
         &self,
         owner: &Owner,
@@ -124,7 +124,7 @@ impl Ledger {
 }
 
 impl Kept {
-    /// Whether a thread that has no account takes this one over.
+    /// Whether a thread without an account takes this one over.
     fn is_free_for(&self, owner: &Owner) -> bool {
         let is_gone = || matches!(self.owner.process.check_process(), Err(Error::Gone { .. }));
         let has_ended = || self.is_orphan || is_gone();
@@ -133,8 +133,8 @@ impl Kept {
 }
 
 impl Owner {
-    /// Whether another process of this user, with the same grant, takes over what is left: one that
-    /// connected later. Those that were connected before have accounts of their own.
+    /// Whether a later process of this user, with the same grant, takes the account over. A process
+    /// that was connected before has accounts of its own.
     fn is_predecessor_of(&self, later: &Self) -> bool {
         let is_by_itself = self.by_itself && later.by_itself;
         let is_earlier = self.connected_ns <= later.connected_ns;
@@ -152,12 +152,12 @@ mod tests {
     const NOW: u64 = 1_000_000 * MS;
     const MOST: Counts = Counts { process: 5, user: 5 };
 
-    /// A process, or a thread of one, that there is not any more.
+    /// A process, or a thread of one, that does not exist any more.
     fn ended(tid: i32) -> Identity {
         Identity { tid, start_ticks: 1 }
     }
 
-    /// One that is there.
+    /// A process that exists.
     fn there() -> Identity {
         Identity::of_process(std::process::id() as i32).unwrap()
     }

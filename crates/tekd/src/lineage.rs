@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Children of Fast threads that are away from their control groups: such a child begins where its
-//! creator is, and belongs where its creator was.
+//! Children of Fast threads that are away from their original cgroups. Such a child begins in its
+//! creator's present cgroup, and belongs in its creator's original one.
 //!
-//! The kernel tells of each birth ([`crate::exec_watch`]). The entry of a process stays until
-//! [`Lineage::clear`], because news may come later than its thread is back. Pure.
+//! The kernel reports each birth ([`crate::exec_watch`]). The entry of a process stays until
+//! [`Lineage::clear`], because an event may come after its thread is back. Pure.
 use crate::exec_watch::Birth;
 use std::collections::HashMap;
 use tek_effect::Heirs;
 
-/// Of so many processes that were born the children are known, too.
+/// The most children whose own children are tracked as well.
 const MOST_BORN: usize = 65_536;
 
-/// How children of a process get back.
+/// How children of a process return to their cgroups.
 #[derive(Clone, Debug)]
 pub enum Way {
     /// Out of the group of the Fast Region.
     OutOfFast,
-    /// To where the thread was.
+    /// To the original cgroup of the thread.
     Home(Box<Heirs>),
 }
 
@@ -38,12 +38,12 @@ pub struct Descent {
     pub way: Way,
 }
 
-/// All of them.
+/// All children of threads that are away.
 #[derive(Default)]
 pub struct Lineage {
-    /// Of processes that have, or had, a thread that is away.
+    /// Processes that have, or had, a thread that is away.
     away: HashMap<i32, Way>,
-    /// Processes that were born, and of which process with a thread that is away.
+    /// Processes that began meanwhile, and the process in `away` that each descends from.
     born: HashMap<i32, i32>,
     /// Processes that were added lately.
     added: Vec<i32>,
@@ -54,8 +54,8 @@ impl Lineage {
         self.away.is_empty()
     }
 
-    /// A thread of a process is away. A way that leads to the same place stays: it knows earlier
-    /// children.
+    /// A thread of a process is away. An earlier way to the same cgroup stays, because it knows
+    /// earlier children.
     pub fn add(&mut self, process: i32, way: Way) {
         if !self.away.get(&process).is_some_and(|known| known.leads_as(&way)) {
             self.away.insert(process, way);
@@ -73,7 +73,7 @@ impl Lineage {
         std::mem::take(&mut self.added)
     }
 
-    /// No thread is away any more, and all news were heard.
+    /// No thread is away any more, and all events were handled.
     pub fn clear(&mut self) {
         self.away.clear();
         self.born.clear();
@@ -85,18 +85,18 @@ impl Lineage {
         self.away.iter().map(|(process, way)| (*process, way))
     }
 
-    /// That of one process.
+    /// The way of one process.
     pub fn way_of(&self, process: i32) -> Option<&Way> {
         self.away.get(&process)
     }
 
-    /// A thread or process was born. `makers` are processes that may have made it rather than its
-    /// parent: clone(2) can make the child of a process its sibling. `None`: it is of no process
-    /// with a thread that is away.
+    /// A thread or process was born. `makers` are processes that may have made it instead of its
+    /// parent: clone(2) can make a sibling. `None`: it does not descend from a process with a
+    /// thread that is away.
     pub fn note(&mut self, birth: Birth, makers: &[i32]) -> Option<Descent> {
         let is_thread = birth.thread != birth.process;
         if !is_thread {
-            self.born.remove(&birth.process); // of an earlier one with its id
+            self.born.remove(&birth.process); // the entry of an earlier process with its id
         }
         let creator = if is_thread { birth.process } else { birth.parent };
         let of_line = match self.away.contains_key(&creator) {
@@ -131,14 +131,14 @@ mod tests {
         assert_eq!((lineage.take_added(), lineage.take_added()), (vec![10], vec![]));
         assert_eq!(born(&mut lineage, 10, 20, 20), Some(10));
         assert_eq!(born(&mut lineage, 20, 30, 30), Some(10));
-        // The parent of a new thread is that of its process.
+        // The kernel reports the process's parent as the parent of a new thread.
         assert_eq!(born(&mut lineage, 5, 11, 10), Some(10));
         assert_eq!(born(&mut lineage, 10, 31, 30), Some(10));
         assert_eq!(born(&mut lineage, 5, 40, 40), Some(10));
         assert_eq!(born(&mut lineage, 40, 41, 41), Some(10));
         assert_eq!(born(&mut lineage, 5, 50, 50), None);
         assert_eq!(born(&mut lineage, 5, 51, 50), None);
-        // Its id is another process's by now.
+        // By now its id belongs to another process.
         assert_eq!(born(&mut lineage, 6, 20, 20), None);
         assert_eq!(born(&mut lineage, 20, 52, 52), None);
         lineage.clear();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the links lead that a pattern for programs means.
+//! The files behind the links that a pattern for programs matches.
 //!
-//! The kernel tells of a process the path of its file without links, and an administrator writes
-//! /usr/bin/python3. A link that another user could change grants nothing: its owner could lead it
-//! to any program.
+//! The kernel reports the path of a process's file without links, but an administrator writes
+//! /usr/bin/python3. A link that another user could change grants nothing: that user could redirect
+//! it to any program.
 use nix::errno::Errno;
 use std::ffi::{CStr, OsStr};
 use std::fs;
@@ -12,15 +12,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tek_policy::Pattern;
 
-/// More links than a pattern of use has.
+/// The most links that a useful pattern matches.
 const MOST: usize = 4096;
 
-/// As many as the kernel follows.
+/// The kernel's limit.
 const MOST_HOPS: usize = 40;
 
-/// The files behind the paths that fit the pattern now, where their own paths do not fit it and no
-/// other user can change the way to them. An error where nothing fits it, or it cannot be found out
-/// what does.
+/// The files behind the paths that match the pattern now. It omits files whose own paths match, and
+/// files to which another user can change the way. An error: no path matches, or the matches cannot
+/// be read.
 pub fn behind(pattern: &Pattern) -> Result<Vec<PathBuf>, Errno> {
     behind_trusted(pattern, is_trusted)
 }
@@ -42,7 +42,7 @@ fn behind_trusted(
     Ok(files)
 }
 
-/// Whether only root, or who runs tekd, can change where a path leads.
+/// Whether only root, or tekd's user, can change the target of a path.
 fn is_trusted(path: &Path) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     let is_ours = |directory: &Path| {
@@ -60,7 +60,7 @@ fn is_trusted(path: &Path) -> bool {
     false
 }
 
-/// The paths that fit the pattern: glob(3), which takes it as fnmatch(3) does.
+/// The paths that match the pattern: glob(3), with the same syntax as fnmatch(3).
 fn fitting(pattern: &Pattern) -> Result<Vec<PathBuf>, Errno> {
     // SAFETY: an all-zero glob_t is a value of that type. glob() fills it, and on success, until
     // globfree(), gl_pathv has gl_pathc strings.
@@ -117,8 +117,8 @@ mod tests {
     fn a_way_that_another_user_can_change_leads_nowhere() {
         let base = tempfile::tempdir().unwrap();
         symlink("/bin/sh", base.path().join("sh")).unwrap();
-        // Every user can write to the directory for temporary files, though not to others' files
-        // there.
+        // Every user can write to the directory for temporary files, but not to another user's
+        // files there.
         assert!(!is_trusted(Path::new("/tmp/sh")) && !is_trusted(&base.path().join("sh")));
         assert!(is_trusted(Path::new("/bin/sh")));
         symlink("sh", base.path().join("loop")).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The socket at which tekd serves: its own, or one that it was started with.
+//! The socket at which tekd serves: its own, or an inherited one.
 use crate::directories::Directories;
 use crate::sys;
 use anyhow::{bail, Context, Result};
@@ -23,18 +23,18 @@ const WAITING: i32 = 128;
 /// Device and inode.
 type Place = (u64, u64);
 
-/// A socket that is listened at.
+/// A listening socket.
 pub struct Listener {
     socket: OwnedFd,
-    /// What is removed at the end, if it still is that.
+    /// The socket's path, which is removed at the end if it still is the same file.
     made: Option<(PathBuf, Place)>,
     _directories: Option<Directories>,
-    /// A descriptor to be let go where there is no other one left.
+    /// A descriptor that is closed when no other is free.
     spare: Option<File>,
 }
 
 impl Listener {
-    /// Takes the socket that systemd made, else makes one at this path, where a dead tekd's may lie.
+    /// Takes the socket that systemd made, else makes one at this path. A dead tekd's may be there.
     pub fn open(path: &Path) -> Result<Self> {
         let (socket, made, directories) = match activated()? {
             Some(socket) => (socket, None, None),
@@ -50,7 +50,7 @@ impl Listener {
         Ok(Self { socket, made, _directories: directories, spare })
     }
 
-    /// What to wait for.
+    /// The descriptor for epoll.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -60,7 +60,7 @@ impl Listener {
         match sys::accept(self.socket.as_fd()) {
             Ok(client) => Some(client),
             Err(error) if is_out_of_descriptors(&error) => {
-                // It would be offered again and again: it is taken, and sent away.
+                // Else epoll would report it again and again: it is accepted and closed.
                 self.spare = None;
                 drop(sys::accept(self.socket.as_fd()));
                 self.spare = File::open("/dev/null").ok();
@@ -75,7 +75,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let Some((path, place)) = &self.made else { return };
         if place_of(path) != Some(*place) {
-            return; // by now it is another tekd's
+            return; // by now it is the socket of another tekd
         }
         let _ = fs::remove_file(path);
     }
@@ -95,8 +95,8 @@ fn bind_at(path: &Path) -> Result<OwnedFd> {
     let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
     let told = || format!("cannot listen at {}: name another path with --socket", path.display());
     let address = UnixAddr::new(path).with_context(told)?;
-    // Everybody may ask. Who gets something is another matter. A change of the mode afterwards could
-    // be led to another file.
+    // All users may connect; grants decide about their requests. A later change of the mode could
+    // be redirected to another file.
     let mask = umask(Mode::from_bits_truncate(0o111));
     let bound = bind(socket.as_raw_fd(), &address);
     umask(mask);
@@ -105,7 +105,7 @@ fn bind_at(path: &Path) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Removes a socket that a killed tekd left; what is anything else stays.
+/// Removes a socket that a killed tekd left; another file stays.
 pub fn clear(path: &Path) {
     let there = fs::symlink_metadata(path);
     if there.is_ok_and(|there| there.file_type().is_socket()) {
@@ -113,7 +113,7 @@ pub fn clear(path: &Path) {
     }
 }
 
-/// Removes a socket at which nobody listens any more.
+/// Removes a socket without a listener.
 fn remove_dead(path: &Path) -> Result<()> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let probe = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines on standard error: what happened, once each, and never so many that they do harm.
+//! Lines on standard error: each event once, and within a rate limit.
 use crate::sys;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -13,26 +13,26 @@ use std::time::{Duration, Instant};
 use tek_effect::PiMutex;
 use tek_policy::Bucket;
 
-/// Lines a second, and so many at once.
+/// The most lines a second, and at once.
 const RATE: u32 = 10;
 const BURST: u32 = 50;
 const STACK_BYTES: usize = 64 * 1024;
 
-/// So many lines wait for the writer.
+/// The most lines that wait for the writer.
 const MOST_LINES: usize = 128;
-/// The end waits so long for the writer.
+/// The longest wait for the writer at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 struct Log {
     account: Bucket,
     left_out: u32,
     lines: VecDeque<(Level, String)>,
-    /// The writer has a line that is not among those.
+    /// The writer has a line that is not in the queue.
     is_writing: bool,
 }
 
 /// A real-time thread must not wait for standard error, which may be on a disk or have a slow
-/// reader: lines are queued, and an ordinary thread writes them. The lock inherits priorities.
+/// reader. So lines are queued, and an ordinary thread writes them. The lock inherits priorities.
 fn log() -> &'static PiMutex<Log> {
     static LOG: OnceLock<PiMutex<Log>> = OnceLock::new();
     LOG.get_or_init(|| {
@@ -41,10 +41,10 @@ fn log() -> &'static PiMutex<Log> {
     })
 }
 
-/// Wakes the writer; without it each line is written at once.
+/// Wakes the writer; without a writer each line is written at once.
 static BELL: OnceLock<Arc<EventFd>> = OnceLock::new();
 
-/// Has an ordinary thread write all lines from now on. To be called by an ordinary thread.
+/// Starts the writer, an ordinary thread. The caller must be an ordinary thread.
 pub fn start_writer() -> std::io::Result<()> {
     let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?);
     let named = Builder::new().name("tekd-log".to_owned()).stack_size(STACK_BYTES);
@@ -58,7 +58,7 @@ pub fn start_writer() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Waits a while until all lines are written.
+/// Waits until all lines are written, for a limited time.
 pub fn flush() {
     let end = Instant::now() + PATIENCE;
     let is_idle = || {
@@ -70,17 +70,17 @@ pub fn flush() {
     }
 }
 
-/// Between two warnings of one kind that would come again and again.
+/// The shortest interval between two warnings of one recurring kind.
 const SELDOM_NS: u64 = 60_000_000_000;
 
-/// Warns of something that happens often, but only now and then.
+/// Warns of a frequent event at a low rate.
 #[derive(Default)]
 pub struct Seldom {
     told_ns: Option<u64>,
 }
 
 impl Seldom {
-    /// A warning, unless the last one was a short while ago.
+    /// Logs a warning, unless the last one was a short while ago.
     pub fn tell(&mut self, line: impl FnOnce() -> String) {
         if self.is_due(sys::monotonic_ns()) {
             warning(&line());
@@ -96,7 +96,7 @@ impl Seldom {
     }
 }
 
-/// How much a line matters, as in syslog(3).
+/// The severity of a line, as in syslog(3).
 #[derive(Clone, Copy)]
 pub enum Level {
     Error = 3,
@@ -104,17 +104,17 @@ pub enum Level {
     Info = 6,
 }
 
-/// Something cannot be done, and tekd ends or does without.
+/// A failure: tekd ends, or goes on without a function.
 pub fn error(line: &str) {
     write(Level::Error, line);
 }
 
-/// Somebody should know.
+/// A condition that the administrator should know.
 pub fn warning(line: &str) {
     write(Level::Warning, line);
 }
 
-/// What was done.
+/// A completed step.
 pub fn info(line: &str) {
     write(Level::Info, line);
 }
@@ -134,7 +134,7 @@ fn write(level: Level, line: &str) {
     }
 }
 
-/// Writes what is queued, as long as standard error has room.
+/// Writes the queued lines, as long as standard error has room.
 fn write_all() {
     static FOR_JOURNAL: OnceLock<bool> = OnceLock::new();
     let for_journal = *FOR_JOURNAL.get_or_init(is_journal);
@@ -159,7 +159,7 @@ fn write_all() {
 }
 
 fn put(for_journal: bool, level: Level, line: &str) {
-    // What clients chose, names of programs, must not begin a line of its own.
+    // Text that clients chose, such as names of programs, must not begin a line of its own.
     let line = tek_abi::printable(line.as_bytes());
     let text = match for_journal {
         true => format!("<{}>{line}\n", level as u8),
@@ -168,7 +168,7 @@ fn put(for_journal: bool, level: Level, line: &str) {
     let _ = stderr().write_all(text.as_bytes());
 }
 
-/// Whether a line can be written without waiting for who reads it.
+/// Whether a line can be written without a wait for the reader.
 fn has_room() -> bool {
     let stderr = stderr();
     let mut ready = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];

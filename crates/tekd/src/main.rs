@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The daemon `tekd`: it alone decides for the whole device who may be time-critical.
+//! The daemon `tekd`: it alone grants time-critical threads on the whole device.
 mod canary;
 mod configuration;
 mod connection;

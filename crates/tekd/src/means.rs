@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! By which means threads are Fast: a real-time policy, or a group of great weight.
+//! The backend that makes threads Fast: a real-time policy, or a group of great weight.
 //!
-//! Both mean the same. A Fast thread comes before all that are not, as far as the floor leaves it;
-//! while there is one the device is in responsiveness mode; and everything is given back.
+//! Both backends guarantee the same. A Fast thread precedes all other threads, except for the CPU
+//! share of the floor. The device is in responsiveness mode while there is a Fast thread.
+//! All changes are undone.
 use crate::domain::Domain;
 use crate::kthreads::Kthreads;
 use crate::lineage::{Descent, Way};
@@ -16,7 +17,7 @@ const FIFO: u32 = libc::SCHED_FIFO as u32;
 const RR: u32 = libc::SCHED_RR as u32;
 const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 
-/// Which of both.
+/// The backend in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// SCHED_RR.
@@ -35,7 +36,7 @@ impl Backend {
     }
 }
 
-/// Everything by which threads are changed.
+/// The state by which tekd changes threads.
 pub struct Means {
     pub effect: Effect,
     /// The real-time priorities that are handed out.
@@ -45,32 +46,32 @@ pub struct Means {
     /// The kernel's own threads.
     pub kthreads: Kthreads,
     pub backend: Backend,
-    /// Why it is this one, for people.
+    /// The reason for this backend, as text.
     pub backend_why: String,
 }
 
-/// What a Fast thread got.
+/// The changes of a Fast thread.
 #[derive(Default)]
 pub struct Given {
     change: Option<Change>,
     wanted: Option<Scheduling>,
-    /// To where real-time threads can be.
+    /// The move to a cgroup with real-time runtime.
     moved: Option<Change>,
-    /// It is in the group of the Fast Region, or where real-time threads can be.
+    /// The thread is in the group of the Fast Region, or in a cgroup with real-time runtime.
     is_away: bool,
 }
 
 impl Given {
-    /// The real-time priority in force that is tekd's; 0: none.
+    /// The real-time priority in force that tekd set; 0: none.
     pub fn rt_priority(&self) -> u32 {
         self.wanted.map_or(0, |wanted| wanted.priority)
     }
 }
 
 impl Means {
-    /// Makes a thread Fast, or one that is gets another priority. One that has as much by itself
-    /// keeps that, and so does one to which somebody else has given something since. After an error
-    /// it has what it had before the call.
+    /// Makes a thread Fast, or changes the priority of a Fast thread. A thread with the same or a
+    /// higher priority of its own keeps it. A thread that another program has changed since keeps
+    /// that change. After an error the thread has the values from before the call.
     pub fn give(
         &mut self,
         who: Identity,
@@ -109,7 +110,7 @@ impl Means {
         Ok(())
     }
 
-    /// The group is all that it gets: its children would inherit another policy or nice value.
+    /// Changes only the group: children would inherit another policy or nice value.
     fn give_group(
         &mut self,
         who: Identity,
@@ -121,7 +122,7 @@ impl Means {
             given.is_away = self.placement.send_away(&mut self.effect, who, self.backend)?;
         }
         if given.is_away {
-            // For the kernel's threads it counts as what it would be under the other backend.
+            // For kernel threads it has the priority that backend rt would give it.
             let priority = self.range.priority(priority);
             self.kthreads.set_fast(who.tid, u8::try_from(priority).ok());
         }
@@ -151,7 +152,7 @@ impl Means {
         Ok(())
     }
 
-    /// Once more, where the thread's group has no real-time runtime and the topmost has.
+    /// Tries again in the topmost cgroup, if only that one has real-time runtime.
     fn set_elsewhere(
         &mut self,
         who: Identity,
@@ -167,11 +168,11 @@ impl Means {
         self.effect.set_scheduling(who, wanted)
     }
 
-    /// Gives a thread back what it had. What cannot be undone now is tried again later.
+    /// Restores the values of a thread. A change that cannot be undone now is tried again later.
     pub fn take_back(&mut self, who: Identity, given: &mut Given) -> Result<Option<Undone>, Error> {
         given.wanted = None;
         let undone = given.change.take().map(|change| self.effect.give_back(change)).transpose();
-        // Not before its policy: its group may have no runtime for that.
+        // After the policy: the original group may have no runtime for a real-time one.
         self.bring_back(who, given);
         undone
     }
@@ -186,8 +187,8 @@ impl Means {
         }
     }
 
-    /// How children of a thread that got this get back to their groups; `None`: they are in theirs,
-    /// or are looked for by [`Means::tidy`] only.
+    /// How children of a Fast thread return to their groups. `None`: they are in their groups, or
+    /// only [`Means::tidy`] finds them.
     pub fn way_of(&self, given: &Given) -> Option<Way> {
         if let Some(moved) = given.moved {
             return self.effect.heirs_of(moved).map(|heirs| Way::Home(Box::new(heirs)));
@@ -195,7 +196,7 @@ impl Means {
         (given.is_away && self.backend == Backend::Fair).then_some(Way::OutOfFast)
     }
 
-    /// One was born of a thread that was away. `false`: it is not there any more, or never was.
+    /// Moves a child of a thread that was away. `false`: the child has ended, or was not away.
     pub fn bring_home(&mut self, descent: &Descent, child: Identity) -> Result<bool, Error> {
         match &descent.way {
             Way::OutOfFast => self.placement.return_stray(&mut self.effect, child),
@@ -207,8 +208,8 @@ impl Means {
     pub fn close(self) -> Restored {
         let Self { mut effect, kthreads, .. } = self;
         let Restored { undone, gone, changed, .. } = effect.undo_all();
-        // An ordinary thread unloads programs from the kernel, which may take long. Its journal lies in
-        // the directory of the other one, which is removed.
+        // Before `effect`, whose `close` removes the directory that also has the journal of
+        // `kthreads`. An ordinary thread unloads programs from the kernel, which may take long.
         drop(kthreads);
         let mut closed = effect.close();
         closed.undone += undone;
@@ -217,20 +218,20 @@ impl Means {
         closed
     }
 
-    /// A thread may become Fast: what it has by itself is to be seen.
+    /// A thread may become Fast: its own values must be in force when they are read.
     pub fn before_fast(&mut self, who: Identity) {
         self.effect.settle(who);
         self.others.raise(&mut self.effect, who);
     }
 
-    /// It is Fast no more, and had this by itself.
+    /// A thread is no longer Fast; `base` has its own values.
     pub fn after_fast(&mut self, who: Identity, process: Identity, base: Scheduling) {
         if is_real_time(base) {
             self.others.note_back(who, process);
         }
     }
 
-    /// There is a Fast thread, or there is none any more.
+    /// Enters or leaves responsiveness mode.
     pub fn set_mode(&mut self, responsiveness: bool) {
         let changed = match (self.backend, responsiveness) {
             (Backend::Rt, _) => Ok(()),
@@ -242,17 +243,17 @@ impl Means {
         }
     }
 
-    /// Now and then while anybody is Fast: looks after those who were born of Fast threads.
+    /// Periodic work while a thread is Fast: returns the children of Fast threads to their groups.
     pub fn tidy(&mut self, with: &Configuration, domain: &Domain) {
         self.placement.tidy(&mut self.effect, with, domain);
     }
 
-    /// Whether something could not be undone yet.
+    /// Whether a change could not be undone yet.
     pub fn owes(&self) -> bool {
         self.effect.owes() || self.placement.owes()
     }
 
-    /// Undoes what could not be undone before.
+    /// Undoes the changes that could not be undone before.
     pub fn try_again(&mut self, with: &Configuration, domain: &Domain) {
         self.effect.try_again();
         self.tidy(with, domain);

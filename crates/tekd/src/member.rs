@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One Fast thread: who asked for it, and what it has.
+//! One Fast thread: the requests for it, and its values.
 use crate::guard::{Account, Overrun};
 use crate::ledger::Owner;
 use crate::lineage::Way;
@@ -16,12 +16,12 @@ pub struct Ask {
     pub priority: Priority,
     /// CLOCK_MONOTONIC; 0: no end.
     pub until_ns: u64,
-    /// The budget of the grant, and the one that the thread is to be held to.
+    /// The budget of the grant, and the budget that the request asks for.
     pub granted: Budget,
     pub budget: Budget,
-    /// So many threads of the process and of the user may be critical.
+    /// The most critical threads of the process and of the user.
     pub quota: Counts,
-    /// The process that asked, the user on whose account it is, and its name.
+    /// The process that asked, the user that it is accounted to, and its name.
     pub pid: i32,
     pub uid: u32,
     pub name: String,
@@ -33,12 +33,12 @@ pub struct Ask {
     pub since_ns: u64,
 }
 
-/// Who asked for it.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Its own process.
     Own,
-    /// Another one.
+    /// Another process.
     Others,
 }
 
@@ -57,16 +57,16 @@ pub struct Member {
     pub owner: Owner,
     pub account: Account,
     pub next_look_ns: u64,
-    /// What it had.
+    /// Its own values.
     pub base: Scheduling,
     given: Given,
     clock: File,
-    /// When its clock was last read, and what it said.
+    /// The time of the last reading of its clock, and the CPU time that was read.
     seen: (u64, u64),
 }
 
 impl Member {
-    /// Of a thread that is not Fast; nothing is changed yet.
+    /// The member of a thread that is not Fast; the thread is not changed yet.
     pub fn new(target: Target, owner: Owner, account: Account) -> Result<Self, Error> {
         let tid = target.thread.tid;
         let base = Scheduling::of(tid)?;
@@ -94,20 +94,20 @@ impl Member {
         self.account.enter(now_ns, self.seen.1);
     }
 
-    /// Looks at what it used.
+    /// Polls the CPU time that it used.
     pub fn look(&mut self, now_ns: u64) -> Option<Overrun> {
         self.seen = (now_ns, self.cpu_ns()?);
         self.account.look(now_ns, self.seen.1)
     }
 
-    /// It is not Fast any more. Its clock ends with it: it may have had a CPU since the last look.
+    /// It is no longer Fast. If its clock cannot be read, it counts as running since the last poll.
     pub fn end(&mut self, now_ns: u64) {
         let (seen_at_ns, seen_ns) = self.seen;
         let most = seen_ns + now_ns.saturating_sub(seen_at_ns);
         self.account.leave(self.cpu_ns().unwrap_or(most));
     }
 
-    /// Whether it is worth a look if its thread is there: a system call.
+    /// Whether the thread is worth the system call that checks that it still exists.
     pub fn may_have_ended(&self) -> bool {
         self.cpu_ns().is_none() || self.target.thread == self.target.process
     }
@@ -122,12 +122,12 @@ impl Member {
         self.own.iter().chain(&self.others)
     }
 
-    /// The one that decides: the best priority.
+    /// The request with the best priority, which is in force.
     pub fn best(&self) -> Option<&Ask> {
         self.asks().min_by_key(|ask| ask.priority)
     }
 
-    /// A place for a request.
+    /// The slot of a request.
     pub fn slot(&mut self, reason: Reason) -> &mut Option<Ask> {
         match reason {
             Reason::Own => &mut self.own,
@@ -140,18 +140,18 @@ impl Member {
         means.give(self.target.thread, self.base, &mut self.given, priority)
     }
 
-    /// How children of it get back to their groups, if it is away from its own.
+    /// How its children return to their groups, if it is away from its own group.
     pub fn way(&self, means: &Means) -> Option<Way> {
         means.way_of(&self.given)
     }
 
-    /// Gives back what it had.
+    /// Restores its own values.
     pub fn give_back(&mut self, means: &mut Means) -> Result<Option<Undone>, Error> {
         means.take_back(self.target.thread, &mut self.given)
     }
 
-    /// The real-time priority in force; 0: the thread has more by itself, it is Fast by other means,
-    /// or somebody else took ours away.
+    /// The real-time priority in force; 0: the thread has a higher one of its own, the backend is
+    /// fair, or another program has changed the priority since.
     pub fn rt_priority(&self) -> u32 {
         self.given.rt_priority()
     }

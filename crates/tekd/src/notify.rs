@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What systemd, or who else started tekd and set NOTIFY_SOCKET, is told: sd_notify(3).
+//! Notices to systemd, or to another starter that set NOTIFY_SOCKET: sd_notify(3).
 use std::env;
 use std::ffi::OsString;
 use std::os::linux::net::SocketAddrExt;
@@ -7,18 +7,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// What an environment that makes no sense comes to.
+/// The bounds for an interval from the environment.
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// The way to who started tekd; without one nothing is told.
+/// The socket of the starter; without one no notices are sent.
 pub struct Notify {
     to: Option<(UnixDatagram, SocketAddr)>,
     watchdog: Option<Duration>,
 }
 
 impl Notify {
-    /// As the environment says.
+    /// From the environment.
     pub fn from_environment() -> Self {
         let own = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let pid = u64::from(std::process::id());
@@ -45,12 +45,12 @@ impl Notify {
         self.tell("STOPPING=1\nSTATUS=Giving everything back");
     }
 
-    /// How often the watchdog wants to hear that tekd is well; `None`: never.
+    /// The interval of notices that tekd is well; `None`: the watchdog wants none.
     pub fn interval(&self) -> Option<Duration> {
         self.watchdog.map(|watchdog| (watchdog / 2).clamp(SHORTEST, LONGEST))
     }
 
-    /// Something is critical: the watchdog is wanted.
+    /// A thread is critical: starts the watchdog.
     pub fn watch(&self) {
         if let Some(watchdog) = self.watchdog {
             let usec = watchdog.as_micros();
@@ -63,7 +63,7 @@ impl Notify {
         self.tell("WATCHDOG=1");
     }
 
-    /// Nothing is critical: tekd sleeps, and with it the watchdog.
+    /// No thread is critical: tekd sleeps, and the watchdog with it.
     pub fn rest(&self) {
         if self.watchdog.is_some() {
             self.tell("WATCHDOG_USEC=0\nSTATUS=Nothing is critical");
@@ -72,7 +72,7 @@ impl Notify {
 
     fn tell(&self, text: &str) {
         if let Some((socket, to)) = &self.to {
-            // Who does not listen misses it.
+            // A starter that does not receive misses the notice.
             let _ = socket.send_to_addr(text.as_bytes(), to);
         }
     }

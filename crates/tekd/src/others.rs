@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Real-time threads of the domain that are not critical. Under backend rt they are Lazy like all
-//! others: while anybody is Fast they wait beneath the Fast Region, and afterwards they have again
-//! what they had.
+//! Noncritical RT threads of the domain. Under backend rt they are Lazy like all other threads.
+//! While a thread is Fast, they are lowered below the Fast Region; afterwards they get their own
+//! priorities again.
 //!
-//! The kernel tells nobody which threads are real-time, so they are looked for: at the start, and
-//! while the device is in responsiveness mode now and then, in slices. Who becomes Fast does not wait
-//! for that; those who are known are lowered at once.
+//! The kernel does not report which threads are real-time, so tekd scans for them: at the start,
+//! and periodically in slices in responsiveness mode. A thread becomes Fast without waiting for a
+//! scan. The known threads are lowered at once.
 use crate::log;
 use crate::process;
 use crate::sys;
@@ -17,16 +17,16 @@ const OTHER: u32 = libc::SCHED_OTHER as u32;
 const FIFO: u32 = libc::SCHED_FIFO as u32;
 const RR: u32 = libc::SCHED_RR as u32;
 
-/// A look at all threads begins so often, or less often where it would take more than a 200th of a CPU.
+/// The interval of scans; longer where a scan would take more than a 200th of a CPU.
 const EVERY_NS: u64 = 1_000_000_000;
 const SHARE: u64 = 200;
-/// A slice of a look takes so long, and then others may run.
+/// The length of a slice of a scan, and the pause after it in which other threads may run.
 const SLICE_NS: u64 = 300_000;
 const PAUSE_NS: u64 = 5_000_000;
 
-/// Which threads may be lowered.
+/// Decides which threads may be lowered.
 pub trait Scope {
-    /// Whether the threads of a process may be touched.
+    /// Whether tekd may change the threads of a process.
     fn holds(&self, pid: i32) -> bool;
     /// Whether a thread is critical.
     fn is_critical(&self, thread: Identity) -> bool;
@@ -34,7 +34,7 @@ pub trait Scope {
     fn switches_itself(&self, pid: i32) -> bool;
 }
 
-/// A thread that was lowered.
+/// A lowered thread.
 pub struct Lowered {
     pub process: Identity,
     pub had: Scheduling,
@@ -42,33 +42,33 @@ pub struct Lowered {
     change: Change,
 }
 
-/// All of them.
+/// All noncritical RT threads.
 #[derive(Default)]
 pub struct Others {
     /// Real-time threads, and their processes.
     known: HashMap<Identity, Identity>,
     lowered: HashMap<Identity, Lowered>,
-    /// Those that were critical until just now and may have to be lowered, and their processes.
+    /// Threads that just left the Fast Region and may have to be lowered, and their processes.
     back: Vec<(Identity, Identity)>,
-    /// Somebody is Fast.
+    /// A thread is Fast.
     active: bool,
     look: Look,
 }
 
-/// A look at all threads. It goes on where it was when somebody is Fast again: else none would reach
-/// its end where that is often, but never for long.
+/// A scan of all threads. It continues in the next responsiveness mode: else no scan would end
+/// where that mode is frequent and short.
 #[derive(Default)]
 struct Look {
-    /// Processes that are still to be looked at.
+    /// Processes that the scan has not reached yet.
     left: Vec<i32>,
     found: HashMap<Identity, Identity>,
     spent_ns: u64,
-    /// When its next slice, or the next look, is due.
+    /// When its next slice, or the next scan, is due.
     next_ns: u64,
 }
 
 impl Others {
-    /// Looks at all threads at once.
+    /// Scans all threads at once.
     pub fn look_at_all(&mut self, now_ns: u64, range: RealTime, scope: &impl Scope) {
         self.look.begin();
         while let Some(pid) = self.look.left.pop() {
@@ -77,7 +77,7 @@ impl Others {
         self.known = self.look.end(now_ns, sys::monotonic_ns().saturating_sub(now_ns));
     }
 
-    /// Somebody is Fast: those who are known are lowered.
+    /// Responsiveness mode begins, or goes on: lowers the known threads.
     pub fn enter(&mut self, effect: &mut Effect, range: RealTime, scope: &impl Scope) {
         let back = std::mem::take(&mut self.back);
         let was_active = std::mem::replace(&mut self.active, true);
@@ -87,7 +87,7 @@ impl Others {
         }
     }
 
-    /// Nobody is: all have again what they had.
+    /// Responsiveness mode ends: all lowered threads get their own values again.
     pub fn leave(&mut self, effect: &mut Effect) {
         self.active = false;
         self.back.clear();
@@ -96,24 +96,24 @@ impl Others {
         }
     }
 
-    /// One of them becomes critical: it has again what it had.
+    /// A lowered thread becomes critical: it gets its own values again.
     pub fn raise(&mut self, effect: &mut Effect, thread: Identity) {
         if let Some(lowered) = self.lowered.remove(&thread) {
             give_back(effect, thread, &lowered);
         }
     }
 
-    /// One that had a real-time policy by itself is critical no more.
+    /// A thread with a real-time policy of its own is no longer critical.
     pub fn note_back(&mut self, thread: Identity, process: Identity) {
         self.back.push((thread, process));
     }
 
-    /// When there is something to look at.
+    /// When the next slice is due; `None`: outside responsiveness mode.
     pub fn next_ns(&self) -> Option<u64> {
         self.active.then_some(self.look.next_ns)
     }
 
-    /// A slice of a look, if one is due. Whom it finds is lowered.
+    /// Runs a slice of a scan, if one is due, and lowers the threads that it finds.
     pub fn look(&mut self, effect: &mut Effect, now_ns: u64, range: RealTime, scope: &impl Scope) {
         if !self.active || self.look.next_ns > now_ns {
             return;
@@ -139,19 +139,19 @@ impl Others {
         self.known.extend(self.lowered.iter().map(|(&thread, its)| (thread, its.process)));
     }
 
-    /// Of threads that have ended nothing stays in the journal, however long somebody is Fast.
+    /// Removes ended threads from the journal, which would else grow in a long responsiveness mode.
     fn forget_ended(&mut self, effect: &mut Effect) {
         let ended = |thread: &Identity| !thread.is_there();
         let ended: Vec<Identity> = self.lowered.keys().copied().filter(ended).collect();
         ended.into_iter().for_each(|thread| self.raise(effect, thread));
     }
 
-    /// Those who wait.
+    /// The lowered threads.
     pub fn lowered(&self) -> impl Iterator<Item = (Identity, &Lowered)> {
         self.lowered.iter().map(|(&thread, lowered)| (thread, lowered))
     }
 
-    /// One of them.
+    /// One lowered thread.
     pub fn lowered_one(&self, thread: Identity) -> Option<&Lowered> {
         self.lowered.get(&thread)
     }
@@ -171,7 +171,7 @@ impl Others {
         if !is_lowered_from(had, range) || is_marked(had, range) {
             return; // its policy is another one by now
         }
-        // Where the Fast Region begins at the lowest real-time priority, there is none beneath it.
+        // Below the lowest real-time priority there is only SCHED_OTHER.
         let has = match range.low {
             1 => Scheduling { policy: OTHER, priority: 0, ..had },
             low => Scheduling { priority: low - 1, ..had },
@@ -193,13 +193,13 @@ impl Look {
         self.spent_ns = 0;
     }
 
-    /// The end of a slice that took so long.
+    /// Ends a slice that took `spent_ns`.
     fn pause(&mut self, now_ns: u64, spent_ns: u64) {
         self.spent_ns += spent_ns;
         self.next_ns = now_ns + PAUSE_NS;
     }
 
-    /// The end of the last one; all that were found.
+    /// Ends the last slice; returns all threads that the scan found.
     fn end(&mut self, now_ns: u64, spent_ns: u64) -> HashMap<Identity, Identity> {
         self.spent_ns += spent_ns;
         self.next_ns = now_ns + EVERY_NS.max(self.spent_ns * SHARE);
@@ -207,8 +207,8 @@ impl Look {
     }
 }
 
-/// Real-time threads of a process that are to be lowered, and that process. It is asked who it is
-/// only if it has any: nearly none has.
+/// Real-time threads of a process that are to be lowered, and that process. Its identity is read
+/// only if it has any: most processes have none.
 fn real_time_of(pid: i32, range: RealTime, scope: &impl Scope) -> Vec<(Identity, Identity)> {
     let mut tids = process::threads(pid).unwrap_or_default();
     tids.retain(|&tid| sys::is_real_time(tid));
@@ -222,13 +222,13 @@ fn real_time_of(pid: i32, range: RealTime, scope: &impl Scope) -> Vec<(Identity,
     tids.into_iter().filter_map(|tid| Some((Identity::of(tid).ok()?, process))).collect()
 }
 
-/// Whether it would come before some Fast thread, or beside it.
+/// Whether a thread would precede a Fast thread, or share its priority.
 fn is_lowered_from(had: Scheduling, range: RealTime) -> bool {
     [FIFO, RR].contains(&had.policy) && had.priority >= range.low
 }
 
-/// Whether it has what libtek in a process with rights of its own, or rtkit, gives to critical
-/// threads: they do not ask tekd. The guard of such a process is one above.
+/// Whether a thread has the values of critical threads that do not ask tekd: those of rtkit, or of
+/// libtek in a process with rights of its own. The budget guard of such a process is one above.
 fn is_marked(had: Scheduling, range: RealTime) -> bool {
     had.reset_on_fork && (range.low..=range.high + 1).contains(&had.priority)
 }
@@ -249,7 +249,7 @@ mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
 
-    /// Nobody is to be lowered.
+    /// A scope that allows no change.
     struct Nobody;
 
     impl Scope for Nobody {

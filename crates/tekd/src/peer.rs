@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A client process: who it is, and what it may do.
+//! A client process: its identity, and its rights.
 use crate::configuration;
 use crate::domain::{Domain, Outside};
 use crate::homes::Homes;
@@ -12,21 +12,21 @@ use std::rc::Rc;
 use tek_effect::{Change, Identity};
 use tek_policy::{Bucket, Configuration, Grant, Refusal, Requester};
 
-/// Requests of any kind, a second and at once. Who has more is only told so.
+/// Requests of any kind, per second and at once. A request beyond that gets only a refusal.
 const REQUESTS: u32 = 2000;
 
 /// A process that is connected.
 pub struct Peer {
     pub process: Identity,
     pub connections: Vec<u64>,
-    /// When it connected first: what it was before does not matter.
+    /// Its first connection; earlier events do not matter.
     pub since_ns: u64,
     /// Its account of switches.
     pub switches: Bucket,
     /// Its RLIMIT_RTPRIO, raised.
     pub limit: Option<Change>,
     pub checked: Option<Checked>,
-    /// It was looked at while the kernel's news were listened to, so they would tell of another one.
+    /// It was checked while the kernel's events were received, so they would report a change.
     pub is_sure: bool,
     /// Effective user and group when it connected.
     connected_as: (u32, u32),
@@ -35,18 +35,18 @@ pub struct Peer {
     pidfd: OwnedFd,
 }
 
-/// What was found out about it, once.
+/// The result of the check of a client.
 pub struct Checked {
     pub person: Person,
     pub name: String,
     pub grant: Result<Rc<Grant>, Refusal>,
     pub domain: Result<(), Outside>,
-    /// Where it is in the control groups, if that matters.
+    /// Its original cgroups, if they matter.
     cgroups: Vec<String>,
 }
 
-/// A process's accounts of requests. It finds them again when it connects anew; else the next
-/// process of its user takes them over.
+/// A process's accounts of requests. The process gets them again when it connects again; else the
+/// next process of its user takes them over.
 #[derive(Clone, Copy, Default)]
 pub struct Accounts {
     switches: Bucket,
@@ -54,18 +54,18 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// How long it takes until they are full.
+    /// The time until they are full.
     pub fn missing_ns(&self, now_ns: u64) -> u64 {
         self.switches.missing_ns(now_ns).max(self.requests.missing_ns(now_ns))
     }
 
-    /// Whether new ones are as good.
+    /// Whether they equal new ones.
     pub fn are_full(&self, now_ns: u64) -> bool {
         self.switches.is_full(now_ns) && self.requests.is_full(now_ns)
     }
 }
 
-/// Whether a peer still is who it was.
+/// Whether a peer still has the identity of its check.
 pub enum Still {
     Itself,
     /// It executed another program, or has other rights.
@@ -100,7 +100,7 @@ impl Peer {
         self.connected_as.0
     }
 
-    /// What it keeps.
+    /// The accounts that outlive the connection.
     pub fn accounts(&self) -> Accounts {
         Accounts { switches: self.switches, requests: self.requests }
     }
@@ -110,7 +110,7 @@ impl Peer {
         sys::has_ended(self.pidfd.as_fd())
     }
 
-    /// Whether it may ask something now.
+    /// Whether a request is allowed now.
     pub fn may_ask(&mut self, now_ns: u64) -> Result<(), Refused> {
         match self.requests.take(REQUESTS, REQUESTS, now_ns) {
             true => Ok(()),
@@ -118,7 +118,7 @@ impl Peer {
         }
     }
 
-    /// Finds out about it, or looks whether that is still so.
+    /// Checks it, or compares it with the result of the earlier check.
     pub fn check(
         &mut self,
         configuration: &Configuration,
@@ -133,7 +133,7 @@ impl Peer {
             return Err(Refused::new(libc::EOPNOTSUPP, why));
         }
         let person = Person::of(pid, &status).ok_or_else(gone)?;
-        // What was read is this process's only if it is still there.
+        // The values are of this process only if it still exists.
         if self.has_ended() {
             return Err(gone());
         }
@@ -156,7 +156,7 @@ impl Peer {
                 _ => Still::Itself,
             });
         }
-        // A set-uid program that was executed with the connection has not asked for anything.
+        // A set-uid program that inherited the connection has not asked for anything.
         if (person.uid, person.gids.first().copied())
             != (self.connected_as.0, Some(self.connected_as.1))
         {
@@ -173,17 +173,17 @@ impl Peer {
         Ok(Still::Itself)
     }
 
-    /// Of which processes it may be told.
+    /// The processes that it may see in replies.
     pub fn viewer(&self) -> Result<Viewer, Refused> {
         let pid = self.process.tid;
         let gone = || Refused::new(libc::ESRCH, "the process has ended");
         let status = Status::of(pid).map_err(|_| gone())?;
         let viewer = Viewer::of(pid, &status);
-        // What was read is this process's only if it is still there.
+        // The values are of this process only if it still exists.
         if self.has_ended() {
             return Err(gone());
         }
-        // A set-uid program that was executed with the connection has not asked for anything.
+        // A set-uid program that inherited the connection has not asked for anything.
         if !status.is_wholly_of(self.connected_as.0) {
             let why = "it has become another user since it connected: connect again";
             return Err(Refused::new(libc::EPERM, why));
@@ -191,7 +191,7 @@ impl Peer {
         Ok(viewer)
     }
 
-    /// The grant, if it was checked and has one.
+    /// Its grant, if it is checked and has one.
     pub fn grant(&self) -> Result<Rc<Grant>, Refused> {
         match &self.checked {
             Some(checked) => checked.grant.clone().map_err(Refused::from),
@@ -208,7 +208,7 @@ fn requester(
 ) -> Requester {
     let active = configuration::is_active(person.uid);
     let mut requester = person.requester(pid, active, cgroups);
-    // A path is looked up only if a grant names it, because that can wait for its file system.
+    // A path is read only if a grant names it, because its file system can delay that.
     let is_named = |path: &String| {
         let mut patterns = configuration.grants.iter().flat_map(|grant| &grant.programs);
         patterns.any(|pattern| pattern.is_path_of(path))

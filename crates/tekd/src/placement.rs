@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is in which group: everybody whom tekd may touch is placed when it starts, and a child begins in
-//! its parent's group.
+//! The groups of processes. At its start tekd places all processes that it may change. A child
+//! begins in its parent's group.
 mod configured;
 mod fast;
 
@@ -16,47 +16,48 @@ use std::rc::Rc;
 use tek_effect::{Change, Effect, Error, Groups, Identity, Moving, Place};
 use tek_policy::{Configuration, Group, GroupSettings, Weights};
 
-/// Those who ended are looked for after so many placements, or more where more are remembered.
+/// Records of ended processes are removed after this many placements, or after as many as there
+/// are records.
 const MANY_PLACED: usize = 256;
-/// Threads are moved for so long, and then others may run: tekd outranks nearly everybody.
+/// The length of a slice of moves, and the pause after it: tekd outranks nearly all threads.
 const SLICE_NS: u64 = 300_000;
 const PAUSE_NS: u64 = 4_000_000;
-/// What placed a process if nothing did.
+/// The reason for a placement that no rule made.
 const USUAL: &str = "nothing says otherwise";
 
 /// The groups, if there are any.
 pub struct Placement {
     there: Option<There>,
-    /// Why there are none, for people.
+    /// Why there are none, as text.
     why_not: String,
     pub homes: Homes,
-    /// Somebody waits for tekd.
+    /// Clients may wait for tekd.
     serves: bool,
 }
 
 struct There {
     groups: Groups,
-    /// Where they are, for people.
+    /// Where they are, as text.
     place: String,
-    /// What placed a process or a thread.
+    /// The rule that placed a process or a thread.
     by: HashMap<Identity, Rc<str>>,
-    /// Where processes were that have chosen for themselves.
+    /// The groups that processes were given before they chose for themselves.
     given: HashMap<Identity, Group>,
-    /// Threads that could not be brought back.
+    /// Threads whose move back failed.
     owed: Vec<Identity>,
-    /// The mode could not be left.
+    /// Leaving responsiveness mode failed.
     is_late: bool,
-    /// Processes with many threads, on their way.
+    /// Processes with many threads whose move is not complete.
     moving: VecDeque<Moving>,
     next_ns: u64,
-    /// Threads that stay where they are.
+    /// The number of threads that could not be moved.
     left: usize,
-    /// Since those who ended were forgotten, and how many were left then.
+    /// Placements since the last removal of ended processes, and the records that were left then.
     placed: usize,
     remembered: usize,
 }
 
-/// The groups, for who tells of them.
+/// The groups, for a status report.
 pub struct Shown<'a> {
     pub place: &'a str,
     pub top: PathBuf,
@@ -68,7 +69,7 @@ pub struct Shown<'a> {
 }
 
 impl Placement {
-    /// Makes the groups, if the configuration or the backend wants them. Nobody is in them yet.
+    /// Makes the groups, if the configuration or the backend wants them. They are empty at first.
     pub fn start(
         effect: &mut Effect,
         configuration: &Configuration,
@@ -113,13 +114,13 @@ impl Placement {
         self.there.is_none().then_some(self.why_not.as_str())
     }
 
-    /// From now on nothing takes long.
+    /// Clients wait from now on, so moves are done in slices.
     pub fn serve(&mut self) {
         self.serves = true;
     }
 
-    /// Puts a process into a group; `by` says why. The last of many threads are moved a little later,
-    /// by [`Placement::go_on`].
+    /// Puts a process into a group; `by` is the reason. If it has many threads,
+    /// [`Placement::go_on`] moves the rest a little later.
     pub fn place_process(
         &mut self,
         effect: &mut Effect,
@@ -136,12 +137,12 @@ impl Placement {
         Ok(())
     }
 
-    /// When threads are to be moved; `None`: all are where they should be.
+    /// When the next threads are to be moved; `None`: all moves are complete.
     pub fn next_ns(&self) -> Option<u64> {
         self.there.as_ref().filter(|there| !there.moving.is_empty()).map(|there| there.next_ns)
     }
 
-    /// Moves some of those that are on their way.
+    /// Moves the next slice of threads.
     pub fn go_on(&mut self, effect: &mut Effect, now_ns: u64) {
         let Some(there) = &mut self.there else { return };
         if there.next_ns > now_ns {
@@ -154,7 +155,7 @@ impl Placement {
         }
     }
 
-    /// The same for one thread.
+    /// Puts one thread into a group.
     pub fn place_thread(
         &mut self,
         effect: &mut Effect,
@@ -177,7 +178,7 @@ impl Placement {
         self.forget_after(effect, 1);
     }
 
-    /// Who ended is forgotten whenever as many more were placed.
+    /// Removes records of ended processes whenever as many more were placed.
     fn forget_after(&mut self, effect: &mut Effect, placed: usize) {
         let Some(there) = &mut self.there else { return };
         there.placed += placed;
@@ -193,7 +194,7 @@ impl Placement {
         }
     }
 
-    /// The group of a thread while it is not Fast, and what placed it.
+    /// The group of a thread while it is not Fast, and the rule that placed it.
     pub fn group_of(&self, thread: Identity, process: Identity) -> Option<(Group, &str)> {
         let there = self.there.as_ref()?;
         let group = there.groups.group_of(thread).or_else(|| there.groups.is_in(thread.tid))?;
@@ -204,7 +205,7 @@ impl Placement {
     /// The group that a process was given, before it chose for itself.
     pub fn given_to(&self, process: Identity) -> Group {
         let Some(there) = &self.there else { return Group::Normal };
-        // Its first thread may be away, being Fast, or have ended.
+        // Its first thread may be in the Fast group, or have ended.
         let task = format!("/proc/{}/task", process.tid);
         let threads = || process::names_in(Path::new(&task)).filter_map(|tid| tid.parse().ok());
         let is_in = || threads().find_map(|tid| there.groups.is_in(tid));
@@ -227,7 +228,7 @@ impl Placement {
         })
     }
 
-    /// For who tells of it; `None`: there are no groups.
+    /// The groups for a status report; `None`: there are no groups.
     pub fn shown(&self) -> Option<Shown<'_>> {
         let There { groups, place, left, .. } = self.there.as_ref()?;
         Some(Shown {
@@ -272,7 +273,7 @@ fn make(effect: &mut Effect, settings: &GroupSettings) -> Result<(Groups, String
     Ok((Groups::open(effect, &place, settings.weights)?, told))
 }
 
-/// Undoes a change; what fails is tried again later.
+/// Undoes a change; if that fails it is tried again later.
 pub fn give_back(effect: &mut Effect, change: Option<Change>) {
     if let Some(Err(error)) = change.map(|change| effect.give_back(change)) {
         log::warning(&error.to_string());

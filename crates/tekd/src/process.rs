@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd asks /proc about a process. Only files are read that never wait for the process, nor
-//! for a file system of its own.
+//! Reads /proc about processes. It reads only files that never wait for the process, or for a file
+//! system of that process.
 use crate::sys;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use tek_policy::Requester;
 /// The kernel's PF_KTHREAD among the flags in stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// What can become another while a process goes on.
+/// The identity of a process that can change during its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Person {
     /// Effective user.
@@ -23,18 +23,18 @@ pub struct Person {
     pub program: (u64, u64),
 }
 
-/// All processes that there are.
+/// All processes.
 pub fn all() -> Vec<i32> {
     names_in(Path::new("/proc")).filter_map(|name| name.parse().ok()).collect()
 }
 
-/// What is in a directory; nothing if that cannot be read.
+/// The names in a directory; none if it cannot be read.
 pub fn names_in(directory: &Path) -> impl Iterator<Item = String> {
     let list = fs::read_dir(directory).into_iter().flatten().flatten();
     list.filter_map(|entry| entry.file_name().into_string().ok())
 }
 
-/// Its threads, by their ids.
+/// The thread ids of a process.
 pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
     let mut tids = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -43,12 +43,12 @@ pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
     Ok(tids)
 }
 
-/// What the kernel counts of a thread's time on CPUs, to be read again and again.
+/// Opens a thread's scheduler statistics, for repeated reads.
 pub fn schedstat(tid: i32) -> io::Result<File> {
     File::open(format!("/proc/{tid}/schedstat"))
 }
 
-/// CPU time that a thread has used in its life, by its schedstat; `None`: it ended.
+/// CPU time of a thread since its start in ns, from its schedstat; `None`: it ended.
 pub fn ran_ns_in(schedstat: &File) -> Option<u64> {
     let mut buffer = [0; 128];
     let length = schedstat.read_at(&mut buffer, 0).ok()?;
@@ -56,7 +56,7 @@ pub fn ran_ns_in(schedstat: &File) -> Option<u64> {
     text.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The same of a thread that is looked at once.
+/// The same for a single read.
 pub fn ran_ns(tid: i32) -> Option<u64> {
     ran_ns_in(&schedstat(tid).ok()?)
 }
@@ -100,7 +100,7 @@ impl Status {
         self.numbers(key).first().copied()
     }
 
-    /// Whether its ids are others to itself than to tekd.
+    /// Whether it is in a pid namespace of its own.
     pub fn has_own_pids(&self) -> bool {
         self.numbers::<i32>("NSpid").len() > 1
     }
@@ -123,12 +123,12 @@ impl Status {
         Some((*self.numbers("Uid").get(1)?, gids))
     }
 
-    /// The name of the process or thread, fit to be shown.
+    /// The printable name of the process or thread.
     pub fn name(&self) -> &str {
         self.line("Name")
     }
 
-    /// Whether it has memory of its own. Threads of the kernel have none, nor have those that ended.
+    /// Whether it has memory of its own. Kernel threads and ended processes have none.
     pub fn has_memory(&self) -> bool {
         !self.line("VmSize").is_empty()
     }
@@ -140,14 +140,14 @@ impl Status {
 }
 
 impl Person {
-    /// Who a process is now.
+    /// The present identity of a process.
     pub fn of(pid: i32, status: &Status) -> Option<Self> {
         let (uid, gids) = status.user_and_groups()?;
         let program = exe(pid, |link| sys::file_identity(link).ok())?;
         Some(Self { uid, gids, program })
     }
 
-    /// What grants are decided by, of a process that is in these control groups.
+    /// The input of the decision on grants, for a process in these cgroups.
     pub fn requester(&self, pid: i32, active: bool, cgroups: Vec<String>) -> Requester {
         Requester {
             uid: self.uid,
@@ -159,14 +159,15 @@ impl Person {
         }
     }
 
-    /// Whether the program really is the one of that path for everybody: a user can mount his own
-    /// over it where only he sees it.
+    /// Whether `path` names the same program in tekd's mount namespace: a user can mount another
+    /// file over it in a namespace of its own.
     pub fn has_program(&self, path: &str) -> bool {
         sys::file_identity(path).is_ok_and(|program| program == self.program)
     }
 }
 
-/// What a process's link to its program tells. Where its first thread has ended, another has it.
+/// Applies `look` to a process's link to its program, or to that of another thread if the first
+/// thread has ended.
 fn exe<T>(pid: i32, look: impl Fn(&str) -> Option<T>) -> Option<T> {
     look(&format!("/proc/{pid}/exe")).or_else(|| {
         let tids = threads(pid).ok()?;
@@ -174,8 +175,8 @@ fn exe<T>(pid: i32, look: impl Fn(&str) -> Option<T>) -> Option<T> {
     })
 }
 
-/// A file of /proc about one process or thread: the kernel gives all of it to a read that has room for
-/// it, and a switch has to wait for each call.
+/// Reads a file of /proc about one process or thread. The kernel returns all of it to a read with
+/// enough room, and each further call delays a switch.
 fn read(path: &str) -> io::Result<Vec<u8>> {
     let (mut text, mut length) = (vec![0; 4096], 0);
     let mut file = fs::File::open(path)?;
@@ -189,7 +190,7 @@ fn read(path: &str) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The control groups of a process, one a hierarchy.
+/// The cgroups of a process, one a hierarchy.
 pub fn cgroups(pid: i32) -> Vec<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let mut paths: Vec<String> =
@@ -199,7 +200,7 @@ pub fn cgroups(pid: i32) -> Vec<String> {
     paths
 }
 
-/// Whether a thread is the kernel's own.
+/// Whether a thread is a kernel thread.
 pub fn is_of_kernel(tid: i32) -> bool {
     let Ok(stat) = read(&format!("/proc/{tid}/task/{tid}/stat")) else { return false };
     let text = String::from_utf8_lossy(&stat);

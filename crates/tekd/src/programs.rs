@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which processes with Fast threads executed another program, where the kernel tells no news of
-//! that.
+//! Finds processes with Fast threads that executed another program, where the kernel reports no
+//! events.
 //!
-//! The first stack of a process begins elsewhere in each program that it executes. To read where
-//! costs some microseconds, so all such processes are looked at often, while there are any.
+//! The first stack of a process moves with each program that it executes. Reading its address takes
+//! some microseconds, so all such processes are polled often, while there are any.
 use std::collections::{HashMap, HashSet};
 use tek_effect::Identity;
 
-/// The time between two looks.
+/// The interval of polls.
 const LOOK_NS: u64 = 10_000_000;
 
 /// The programs that processes run.
@@ -18,7 +18,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// A process is about to get its first Fast thread: it runs its program now.
+    /// Records the present program of a process that is about to get its first Fast thread.
     pub fn note(&mut self, process: Identity, now_ns: u64) {
         if let Ok(stack) = process.stack_start() {
             self.stacks.insert(process, stack);
@@ -26,13 +26,13 @@ impl Programs {
         }
     }
 
-    /// When the next look is due.
+    /// When the next poll is due.
     pub fn next_ns(&self) -> Option<u64> {
         self.next_ns
     }
 
-    /// Those that executed another program since the look before, if a look is due. Processes that
-    /// are not among `present` are forgotten.
+    /// The processes that executed another program since the last poll, if a poll is due. Removes
+    /// processes that are not in `present`.
     pub fn executed(&mut self, present: &HashSet<Identity>, now_ns: u64) -> Vec<Identity> {
         if self.next_ns.is_none_or(|at| at > now_ns) {
             return Vec::new();

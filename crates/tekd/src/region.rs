@@ -27,7 +27,7 @@ impl Refused {
 
 impl From<tek_effect::Error> for Refused {
     fn from(error: tek_effect::Error) -> Self {
-        // A reply has no room for a path, which is for who looks after tekd.
+        // A reply has no room for a path; the log has it for the administrator.
         let why = match &error {
             tek_effect::Error::File { tried, advice, .. } => {
                 log::warning(&error.to_string());
@@ -45,16 +45,16 @@ impl From<tek_policy::Refusal> for Refused {
     }
 }
 
-/// A thread is Fast no more, which its process and who asked for it should hear.
+/// A thread that is no longer Fast, for a notice to its process and to the process that asked.
 #[derive(Clone, Debug)]
 pub struct Left {
     pub tid: i32,
     pub errno: i32,
     pub value: [u64; 2],
     pub why: String,
-    /// What it did.
+    /// The overrun that ended it, if one did.
     pub over: Option<Overrun>,
-    /// Processes, its own first.
+    /// The processes that get the notice, its own first.
     pub to: Vec<i32>,
 }
 
@@ -66,25 +66,25 @@ pub struct Region {
     ledger: Ledger,
     /// Children of threads that are away from their groups.
     pub lineage: Lineage,
-    /// Until then nobody may enter.
+    /// No thread may enter before this time.
     closed_until_ns: u64,
-    /// Since when it has had members, and for how long it had some before that.
+    /// Start of the present period with members, and the length of all earlier ones.
     since_ns: Option<u64>,
     before_ns: u64,
 }
 
 impl Region {
-    /// Those that are in it.
+    /// The Fast threads.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.values()
     }
 
-    /// One of them.
+    /// One Fast thread.
     pub fn member(&self, thread: Identity) -> Option<&Member> {
         self.members.get(&thread.tid).filter(|member| member.target.thread == thread)
     }
 
-    /// For how long in all it has had members.
+    /// The total time with members, in ns.
     pub fn responsive_ns(&self, now_ns: u64) -> u64 {
         self.before_ns + self.since_ns.map_or(0, |since| now_ns.saturating_sub(since))
     }
@@ -93,8 +93,8 @@ impl Region {
         self.members.is_empty()
     }
 
-    /// How many of a process and of a user are in it by their own request. Accounts that are barred
-    /// count, too, or a process would go on with another thread.
+    /// The members of a process and of a user by their own requests. Barred accounts count as well:
+    /// else a process would go on with another thread.
     pub fn counts(&self, process: Identity, uid: u32, now_ns: u64) -> Counts {
         let there = self.counts_there(process, uid);
         let barred = self.ledger.barred(process, uid, now_ns);
@@ -110,19 +110,19 @@ impl Region {
         }
     }
 
-    /// How many of others' threads are in it because this user asked for it.
+    /// The number of threads of other processes that are in it by a request of this user.
     pub fn count_of_others(&self, uid: u32) -> u32 {
         count(self.members.values().filter_map(|m| m.others.as_ref()).filter(|ask| ask.uid == uid))
     }
 
-    /// The thread that became Fast last of those that only this user needs.
+    /// The latest Fast thread among those that only this user requested.
     pub fn last_of(&self, uid: u32) -> Option<i32> {
         let is_sole = |member: &&Member| member.asks().all(|ask| ask.uid == uid);
         let since = |member: &Member| Some((member.best()?.since_ns, member.target.thread.tid));
         self.members.values().filter(is_sole).filter_map(since).max().map(|(_, tid)| tid)
     }
 
-    /// How long a thread may not enter, and why.
+    /// The refusal while a thread is barred, with the time that is left.
     pub fn is_closed_to(&self, thread: Identity, now_ns: u64) -> Option<Refused> {
         let told = |left: Duration| format!("{:.1} s", left.as_secs_f64());
         if self.closed_until_ns > now_ns {
@@ -135,7 +135,7 @@ impl Region {
         Some(Refused::new(libc::EDQUOT, why))
     }
 
-    /// The thread whose account a thread that becomes Fast takes over: itself, or an earlier one.
+    /// Chooses the account that a new Fast thread takes over: its own or that of an earlier thread.
     fn choose_account(
         &mut self,
         means: &mut Means,
@@ -145,7 +145,7 @@ impl Region {
     ) -> Result<Option<Identity>, Refused> {
         let now = ask.since_ns;
         if self.ledger.of(target.thread).is_none() {
-            // Threads that have ended without a word have accounts to be taken over, too.
+            // Threads that ended without a notice leave accounts to take over, too.
             let may_have_ended = |m: &Member| m.owner.uid == owner.uid && m.may_have_ended();
             self.forget_ended(means, may_have_ended);
         }
@@ -162,7 +162,7 @@ impl Region {
         }
     }
 
-    /// Of a thread that is about to become Fast; nothing of it is changed yet.
+    /// Makes the member of a thread that is about to become Fast; the thread is not changed yet.
     fn new_member(
         &mut self,
         means: &mut Means,
@@ -182,8 +182,7 @@ impl Region {
         Ok(member)
     }
 
-    /// A request comes into force. What is returned is the real-time priority that the thread has
-    /// from tekd, 0: none.
+    /// Puts a request into force. Returns the real-time priority that tekd set; 0: none.
     pub fn enter(
         &mut self,
         means: &mut Means,
@@ -209,7 +208,7 @@ impl Region {
             return Err(Refused::new(libc::ESRCH, "the thread has ended"));
         };
         let is_new = member.asks().next().is_none();
-        // Who only changes his priority has asked since then.
+        // A request that only changes the priority keeps its start.
         let since_ns = member.slot(reason).as_ref().map_or(now, |ask| ask.since_ns);
         let before = member.slot(reason).replace(Ask { since_ns, ..ask });
         if is_new {
@@ -238,7 +237,7 @@ impl Region {
         }
     }
 
-    /// A child of a process ran for so long at most by the right of the thread that made it.
+    /// Charges the time that a child ran, at most, with the weight of the thread that made it.
     pub fn charge(&mut self, process: i32, parent_thread: i32, ns: u64) {
         let mut of_process: Vec<&mut Member> =
             self.members.values_mut().filter(|m| m.target.process.tid == process).collect();
@@ -248,7 +247,7 @@ impl Region {
         }
     }
 
-    /// A request is over; false: there was none.
+    /// Ends a request; false: there was none.
     pub fn leave(&mut self, means: &mut Means, tid: i32, reason: Reason) -> bool {
         let Some(member) = self.members.get_mut(&tid) else { return false };
         let there = member.slot(reason).take().is_some();
@@ -261,7 +260,7 @@ impl Region {
         there
     }
 
-    /// All requests for threads of a process are over, or only its own; their threads.
+    /// Ends all requests for threads of a process, or only its own; returns these threads.
     pub fn leave_process(
         &mut self,
         means: &mut Means,
@@ -281,7 +280,7 @@ impl Region {
         tids
     }
 
-    /// Everybody gets a priority of the present range.
+    /// Gives all members a priority of the present range.
     pub fn settle_all(&mut self, means: &mut Means) {
         let mut settled = |member: &mut Member| settle(member, means).err();
         let failed: Vec<(i32, tek_effect::Error)> = self
@@ -295,7 +294,7 @@ impl Region {
         }
     }
 
-    /// Threads that have ended without a word are in it no longer.
+    /// Removes threads that ended without a notice.
     pub fn forget_ended(&mut self, means: &mut Means, among: impl Fn(&Member) -> bool) {
         let ended = |member: &&Member| !member.target.thread.is_there();
         let tids: Vec<i32> = self
@@ -307,7 +306,7 @@ impl Region {
         tids.into_iter().for_each(|tid| self.remove(means, tid));
     }
 
-    /// Everybody leaves, and nobody enters for a while.
+    /// Removes all members, and admits none until `until_ns`.
     pub fn close(&mut self, means: &mut Means, until_ns: u64, why: &str) -> Vec<Left> {
         self.closed_until_ns = until_ns;
         let tids: Vec<i32> = self.members.keys().copied().collect();
@@ -320,7 +319,8 @@ impl Region {
             .collect()
     }
 
-    /// What is due: requests that are over, looks of the guard. Who left is returned.
+    /// Does the work that is due: ends timed requests and polls budgets. Returns the threads that
+    /// left.
     pub fn turn(&mut self, means: &mut Means, now_ns: u64) -> Vec<Left> {
         let mut all_left = self.end_timed(means, now_ns);
         let due = |member: &&mut Member| member.next_look_ns <= now_ns;
@@ -371,14 +371,14 @@ impl Region {
         all_left
     }
 
-    /// When `turn` has something to do.
+    /// When `turn` has work.
     pub fn next_ns(&self) -> Option<u64> {
         let ends = self.members().flat_map(Member::asks).map(|ask| ask.until_ns);
         let looks = self.members().map(|member| member.next_look_ns);
         ends.filter(|&until| until > 0).chain(looks).min()
     }
 
-    /// What is to be told of a thread that is about to leave.
+    /// The notice for a thread that is about to leave.
     pub fn left(&self, tid: i32, errno: i32, value: [u64; 2], why: String) -> Option<Left> {
         let member = self.members.get(&tid)?;
         let mut to = vec![member.target.process.tid];
@@ -415,7 +415,7 @@ fn owner_of(target: Target, reason: Reason, ask: &Ask) -> Owner {
     }
 }
 
-/// Gives a member what its requests say.
+/// Gives a member the values of its requests.
 fn settle(member: &mut Member, means: &mut Means) -> Result<(), tek_effect::Error> {
     let Some(ask) = member.best() else { return Ok(()) };
     let (priority, granted, budget) = (ask.priority, ask.granted, ask.budget);
@@ -424,7 +424,7 @@ fn settle(member: &mut Member, means: &mut Means) -> Result<(), tek_effect::Erro
     member.set(means, priority)
 }
 
-/// At whole multiples of the interval, so that looks at several threads are one wake-up.
+/// At whole multiples of the interval, so that the polls of several threads share one wake-up.
 fn next_look(account: &Account, now_ns: u64) -> u64 {
     let interval = account.interval_ns().max(1);
     (now_ns / interval + 1) * interval

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What clients ask for, and what they get.
+//! The requests of clients, and the replies.
 mod group;
 
 use crate::connection::Connection;
@@ -92,7 +92,7 @@ fn act(
     Ok(None)
 }
 
-/// Finds out about a client, or ends it if it became another one: the grant was not given to that.
+/// Checks a client. Ends it if it became another one, which the grant does not cover.
 fn is_still_itself(server: &mut Server, pid: i32) -> Result<()> {
     let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
     match peer.check(&server.configuration, &server.domain, &server.means.placement.homes)? {
@@ -110,8 +110,8 @@ fn is_still_itself(server: &mut Server, pid: i32) -> Result<()> {
     }
 }
 
-/// Whether a client has a grant at all. Then whatever watches is awake, and who the client is was
-/// looked at after that: what he becomes later will be noticed.
+/// Whether a client has a grant at all. Then the events are on, and the client was checked after
+/// that, so a later change of it will be reported.
 fn may_have_something(server: &mut Server, pid: i32, now: u64) -> Result<()> {
     server.hear_all_news();
     if server.peer(pid)?.is_sure {
@@ -163,8 +163,8 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
     }
 }
 
-/// Lets a client give its threads real-time priorities up to this one, the highest that is granted
-/// and one more, for the guard in the process.
+/// Lets a client give its threads real-time priorities up to the highest granted one. One more is
+/// for the budget guard in the process.
 fn raise_limit(server: &mut Server, pid: i32, wanted: u64) -> std::result::Result<(), Error> {
     let Some(peer) = server.peers.get_mut(&pid) else { return Err(Error::Gone { tid: pid }) };
     let there = Limits::of(pid, Resource::Rtprio)?;
@@ -224,7 +224,7 @@ fn leave(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// What a request comes to by the client's grant, and one switch off its account.
+/// The result of a request under the client's grant; takes one switch off its account.
 fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask> {
     let priority = Priority::try_from(i64::from(request.priority))
         .map_err(|wrong| Refused::new(libc::EINVAL, wrong.to_string()))?;
@@ -254,7 +254,7 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
     })
 }
 
-/// The budget that a thread asks to be held to.
+/// The budget that a thread asks for.
 fn asked_budget(request: &Request) -> Result<Budget> {
     let of = |us: u32| Duration::from_micros(us.into());
     match (request.budget_us, request.window_us) {
@@ -295,13 +295,13 @@ fn targets(server: &mut Server, pid: i32, request: &Request) -> Result<Vec<Targe
     }
 }
 
-/// Whether a request means this one: the client may have rounded its start in another time
+/// Whether a request means this thread: the client may have rounded its start in another time
 /// namespace.
 fn can_be_meant(named: Identity, start_ticks: u64) -> bool {
     start_ticks == 0 || named.start_ticks.abs_diff(start_ticks) <= 1
 }
 
-/// The same, of a process whose changes the kernel reports from now on. It may have executed
+/// The same for a process whose changes the kernel reports from now on. It may have executed
 /// another program just before.
 fn targets_to_watch(
     server: &mut Server,
@@ -335,7 +335,7 @@ fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Resul
         let result = server.region.enter(&mut server.means, target, Reason::Others, ask.clone());
         match result {
             Ok(priority) => given = given.max(priority),
-            // Of a process some may end meanwhile.
+            // Some threads of a process may end meanwhile.
             Err(refused) if refused.errno == libc::ESRCH && request.flags != 0 => continue,
             Err(refused) => {
                 for tid in entered {

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An account of CPU time: a user, or a kind of work, may use one part of so many of a CPU. Pure.
+//! An account of CPU time: a user, or a kind of work, may use one part in N of a CPU. Pure.
 
 /// The account.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
-    /// One part of so many.
+    /// N.
     parts: u64,
-    /// So much at once. The end of a pause is the time at which half of it is there again. A query
-    /// before that time allows more as soon as any of it is there.
+    /// The CPU time that may be used at once. A pause ends when half of it is available again. A
+    /// query before that allows more as soon as any of it is available.
     burst_ns: u64,
-    /// When all that was used will have been made up for.
+    /// When all use will be compensated.
     even_at_ns: u64,
 }
 
 impl Share {
-    /// An account that nothing was taken from.
+    /// A full account.
     pub const fn new(parts: u64, burst_ns: u64) -> Self {
         Self { parts, burst_ns, even_at_ns: 0 }
     }
 
-    /// So much CPU time was used.
+    /// Charges CPU time.
     pub fn charge(&mut self, ns: u64, now_ns: u64) {
         self.even_at_ns = self.even_at_ns.max(now_ns).saturating_add(ns.saturating_mul(self.parts));
     }
 
-    /// When to go on after a pause; `None`: something may be used now.
+    /// The end of the pause; `None`: CPU time may be used now.
     pub fn exhausted_until(&self, now_ns: u64) -> Option<u64> {
         let burst_ns = self.burst_ns * self.parts;
         (self.even_at_ns > now_ns + burst_ns).then(|| self.even_at_ns - burst_ns / 2)
     }
 
-    /// Whether it is as a new one.
+    /// Whether it equals a new account.
     pub fn is_even(&self, now_ns: u64) -> bool {
         self.even_at_ns <= now_ns
     }

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which process made a child of its own parent: clone(2) with CLONE_PARENT.
+//! Finds the process that made a child of its own parent: clone(2) with CLONE_PARENT.
 //!
-//! The kernel tells of the parent only. A maker is one of a few processes whose children inherit
-//! something. A child can be a maker's sibling only if both have the same parent, so that of a
-//! maker is known beforehand; a descriptor of it becomes readable when it ends and the maker gets
-//! another one. Nothing is read of any other child.
+//! The kernel reports only the parent. A maker is one of the few processes whose children inherit a
+//! change of tekd. A child can be a maker's sibling only if both have the same parent, so the
+//! parent of each maker is read beforehand. Its pidfd becomes readable when it ends and the maker
+//! gets another parent. Other children cost nothing.
 //!
-//! A maker leaves when its children inherit nothing any more, or when it has ended, as soon as all
-//! news of births until then were read. The descriptor of a parent is closed with its last maker.
+//! A maker is removed when its children inherit no change any more, or when it has ended, once all
+//! events of births until then were read. The pidfd of a parent is closed with its last maker.
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use tek_effect::{parent_of, stack_of, Error, Identity};
 
-/// A parent may end while it is looked at; so often it is looked again.
+/// A parent may end while it is read; then it is read again, this many times at most.
 const TRIES: usize = 3;
-/// Where descriptors are wanting: any process may be the parent.
+/// Stands for an unknown parent where descriptors are lacking.
 const ANY: i32 = 0;
-/// Makers that have ended are looked for when there are more.
+/// Ended makers are searched when there are more makers.
 const MANY: usize = 64;
 
 struct Maker {
     process: Identity,
-    /// Where its first stack begins.
+    /// The address of its first stack.
     stack: u64,
-    /// Its parents: news of a birth may be older than the end of an earlier one.
+    /// Its parents: the event of a birth may be older than the end of an earlier parent.
     parents: HashSet<i32>,
 }
 
@@ -32,12 +32,12 @@ struct Maker {
 #[derive(Default, PartialEq, Eq, Debug)]
 pub struct Makers {
     pub processes: Vec<i32>,
-    /// By its stack one of them made it, and not its parent.
+    /// The stack shows that one of them made it, and not its parent.
     pub are_known: bool,
 }
 
 impl Makers {
-    /// Whether this process made the child, or else the parent of both did.
+    /// Whether this process may have made the child, instead of their common parent.
     pub fn may_include(&self, process: i32) -> bool {
         !self.are_known && self.processes.contains(&process)
     }
@@ -47,9 +47,9 @@ impl Makers {
 #[derive(Default)]
 pub struct Siblings {
     makers: HashMap<i32, Maker>,
-    /// Makers that leave when all news of births until now were read.
+    /// Makers that are removed when all events of births until now were read.
     leaving: HashSet<i32>,
-    /// Ended makers are looked for when there are more makers.
+    /// Ended makers are searched when there are more makers.
     most: usize,
     of_parent: HashMap<i32, HashSet<i32>>,
     parents: HashMap<i32, OwnedFd>,
@@ -57,7 +57,7 @@ pub struct Siblings {
 }
 
 impl Siblings {
-    /// Children of this process inherit something from now on.
+    /// Children of this process inherit a change from now on.
     pub fn add(&mut self, maker: i32) {
         let (Ok(process), Some(stack)) = (Identity::of_process(maker), stack_of(maker)) else {
             return;
@@ -75,14 +75,14 @@ impl Siblings {
         self.find_parent(maker);
     }
 
-    /// Children that this process makes from now on inherit nothing; it may have ended.
+    /// Children that this process makes from now on inherit no change; it may have ended.
     pub fn leave(&mut self, maker: i32) {
         if self.makers.contains_key(&maker) {
             self.leaving.insert(maker);
         }
     }
 
-    /// All news of births until now were read, and looked into.
+    /// All events of births until now were read and handled.
     pub fn all_news_were_read(&mut self) {
         if self.leaving.is_empty() {
             return;
@@ -91,13 +91,13 @@ impl Siblings {
         self.most = MANY.max(2 * self.makers.len());
     }
 
-    /// Nothing is inherited any more.
+    /// No child inherits a change any more.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Takes in which parents have ended. To be called after news were read, and before they are
-    /// looked into.
+    /// Notes which parents have ended. The caller calls it after reading events and before handling
+    /// them.
     pub fn keep_up(&mut self) {
         let mut events = [EpollEvent::empty(); 16];
         while let Some(Ok(count @ 1..)) =
@@ -105,7 +105,7 @@ impl Siblings {
         {
             for event in &events[..count] {
                 let parent = i32::try_from(event.data()).unwrap_or(ANY);
-                // The descriptor leaves epoll with this.
+                // Closing the pidfd removes it from epoll.
                 drop(self.parents.remove(&parent));
                 let makers = self.of_parent.get(&parent).cloned().unwrap_or_default();
                 makers.into_iter().for_each(|maker| self.find_parent(maker));
@@ -119,9 +119,9 @@ impl Siblings {
         if makers.is_empty() {
             return Makers::default();
         }
-        // It runs in the memory of its maker, or in a copy. Where the parent's stack is at the same
-        // address, it counts as the parent's own. With another stack it has executed a program, and
-        // without a stack it has ended: the parent or any of the makers made it.
+        // A new child has its maker's memory, or a copy. If the parent's stack is at the same
+        // address, the child counts as the parent's own. A child with another stack has executed a
+        // program, and one without a stack has ended: the parent or any maker may have made it.
         let its = stack_of(child).filter(|&its| its != 0);
         if its.is_some() && stack_of(parent) == its {
             return Makers::default();
@@ -140,7 +140,7 @@ impl Siblings {
         self.makers.get(&maker).map(|maker| maker.stack)
     }
 
-    /// Makers of which nothing else tells the end.
+    /// Finds makers whose end no other event reports.
     fn find_ended(&mut self) {
         if self.makers.len() < self.most.max(MANY) {
             return;
@@ -175,7 +175,7 @@ impl Siblings {
         for _ in 0..TRIES {
             let Ok(parent) = parent_of(maker) else { return };
             let watched = self.watch(parent);
-            // What was opened is the parent's only if that has not ended until now.
+            // The pidfd is the parent's only if that has not ended until now.
             if watched && parent_of(maker).is_ok_and(|now| now == parent) {
                 self.note_parent(maker, parent);
                 return;
@@ -184,7 +184,7 @@ impl Siblings {
         self.note_parent(maker, ANY);
     }
 
-    /// Whether the end of this process will be known.
+    /// Opens the pidfd of a parent; `false`: its end will not be known.
     fn watch(&mut self, parent: i32) -> bool {
         if self.parents.contains_key(&parent) {
             return true;
@@ -230,7 +230,7 @@ mod tests {
     fn the_makers_are_those_with_this_parent_and_the_same_stack() {
         let own = i32::try_from(std::process::id()).unwrap();
         let (mut maker, pid) = shell("echo $$; read x");
-        // A copy of the maker is as a child of it would be.
+        // A copy of the maker has the same memory as a child of it.
         let mut siblings = Siblings::default();
         siblings.add(pid);
         assert_eq!(siblings.makers_of(pid, own), known(pid));

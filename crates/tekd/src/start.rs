@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the command line to a server that runs.
+//! The start: from the command line to a running server.
 use crate::canary::Canary;
 use crate::configuration;
 use crate::directories::Directories;
@@ -29,7 +29,7 @@ use tek_policy::{Backend as Choice, Configuration};
 /// Descriptors that are enough for all clients and all Fast threads.
 const DESCRIPTORS: libc::rlim_t = 4096;
 
-/// Does what the options say.
+/// Runs tekd as the options say.
 pub fn run(options: Options) -> Result<()> {
     if sys::is_set_uid() {
         bail!("tekd is set-uid, set-gid or has file capabilities: start it as root instead");
@@ -48,7 +48,7 @@ pub fn run(options: Options) -> Result<()> {
     // On a device under load the start takes long until tekd is real-time.
     sys::be_nice(-20);
     let _directories = Directories::make_for(&options.state, "--state")?;
-    // Before anything that others could notice: a second tekd ends here.
+    // Before any effect outside of tekd: a second tekd ends here.
     let (effect, restored) = open(&options.state)?;
     tell(&restored);
     let listener = match Listener::open(&options.socket) {
@@ -81,17 +81,17 @@ pub fn run(options: Options) -> Result<()> {
         log::warning(&format!("tekd may have to wait for standard error: {error}"));
     }
     become_first(high + 2);
-    // What is on a disk is brought to memory now, and not in the midst of an answer.
+    // Reads from a disk now, and not in the midst of a reply.
     sys::bring_program_to_memory();
     server.run()
 }
 
-/// Chooses the backend, and places everybody: before this thread outranks the device, because that may
-/// take a while.
+/// Chooses the backend, and places all processes. The caller does this before its thread outranks
+/// the device, because it may take a while.
 fn means(mut effect: Effect, state: &Path, with: &Configuration, domain: &Domain) -> Result<Means> {
     let (mut backend, backend_why) = backend(with);
     let placement = match Placement::start(&mut effect, with, backend) {
-        // Nothing else is left: each request will say why it is refused.
+        // No other backend is left: each request is refused with the reason.
         Err(error) if with.backend == Choice::Auto => {
             log::warning(&format!("{error:#}"));
             backend = Backend::Rt;
@@ -124,7 +124,7 @@ fn means(mut effect: Effect, state: &Path, with: &Configuration, domain: &Domain
     Ok(Means { effect, range, placement, others, kthreads, backend, backend_why })
 }
 
-/// By which means threads are Fast, and why.
+/// The backend, and the reason for it.
 fn backend(with: &Configuration) -> (Backend, String) {
     match with.backend {
         Choice::Rt => (Backend::Rt, "tekd.toml says so".to_owned()),
@@ -146,7 +146,7 @@ fn open(state: &Path) -> Result<(Effect, Restored)> {
     }
 }
 
-/// The process that has a directory locked, as /proc/locks tells it.
+/// The process that holds a directory's lock, from /proc/locks.
 fn lock_owner(directory: &Path) -> Option<String> {
     let inode = format!(":{}", fs::metadata(directory).ok()?.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -205,7 +205,7 @@ fn catch_signals() -> Result<SignalFd> {
     Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
-/// It listens from now on: who executes a program while everybody is placed is heard of.
+/// Listens from now on, so that a program that is executed during the placement is reported.
 fn watch_exec() -> Option<ExecWatch> {
     let watch = ExecWatch::of_changes().and_then(|mut watch| {
         watch.listen(true)?;
@@ -225,10 +225,10 @@ fn watch_exec() -> Option<ExecWatch> {
 
 fn raise_own_limits() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // With less it serves fewer clients.
+        // With fewer descriptors it serves fewer clients.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, soft.max(hard.min(DESCRIPTORS)), hard);
     }
-    // What it uses stays in memory; what it does not use is not brought there.
+    // Memory in use stays locked; unused memory is not faulted in.
     let flags = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE;
     let on_fault = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
     if let Err(error) = mlockall(flags | on_fault) {
@@ -237,7 +237,7 @@ fn raise_own_limits() {
     sys::keep_freed_memory();
 }
 
-/// Nobody whom it serves can keep it from running.
+/// Gives tekd a priority above all of its clients.
 pub fn become_first(priority: u32) {
     if let Err(error) = sys::become_first(priority) {
         log::warning(&format!(

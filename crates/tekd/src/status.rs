@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd is at, and why a thread runs as it does, as JSON.
+//! The state of tekd, and the reasons for a thread's priority, as JSON.
 use crate::history::ms;
 use crate::member::{Ask, Member};
 use crate::others::Lowered;
@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use tek_effect::{Identity, Scheduling};
 use tek_policy::Group;
 
-/// Of what `of_all` tells.
+/// The version of the meaning of `of_all`.
 const SCHEMA: u32 = 1;
 
-/// A file without a name that nobody can change.
+/// A sealed file without a name.
 pub fn file(value: &Value) -> Result<OwnedFd, Refused> {
     let failed = |error: String| Refused::new(libc::ENOMEM, error);
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
@@ -38,8 +38,8 @@ pub fn file(value: &Value) -> Result<OwnedFd, Refused> {
     Ok(file.into())
 }
 
-/// All of it, of the processes that the client may be told of. Fields may be added; another meaning
-/// of one is another `schema`.
+/// The state, for the processes that the client may see. A new field leaves `schema` as it is; a
+/// changed meaning of a field increases it.
 pub fn of_all(server: &Server, viewer: Viewer) -> Value {
     let now = sys::monotonic_ns();
     let mut clients: Vec<Value> =
@@ -90,7 +90,7 @@ pub fn of_all(server: &Server, viewer: Viewer) -> Value {
     })
 }
 
-/// The kernel's threads, and who waits for them.
+/// The kernel threads, and the threads that wait for them.
 fn kthreads(server: &Server, viewer: Viewer) -> Value {
     let mut told = server.means.kthreads.told();
     let is_seen = |member: &Value| {
@@ -106,7 +106,7 @@ fn kthreads(server: &Server, viewer: Viewer) -> Value {
     told
 }
 
-/// A real-time thread that is not critical, and waits.
+/// A noncritical RT thread that is lowered.
 fn of_lowered(thread: Identity, its: &Lowered) -> Value {
     let name = |id: i32| Status::of(id).map_or(String::new(), |status| status.name().to_owned());
     json!({
@@ -120,14 +120,14 @@ fn of_lowered(thread: Identity, its: &Lowered) -> Value {
     })
 }
 
-/// The groups, and how many are in them.
+/// The groups, and the number of their processes and threads.
 fn groups(shown: &Shown) -> Value {
     let count = |directory: &Path, file: &str| {
         fs::read(directory.join(file))
             .ok()
             .map(|text| text.split(|&byte| byte == b'\n').count() - 1)
     };
-    // Of a threaded group of version 2 the kernel does not tell the processes.
+    // The kernel does not report the processes of a threaded group of version 2.
     let threads =
         |path: &Path| count(path, "tasks").or_else(|| count(path, "cgroup.threads")).unwrap_or(0);
     let group = |(group, path): &(Group, PathBuf)| {
@@ -216,8 +216,8 @@ fn ask(ask: &Ask, why: &str, now: u64) -> Value {
 /// Seconds since 1970 as a date and time in UTC.
 fn rfc_3339(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years begin in March here, so that the day that some have more is their last. Eras are the 400
-    // years after which the calendar repeats itself.
+    // Years begin in March here, so that a leap day is the last day. Eras are the 400 years after
+    // which the calendar repeats itself.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -245,8 +245,7 @@ fn policy(number: u32) -> String {
     name.map_or_else(|| number.to_string(), |name| format!("SCHED_{name}"))
 }
 
-/// What tekd knows of any thread of the device. One that the client may not see is not there for
-/// it.
+/// The state of any thread of the device. A thread outside the client's view counts as missing.
 pub fn of_thread(server: &Server, tid: i32, viewer: Viewer) -> Result<Value, Refused> {
     if viewer == Viewer::Nobody {
         let why = "the process is in a pid namespace: tekd does not know its threads' ids";

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Users that own other user ids: subuid(5). A user can take on each of its subordinate ids,
-//! so all of them are one user where something is divided among users.
+//! Users that own other user ids: subuid(5). A user can take on each of its subordinate ids, so all
+//! of them count as one user when a resource is shared among users.
 use nix::unistd::User;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 
 const FILE: &str = "/etc/subuid";
-/// What is behind that is not read.
+/// The rest of a longer file is not read.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// The ranges of subordinate ids, by their beginnings.

@@ -28,19 +28,19 @@ fn result(returned: libc::c_long) -> io::Result<libc::c_long> {
 
 fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
     let fd = RawFd::try_from(result(returned)?).map_err(io::Error::other)?;
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+    // SAFETY: the kernel has just made this descriptor for this call, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A descriptor that was handed over by its number, as systemd does; `None` if there is none.
+/// A descriptor that the starter passed by its number, as systemd does; `None` if there is none.
 pub fn inherited(fd: RawFd) -> Option<OwnedFd> {
-    // SAFETY: the descriptor is only looked at; if there is none the call fails.
+    // SAFETY: this sets only a flag of the descriptor; if there is none the call fails.
     let there = unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
-    // SAFETY: who started us says that it is ours, and this is asked once.
+    // SAFETY: the starter passed the descriptor for this process, and this runs once.
     there.then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Takes the next client of a socket that is listened at.
+/// Accepts the next client of a listening socket.
 pub fn accept(socket: BorrowedFd) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let (nobody, none) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -48,14 +48,14 @@ pub fn accept(socket: BorrowedFd) -> io::Result<OwnedFd> {
     owned(unsafe { libc::accept4(socket.as_raw_fd(), nobody, none, flags) }.into())
 }
 
-/// Whether this program was started with more rights than who started it has: set-uid, set-gid.
+/// Whether this program has more rights than its starter: set-uid, set-gid.
 pub fn is_set_uid() -> bool {
     // SAFETY: getauxval(3) only reads what the kernel gave the process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// The process that connected; it may have ended. A kernel that cannot tell gives the one that has
-/// its id now.
+/// The process that connected; it may have ended. On a kernel without SO_PEERPIDFD: the process
+/// that has its id now.
 pub fn peer_pidfd(socket: BorrowedFd, pid: i32) -> io::Result<OwnedFd> {
     let mut fd: libc::c_int = -1;
     let mut length = mem::size_of_val(&fd) as libc::socklen_t;
@@ -90,11 +90,12 @@ pub fn has_ended(pidfd: BorrowedFd) -> bool {
     poll(&mut ready, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }
 
-/// Lets nobody pass descriptors through a socket, where the kernel can do that.
+/// Refuses descriptors that are passed through a socket, if the kernel can do that.
 pub fn refuse_descriptors(socket: BorrowedFd) {
     let no: libc::c_int = 0;
     let length = mem::size_of_val(&no) as libc::socklen_t;
-    // SAFETY: the kernel reads `length` bytes of `no`. Without the option what is passed is closed.
+    // SAFETY: the kernel reads `length` bytes of `no`. Without the option, passed descriptors are
+    // closed.
     unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -106,7 +107,7 @@ pub fn refuse_descriptors(socket: BorrowedFd) {
     };
 }
 
-/// What was sent by a socket and is unread, by the kernel's account of its memory.
+/// The unread bytes that a socket sent, by the kernel's account of its memory.
 pub fn unread_bytes(socket: BorrowedFd) -> usize {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the kernel writes one int. SIOCOUTQ is TIOCOUTQ.
@@ -114,8 +115,8 @@ pub fn unread_bytes(socket: BorrowedFd) -> usize {
     usize::try_from(bytes).unwrap_or(0)
 }
 
-/// Device and inode of a file. What the kernel knows is enough: a file system of the file's owner is
-/// not asked, because it might never answer.
+/// Device and inode of a file, from the kernel's cache only: a file system of the file's owner
+/// might never reply.
 pub fn file_identity(path: &str) -> io::Result<(u64, u64)> {
     let path = CString::new(path)?;
     // SAFETY: all zeros is a value of this struct of integers.
@@ -138,21 +139,21 @@ pub fn become_first(priority: u32) -> io::Result<()> {
     result(unsafe { libc::sched_setscheduler(0, policy, &raw const param) }.into()).map(|_| ())
 }
 
-/// Locks what is mapped of files, the program and its libraries, so that all of it is in memory.
-/// What cannot be locked is brought there when it is first used.
+/// Locks the mapped parts of files, the program and its libraries, so that they are in memory.
+/// A part that cannot be locked is read at its first use.
 pub fn bring_program_to_memory() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     for line in maps.lines().filter(|line| line.contains(" r") && line.contains(" /")) {
         let mut ends = line.split(['-', ' ']).map(|end| usize::from_str_radix(end, 16));
         if let (Some(Ok(from)), Some(Ok(to))) = (ends.next(), ends.next()) {
-            // SAFETY: locking changes nothing of what is there.
+            // SAFETY: locking does not change the contents of memory.
             unsafe { libc::mlock(from as *const libc::c_void, to.saturating_sub(from)) };
         }
     }
 }
 
-/// Memory that was freed is used again and not given back: to get some more, a thread waits for the
-/// others of this process, which may be ordinary ones.
+/// Keeps freed memory for reuse. To get more from the kernel, a thread waits for the other threads
+/// of this process, which may be ordinary ones.
 pub fn keep_freed_memory() {
     // SAFETY: takes numbers only.
     unsafe {
@@ -161,8 +162,8 @@ pub fn keep_freed_memory() {
     }
 }
 
-/// Memory for the calling thread is not waited for where that would mean to wait for a disk: the
-/// kernel threads that serve disks may wait for this very thread.
+/// Memory for the calling thread is not waited for if that would mean a wait for a disk: the kernel
+/// threads that serve disks may wait for this very thread.
 pub fn never_wait_for_disks() {
     const PR_SET_IO_FLUSHER: libc::c_int = 57;
     // SAFETY: takes numbers only. Kernels before 5.6 do not know it.
@@ -175,7 +176,7 @@ pub fn be_nice(value: i32) {
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) };
 }
 
-/// The calling thread is SCHED_OTHER.
+/// Makes the calling thread SCHED_OTHER.
 pub fn become_ordinary() -> io::Result<()> {
     let param = libc::sched_param { sched_priority: 0 };
     // SAFETY: the kernel reads one struct.
@@ -183,7 +184,7 @@ pub fn become_ordinary() -> io::Result<()> {
     result(set.into()).map(|_| ())
 }
 
-/// Whether the calling thread, an ordinary one, could be that. It stays what it is.
+/// Whether the calling thread, an ordinary one, could be SCHED_FIFO. It is ordinary afterwards.
 pub fn can_be_first(priority: u32) -> io::Result<()> {
     become_first(priority)?;
     become_ordinary()
@@ -196,13 +197,13 @@ pub fn is_real_time(tid: i32) -> bool {
     policy >= 0 && [libc::SCHED_FIFO, libc::SCHED_RR].contains(&(policy & !RESET_ON_FORK))
 }
 
-/// CLOCK_MONOTONIC of the initial time namespace in ns: so do the proc connector, BPF programs and
-/// requests tell it.
+/// CLOCK_MONOTONIC of the initial time namespace in ns, as in the proc connector, BPF programs and
+/// requests.
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).saturating_add_signed(monotonic_offset().saturating_neg())
 }
 
-/// Such a time as the kernel wants it from this process.
+/// Such a time in this process's time namespace, as the kernel expects it.
 pub fn own_monotonic(at_ns: u64) -> Duration {
     Duration::from_nanos(at_ns.saturating_add_signed(monotonic_offset()))
 }
@@ -223,7 +224,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A socket for the kernel's news of processes. Of these only those arrive that `wanted` says.
+/// A socket for the kernel's events of processes. Only those that `wanted` names arrive.
 pub fn process_events(wanted: Wanted) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes numbers only.
@@ -240,23 +241,23 @@ pub fn process_events(wanted: Wanted) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The kind of an event lies behind two headers: of netlink, 16 bytes, and the connector, 20. Behind
-/// its CPU and time are a thread and its process.
+/// The kind of an event follows two headers: netlink's of 16 bytes, and the connector's of 20.
+/// After its CPU and time come a thread and its process.
 const EVENT_KIND_AT: u32 = 36;
 const EVENT_PROCESS_AT: u32 = 56;
 
-/// News that arrive.
+/// A selection of events.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
-    /// Kinds of which all do.
+    /// Kinds that arrive for all processes.
     pub always: &'a [u32],
-    /// Kinds of which those about these processes do.
+    /// Kinds that arrive for `processes` only.
     pub some: &'a [u32],
     pub processes: &'a [i32],
 }
 
-/// Only these news arrive from now on: each process of the device that begins, executes a program or
-/// ends would else wake tekd. The one that causes an event runs this filter.
+/// Only these events arrive from now on: else each process of the device that begins, executes a
+/// program or ends would wake tekd. The thread that causes an event runs this filter.
 pub fn want_events(socket: BorrowedFd, wanted: Wanted) -> io::Result<()> {
     let op = |code: u32, k, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
     let give = |bytes| op(libc::BPF_RET | libc::BPF_K, bytes, 0, 0);
@@ -294,7 +295,7 @@ pub fn want_events(socket: BorrowedFd, wanted: Wanted) -> io::Result<()> {
     result(set.into()).map(|_| ())
 }
 
-/// Receives one piece of news, if it comes from the kernel: its length, 0 if it is not.
+/// Receives one event. Returns its length, or 0 if it does not come from the kernel.
 pub fn receive_from_kernel(socket: BorrowedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: all zeros is a value of this struct of integers.
     let mut from: libc::sockaddr_nl = unsafe { mem::zeroed() };

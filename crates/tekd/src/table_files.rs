@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether libtek is loaded in a process: it has a table then, in a directory that libtek(7) names.
+//! Whether libtek is loaded in a process: it then has a table in a directory that libtek(7) names.
 //!
 //! Any user can make names in /tmp, and has directories of its own: a link or a file system in
 //! their place could lead anywhere, or keep tekd waiting. A directory counts only if the process's
@@ -10,7 +10,7 @@ use nix::sys::stat::{fstat, fstatat, FileStat, Mode, SFlag};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-/// Names that are looked at in one directory, which its owner may have filled with millions.
+/// The most names that are read in one directory, which its owner may have filled with millions.
 const MOST_NAMES: usize = 4096;
 
 /// Whether a process has a table.
@@ -25,7 +25,7 @@ pub fn has_table(pid: i32) -> bool {
         || is_in(Path::new("/run"), "tek", &table, uid)
 }
 
-/// Whether a directory in `parent` has the file, or one of the runs in it.
+/// Whether a directory in `parent` has the file, or a run directory in it has the file.
 fn is_in(parent: &Path, name: &str, table: &str, uid: u32) -> bool {
     let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let Ok(parent) = open(parent, flags, Mode::empty()) else { return false };

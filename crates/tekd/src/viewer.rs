@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which processes a client may be told of: those that it could see in /proc itself.
+//! The processes that a client may see in replies: those that it could see in /proc itself.
 //!
 //! tekd sees all of /proc. A client may not: a mount option of its /proc (hidepid) hides processes
-//! of other users, and in another pid namespace there are no others at all.
+//! of other users, and another pid namespace has no processes from outside.
 use crate::process::Status;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,19 +10,19 @@ use std::os::unix::fs::MetadataExt;
 /// The number of CAP_SYS_PTRACE, for whose holders /proc hides nothing.
 const SYS_PTRACE: u32 = 19;
 
-/// What a client sees.
+/// The view of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Viewer {
     /// All processes of tekd's pid namespace.
     All,
     /// Those of one user.
     User(u32),
-    /// None: its ids are others than tekd's.
+    /// None: its ids differ from those of tekd.
     Nobody,
 }
 
 impl Viewer {
-    /// What the process of this id and status sees.
+    /// The view of the process with this id and status.
     pub fn of(pid: i32, status: &Status) -> Self {
         let Some((uid, gids)) = status.user_and_groups() else { return Self::Nobody };
         if status.has_own_pids() {
@@ -40,7 +40,7 @@ impl Viewer {
         }
     }
 
-    /// Whether it may be told of a process or thread with this status.
+    /// Whether a process or thread with this status is in the view.
     pub fn sees(self, status: &Status) -> bool {
         match self {
             Self::All => true,
@@ -49,12 +49,12 @@ impl Viewer {
         }
     }
 
-    /// The same, of the process or thread of this id; one that has ended is seen by nobody but all.
+    /// The same for the process or thread with this id. An ended one is only in the view `All`.
     pub fn sees_id(self, id: i32) -> bool {
         self == Self::All || Status::of(id).is_ok_and(|status| self.sees(&status))
     }
 
-    /// The same, of a process that may have ended, by its user.
+    /// The same for a process that may have ended, by its user.
     pub fn sees_user(self, uid: u32) -> bool {
         match self {
             Self::All => true,
@@ -68,8 +68,8 @@ fn namespace_of(process: &str) -> Option<u64> {
     fs::metadata(format!("/proc/{process}/ns/user")).ok().map(|about| about.ino())
 }
 
-/// Whether a process with these mounts and groups has a /proc, and none that hides others'
-/// processes.
+/// Whether a process with these mounts and groups has a /proc, and no /proc that hides processes
+/// of other users.
 fn shows_all(mountinfo: &str, gids: &[u32]) -> bool {
     let mut options = mountinfo.lines().filter_map(options_of_proc).peekable();
     options.peek().is_some() && options.all(|options| !hides(options, gids))

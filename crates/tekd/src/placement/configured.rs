@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The configuration decides who is in which group: when tekd starts, when a program is executed, and
-//! when the configuration is read anew.
+//! The configuration chooses the group of each process: when tekd starts, when a program is
+//! executed, and when the configuration is read again.
 use super::{Placement, USUAL};
 use crate::configuration;
 use crate::domain::Domain;
@@ -10,17 +10,17 @@ use std::collections::HashSet;
 use tek_effect::{Effect, Error, Identity};
 use tek_policy::{Configuration, Group, Resident, Weights};
 
-/// Processes are looked for so often, if more and more are born meanwhile.
+/// The most scans for processes in a row, if each finds new ones.
 const MOST_LOOKS: usize = 8;
 
 impl Placement {
-    /// Everybody in the domain is placed.
+    /// Places all processes of the domain.
     pub fn place_all(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
         if self.there.is_none() {
             return;
         }
         let (mut failed, mut seen) = (0, HashSet::new());
-        // A child can be born of one who was not placed yet, after the look.
+        // A process that is not placed yet can fork behind the scan.
         for _ in 0..MOST_LOOKS {
             let before = seen.len();
             for pid in process::all() {
@@ -43,8 +43,8 @@ impl Placement {
         }
     }
 
-    /// A process is where it should be: as its place says, else where it is or, if that is in no
-    /// group, `normal`.
+    /// Places a process as the matching place says. Without one it stays, or goes to `normal` if it
+    /// is in no group.
     pub fn place_new(
         &mut self,
         effect: &mut Effect,
@@ -83,7 +83,7 @@ impl Placement {
         Some(Resident { name: status.name().to_owned(), uid, active, cgroups })
     }
 
-    /// The configuration was read anew: other weights, and other places.
+    /// Applies the weights and places of a configuration that was read again.
     pub fn reload(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
         let Some(there) = &mut self.there else { return };
         let weights = with.groups.as_ref().map_or_else(Weights::default, |groups| groups.weights);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fast threads leave their groups for a while, and responsiveness mode is entered and left by weights.
+//! Fast threads leave their groups for a while; weights make and end responsiveness mode.
 use super::Placement;
 use crate::domain::Domain;
 use crate::log;
@@ -8,8 +8,8 @@ use tek_effect::{Effect, Error, Identity};
 use tek_policy::Configuration;
 
 impl Placement {
-    /// A thread that becomes Fast is moved, if the backend is by groups or its group keeps it from
-    /// being real-time. `true`: it has to be brought back.
+    /// Moves a thread that becomes Fast, if the backend is by groups, or if the thread's group has
+    /// no real-time runtime. `true`: the caller must bring it back.
     pub fn send_away(
         &mut self,
         effect: &mut Effect,
@@ -30,7 +30,7 @@ impl Placement {
         Ok(true)
     }
 
-    /// And back. What fails is tried again.
+    /// Moves the thread back. A move that fails is tried again.
     pub fn bring_back(&mut self, effect: &mut Effect, who: Identity) {
         self.homes.is_back(who);
         let Some(there) = &mut self.there else { return };
@@ -40,31 +40,31 @@ impl Placement {
         }
     }
 
-    /// A thread was moved to where real-time ones can be, there being no groups; its first thread
-    /// tells where a process is.
+    /// A thread was moved to a cgroup with real-time runtime while there are no groups. Its process
+    /// is remembered, because the first thread's cgroup counts as that of the process.
     pub fn note_away(&mut self, who: Identity) {
         self.homes.remember(who);
         self.homes.sent_away(who);
     }
 
-    /// Responsiveness mode by weights.
+    /// Enters responsiveness mode by weights.
     pub fn enter(&mut self, effect: &mut Effect) -> Result<(), Error> {
         let Some(there) = &mut self.there else { return Ok(()) };
         there.is_late = false;
         there.groups.enter(effect)
     }
 
-    /// Normal mode again. What fails is tried again.
+    /// Returns to normal mode. A change that fails is tried again.
     pub fn leave(&mut self, effect: &mut Effect) -> Result<(), Error> {
         let Some(there) = &mut self.there else { return Ok(()) };
-        // Whoever was born of Fast threads must not stay, but the mode ends in any case.
+        // Children of Fast threads must leave the group, but the mode ends in any case.
         let returned = there.groups.return_strays(effect);
         let left = there.groups.leave(effect);
         there.is_late = returned.is_err() || left.is_err();
         left.and(self.note_returned(effect, returned))
     }
 
-    /// What is to be done now and then while anybody is Fast, or something is owed.
+    /// Periodic work while a thread is Fast or a move back is due.
     pub fn tidy(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
         let Self { there: Some(there), homes, .. } = self else { return };
         for who in std::mem::take(&mut there.owed) {
@@ -84,7 +84,7 @@ impl Placement {
         }
     }
 
-    /// One that was born of a Fast thread goes to its group at once.
+    /// Moves a child of a Fast thread to its group at once.
     pub fn return_stray(&mut self, effect: &mut Effect, who: Identity) -> Result<bool, Error> {
         let Some(there) = &mut self.there else { return Ok(false) };
         let returned = there.groups.return_stray(effect, who)?;
@@ -92,8 +92,8 @@ impl Placement {
         Ok(returned)
     }
 
-    /// Counts threads that were moved back: they will end, and more are born for as long as anybody
-    /// is Fast.
+    /// Counts threads that were moved back: their records must be freed after their end, and more
+    /// such threads begin while a thread is Fast.
     fn note_returned(
         &mut self,
         effect: &mut Effect,
@@ -103,12 +103,12 @@ impl Placement {
         Ok(())
     }
 
-    /// Whether `tidy` has something to do although nobody is Fast.
+    /// Whether `tidy` has work although no thread is Fast.
     pub fn owes(&self) -> bool {
         self.there.as_ref().is_some_and(|there| there.is_late || !there.owed.is_empty())
     }
 
-    /// Whether there may be some who were born of Fast threads and are not where they should be.
+    /// Whether there may be children of Fast threads outside their groups.
     pub fn may_have_strays(&self) -> bool {
         self.there.as_ref().is_some_and(|there| there.groups.may_have_strays())
     }

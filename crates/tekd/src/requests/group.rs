@@ -10,7 +10,7 @@ use tek_abi::{Request, ASK_PROCESS};
 use tek_effect::Identity;
 use tek_policy::Group;
 
-/// Does what is asked for.
+/// Does a request for a group.
 pub fn place(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
     if let Some(why) = server.means.placement.why_not() {
         return Err(Refused::new(libc::EOPNOTSUPP, format!("groups are not in force: {why}")));
@@ -43,7 +43,7 @@ pub fn place(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// Who has no grant gets nothing better than he was given.
+/// A process without a grant gets no better group than the one that it was given.
 fn may_choose(server: &Server, group: Group, given: Group) -> Result<()> {
     match server.means.placement.is_better(group, given) {
         false => Ok(()),

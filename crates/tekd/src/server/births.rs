@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Children inherit from their parents what tekd gave those for a while: a raised limit, and the
-//! group that a Fast thread is in. They lose it as soon as the kernel tells of their birth.
+//! Children inherit from their parents the temporary changes of tekd: a raised limit, and the group
+//! of Fast threads. They lose these as soon as the kernel reports their birth.
 //!
-//! Any process can make children by the thousand, so news of births are read in batches, and their
-//! time is bounded: beyond that tekd stops to listen for a while and then looks for children.
+//! Any process can make children by the thousand, so births are read in batches, and their time is
+//! bounded. Beyond that bound tekd stops listening for a while, and then scans for children.
 use super::{Server, BIRTHS};
 use crate::exec_watch::{Birth, ExecWatch, News};
 use crate::lineage::Way;
@@ -15,15 +15,15 @@ use nix::sys::epoll::{EpollEvent, EpollFlags};
 use std::collections::{HashSet, VecDeque};
 use tek_effect::{Change, Error, Identity, Limits, Resource};
 
-/// Children of processes with a raised limit are looked through when there are more.
+/// Children of processes with a raised limit are checked for their end when there are more.
 const MANY_BORN: usize = 1024;
-/// News are read no more often than this, and so many at once.
+/// The shortest interval between batches of events, and the most events of a batch.
 const BATCH_NS: u64 = 2_000_000;
 const BATCH: usize = 512;
-/// There are no more unread ones than the kernel has room for.
+/// The kernel has no room for more unread events.
 const MOST_BATCHES: usize = 64;
 
-/// Whether births are listened to.
+/// The state of listening to births.
 #[derive(Default)]
 pub struct Births {
     watch: Option<ExecWatch>,
@@ -31,42 +31,42 @@ pub struct Births {
     /// When the next batch may be read; `None`: as soon as there is one.
     next_ns: Option<u64>,
     last_ns: u64,
-    /// Some were not listened to.
+    /// Some births were lost.
     are_lost: bool,
-    /// Looks for children of which the kernel has not told, one at a time, and when the next is due.
+    /// Scans for children that the kernel did not report, one at a time, and when the next is due.
     looks: VecDeque<Look>,
     look_ns: Option<u64>,
 }
 
-/// For which children to look.
+/// The children of one scan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Look {
-    /// Of this process, whose limit is raised.
+    /// Those of this process, whose limit is raised.
     Limit(i32),
-    /// Of threads of this process that are away.
+    /// Those of threads of this process that are away.
     Home(i32),
-    /// All that are to leave the group of the Fast Region.
+    /// All that must leave the group of the Fast Region.
     OutOfFast,
 }
 
 impl Births {
-    /// None is listened to yet. Without the way to the kernel's news, never.
+    /// It does not listen yet. Without a socket for the kernel's events it never does.
     pub fn new(watch: Option<ExecWatch>) -> Self {
         Self { watch, ..Self::default() }
     }
 
-    /// What to wait for.
+    /// The socket for epoll.
     pub fn watch(&self) -> Option<&ExecWatch> {
         self.watch.as_ref()
     }
 
-    /// When there is something to do by the clock.
+    /// When the next batch or scan is due.
     pub fn next_ns(&self) -> Option<u64> {
         let next = [self.next_ns, self.look_ns].into_iter().flatten().min();
         next.filter(|_| self.is_wanted)
     }
 
-    /// Whether all births will be known, if need be by a look.
+    /// Whether all births will be known, if necessary by a scan.
     pub fn are_heard(&self) -> bool {
         self.is_wanted && self.watch.is_some()
     }
@@ -85,18 +85,18 @@ impl Births {
     }
 }
 
-/// Whether a child of this parent begins where children of a maker begin.
+/// Whether the children of this parent and of a maker begin in the same group.
 fn begins_there(way: Option<&Way>, parent: i32) -> bool {
     matches!(way, Some(Way::Home(heirs)) if heirs.begin_with(parent))
 }
 
-/// Whether a child has the limit that its parent would leave to it.
+/// Whether a child has the limit that it would inherit from its parent.
 fn has_limit_of(parent: i32, child: i32) -> bool {
     let of = |pid| Limits::of(pid, Resource::Rtprio).ok();
     of(parent).is_some_and(|limits| of(child) == Some(limits))
 }
 
-/// Puts in the looks that are not queued: one that is queued finds all births until then.
+/// Queues the scans that are not queued yet: a queued one finds all births before it.
 fn queue(looks: &mut VecDeque<Look>, more: impl IntoIterator<Item = Look>) {
     let mut queued: HashSet<Look> = looks.iter().copied().collect();
     looks.extend(more.into_iter().filter(|look| queued.insert(*look)));
@@ -121,7 +121,7 @@ impl Server {
         }
     }
 
-    /// A batch, on the account of births. `false`: there may be more. It does not end by time: a
+    /// Reads a batch, on the account of births. `false`: there may be more. Time does not end it: a
     /// child that ends before its birth is read is charged as if it had used a CPU all the time.
     fn read_births(&mut self) -> bool {
         let before = sys::cpu_ns();
@@ -147,8 +147,8 @@ impl Server {
         are_all_read
     }
 
-    /// Before a raised limit is given back: its process may have ended, and the news of its last
-    /// children be unread.
+    /// Reads births before a raised limit is restored. Its process may have ended, with unread
+    /// events of its last children.
     pub(super) fn read_births_of(&mut self, limit: Change, uid: u32) {
         let are_all_read = !self.births.are_lost && self.read_births();
         if !are_all_read || !self.births.looks.is_empty() {
@@ -156,7 +156,7 @@ impl Server {
         }
     }
 
-    /// What is due by the clock.
+    /// Does the work that is due by the clock.
     pub(super) fn turn_births(&mut self, now_ns: u64) {
         let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now_ns);
         if !self.births.is_wanted {
@@ -175,7 +175,7 @@ impl Server {
         }
     }
 
-    /// One look, on the account of births.
+    /// Does one scan, on the account of births.
     fn look_for_children(&mut self) {
         let before = sys::cpu_ns();
         match self.births.looks.pop_front() {
@@ -207,7 +207,7 @@ impl Server {
         }
     }
 
-    /// The kernel told of a birth.
+    /// Handles a birth that the kernel reported.
     fn born(&mut self, birth: Birth) {
         let Birth { process, parent, .. } = birth;
         let mut makers = Makers::default();
@@ -224,7 +224,7 @@ impl Server {
             Identity::of(birth.thread).and_then(|child| self.means.bring_home(&descent, child));
         match home {
             Ok(false) => return,
-            // Its parent may have made it.
+            // Its parent may have made it, so the possible maker is not charged.
             Err(Error::Gone { .. }) if makers.may_include(descent.process) => return,
             Ok(true) | Err(Error::Gone { .. }) => {}
             Err(error) => {
@@ -232,8 +232,8 @@ impl Server {
             }
         }
         if matches!(descent.way, Way::OutOfFast) {
-            // It had its parent's weight until now. Of one that has ended it is not known how long
-            // it ran.
+            // The child had its parent's weight until now. The run time of an ended child is
+            // unknown.
             let since_ns = sys::monotonic_ns().saturating_sub(birth.at_ns);
             let ran_ns = process::ran_ns(birth.thread).unwrap_or(since_ns);
             self.region.charge(descent.process, birth.parent_thread, ran_ns.min(since_ns));
@@ -241,7 +241,7 @@ impl Server {
     }
 
     /// A child has inherited the limit that was raised for its parent, or for the process that made
-    /// it, and is to have what that had.
+    /// it. It gets the limit from before that.
     fn disinherit(&mut self, parent: i32, child: i32, makers: &Makers) {
         let of_peer = |pid: &i32| self.peers.get(pid).and_then(|peer| peer.limit);
         let of_line = of_peer(&parent).or_else(|| self.born.get(&parent).copied());
@@ -253,7 +253,7 @@ impl Server {
         let done = Identity::of_process(child)
             .and_then(|child| self.means.effect.disinherit_limit(change, child));
         match done {
-            // One that has ended may have had children.
+            // An ended child may have had children.
             Ok(()) | Err(Error::Gone { .. }) => {
                 if self.born.len() >= MANY_BORN {
                     self.born.retain(|&pid, _| Identity::of_process(pid).is_ok());
@@ -265,7 +265,7 @@ impl Server {
         }
     }
 
-    /// Children of this process inherit something from now on, or are about to.
+    /// Children of this process inherit a change from now on, or soon.
     pub fn note_maker(&mut self, process: i32) {
         if self.births.watch().is_some() {
             self.siblings.add(process);
@@ -293,12 +293,12 @@ impl Server {
         }
         self.wait_for_births();
         if is_away {
-            // Of births before that the kernel has not told.
+            // The kernel did not report births before that.
             self.bring_all_home();
         }
     }
 
-    /// A thread may be away from its group since a moment ago.
+    /// Runs after each step by which a thread may have left its group.
     pub(super) fn follow_lineage(&mut self) {
         let added = self.region.lineage.take_added();
         if !added.is_empty() {
@@ -309,7 +309,7 @@ impl Server {
 
     /// No thread is Fast any more.
     pub(super) fn end_lineage(&mut self) {
-        // Also if the account is exhausted: no look finds a child whose parent has ended.
+        // Even beyond the bound: no scan finds a child whose parent has ended.
         let are_all_read = (0..MOST_BATCHES).any(|_| self.read_births());
         let are_found = self.births.looks.is_empty() && !self.births.are_lost;
         if !are_all_read || !are_found || !self.births.are_heard() {
@@ -319,7 +319,7 @@ impl Server {
         self.watch_births(false);
     }
 
-    /// Children may have been born that tekd has not heard of: it looks for them, soon.
+    /// Births may have been lost: queues scans for their children.
     fn births_were_lost(&mut self, now_ns: u64) {
         let limits = self.peers.iter().filter(|(_, peer)| peer.limit.is_some());
         let limits = limits.map(|(pid, _)| Look::Limit(*pid));
@@ -334,7 +334,7 @@ impl Server {
         }
     }
 
-    /// All children of threads that are away from their groups, whose parents are there.
+    /// Returns all children, with living parents, of threads that are away from their groups.
     pub(super) fn bring_all_home(&mut self) {
         let mut out_of_fast = false;
         for (_, way) in self.region.lineage.ways() {
@@ -348,7 +348,7 @@ impl Server {
         }
     }
 
-    /// Why limits are not raised, once.
+    /// Logs once why limits are not raised.
     pub fn tell_of_limits(&mut self, why: &str) {
         if !std::mem::replace(&mut self.told_of_limits, true) {
             log::warning(&format!("tekd goes on making each switch itself: {why}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A client becomes another one, or the configuration says something else.
+//! A client executes a program or changes its rights, or the configuration changes.
 use super::load::Stopwatch;
 use super::Server;
 use crate::configuration::Loaded;
@@ -15,18 +15,19 @@ use std::collections::HashSet;
 use tek_effect::Identity;
 use tek_policy::{Configuration, RealTime};
 
-/// Each process that executes something is told of, so there may be many at once.
+/// The kernel reports each process that executes a program, so there may be many events at once.
 const MOST_NEWS: usize = 4096;
-/// Where the kernel tells no news clients are compared so often, while there is something to do.
+/// The shortest interval of comparisons where the kernel reports no events. They run only with
+/// other timed work.
 const COMPARE_NS: u64 = 60_000_000;
 
 impl Server {
-    /// The kernel tells of changes of this process from now on. `false`: it did so before.
+    /// The kernel reports changes of this process from now on. `false`: it did so before.
     pub fn hear_changes_of(&mut self, process: Identity) -> bool {
         if self.heard_of.contains(&process.tid) {
             return false;
         }
-        // Those that have nothing any more make room.
+        // Processes without a connection and without Fast threads make room.
         let members: HashSet<i32> =
             self.region.members().map(|member| member.target.process.tid).collect();
         let peers = &self.peers;
@@ -36,8 +37,8 @@ impl Server {
         true
     }
 
-    /// Only news that matter arrive: of processes that tekd gives something, and of programs that
-    /// are executed where they are to be placed.
+    /// Selects the events that matter: of processes that tekd has changed, and of programs that are
+    /// executed where they are to be placed.
     pub(super) fn choose_news(&mut self) {
         let all = self.has_newcomers() && self.newcomers.are_reported();
         let Some(watch) = &mut self.exec_watch else { return };
@@ -47,8 +48,8 @@ impl Server {
         }
     }
 
-    /// What the kernel has told until now comes before what a client asks for, with all that follows
-    /// from it.
+    /// Handles all events that the kernel has reported, with their consequences, before a client's
+    /// request.
     pub fn hear_all_news(&mut self) {
         if self.is_told_of_others() {
             if !self.hear_news_of(MOST_NEWS) {
@@ -58,8 +59,8 @@ impl Server {
         }
     }
 
-    /// Whether news would tell that a client becomes somebody else: there are none of supplementary
-    /// groups, of control groups, and of parents that end.
+    /// Whether events would report each change of a client's identity. The kernel reports none for
+    /// supplementary groups, cgroups and parents that end.
     pub fn is_told_of_others(&self) -> bool {
         let listens = self.exec_watch.as_ref().is_some_and(ExecWatch::listens);
         listens
@@ -68,7 +69,7 @@ impl Server {
             && !self.domain.can_be_left()
     }
 
-    /// `false`: there may be more.
+    /// Handles at most `most` events. `false`: there may be more.
     pub(super) fn hear_news_of(&mut self, most: usize) -> bool {
         for _ in 0..most {
             match self.exec_watch.as_mut().and_then(ExecWatch::next) {
@@ -86,12 +87,12 @@ impl Server {
         false
     }
 
-    /// Everybody is looked at once more before he gets something.
+    /// Each client is checked again before its next request is granted.
     pub(super) fn be_sure_of_nobody(&mut self) {
         self.peers.values_mut().for_each(|peer| peer.is_sure = false);
     }
 
-    /// A process executed a program, unless it had done so before it got something.
+    /// A process executed a program. Ends its grants, unless it got them after that.
     pub(super) fn executed(&mut self, pid: i32, at_ns: u64) {
         const WHY: &str = "it executed another program";
         let peer = self.peers.get(&pid).filter(|peer| peer.since_ns < at_ns);
@@ -106,7 +107,7 @@ impl Server {
         }
     }
 
-    /// Programs were executed that tekd has not heard of.
+    /// Events of executed programs were lost.
     fn place_all_soon(&mut self) {
         if self.has_newcomers() {
             self.newcomers.add_all(sys::monotonic_ns());
@@ -123,17 +124,17 @@ impl Server {
         }
     }
 
-    /// A process that has executed a program may belong elsewhere now.
+    /// A process that has executed a program may belong to another group.
     pub(super) fn place_new(&mut self, pid: i32) {
         let Self { means, configuration, domain, not_placed, .. } = self;
         let Means { placement, effect, .. } = means;
         if let Err(error) = placement.place_new(effect, configuration, domain, pid) {
-            // Under systemd that is each process of another unit.
+            // Under systemd each process of another unit fails here.
             not_placed.tell(|| format!("process {pid} is in no group: {error}"));
         }
     }
 
-    /// Whether a client still is who it was.
+    /// Whether a client still is the same program with the same rights.
     pub(super) fn compare(&mut self, pid: i32) {
         let Some(peer) = self.peers.get_mut(&pid).filter(|peer| peer.checked.is_some()) else {
             return;
@@ -145,7 +146,7 @@ impl Server {
         }
     }
 
-    /// A process is about to get a Fast thread. `true`: its changes are noticed from now on, and
+    /// A process is about to get a Fast thread. `true`: its changes are reported from now on, and
     /// were not before.
     pub fn note_program(&mut self, process: Identity, now_ns: u64) -> bool {
         let is_new = self.hear_changes_of(process);
@@ -156,7 +157,7 @@ impl Server {
         is_new
     }
 
-    /// Where the kernel tells no news: who became another one?
+    /// Finds clients that became another program, where the kernel reports no events.
     pub(super) fn look_for_news(&mut self, now_ns: u64) {
         let present = self.region.members().map(|member| member.target.process).collect();
         for process in self.programs.executed(&present, now_ns) {
@@ -173,7 +174,7 @@ impl Server {
         pids.into_iter().for_each(|pid| self.compare(pid));
     }
 
-    /// Another configuration is in force from now on.
+    /// Puts another configuration into force.
     pub(super) fn set_configuration(&mut self, loaded: Loaded, subordinates: Subordinates) {
         log::info(&format!("configuration: {}", loaded.source));
         loaded.warnings.iter().for_each(|line| log::warning(line));
@@ -195,7 +196,7 @@ impl Server {
         for pid in pids {
             let Some(peer) = self.peers.get_mut(&pid) else { continue };
             peer.is_sure = false;
-            // Who became another one since is not known by a new check.
+            // A new check alone would not notice that the process became another one.
             let still = peer.check(&self.configuration, &self.domain, &self.means.placement.homes);
             if !matches!(still, Ok(Still::Itself)) {
                 self.ending.push((peer.process, "it is another one by now"));
@@ -216,7 +217,7 @@ impl Server {
         }
     }
 
-    /// Requests of clients that would be refused by now.
+    /// Requests in force that the present grants would refuse.
     fn granted_no_more(&self) -> Vec<(i32, Reason, String)> {
         let mut out = Vec::new();
         for member in self.region.members() {
@@ -236,7 +237,7 @@ impl Server {
         out
     }
 
-    /// Gives the groups the weights that are written now, and everybody his place.
+    /// Applies the weights and places of the present configuration.
     fn place_again(&mut self, before: &Configuration) {
         let now = &self.configuration;
         let place = |of: &Configuration| {
@@ -257,7 +258,7 @@ impl Server {
         self.listen_for_news(self.awake || self.needs_news());
     }
 
-    /// Moves everybody to the priorities that are handed out now, and stays above all of them.
+    /// Moves all members to the present priority range, and keeps tekd above it.
     fn set_range(&mut self, before: RealTime) {
         let now = self.configuration.real_time;
         if now == before {
@@ -265,7 +266,7 @@ impl Server {
         }
         start::become_first(before.high.max(now.high) + 2);
         self.means.range = now;
-        self.means.others.leave(&mut self.means.effect); // they are lowered to what is beneath now
+        self.means.others.leave(&mut self.means.effect); // lowered below the new range later
         self.region.settle_all(&mut self.means);
         start::become_first(now.high + 2);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clients: let in, served, and ended.
+//! Clients: accepted, served, and ended.
 use super::{Server, LISTENER, PROCESS};
 use crate::connection::{Connection, Packet};
 use crate::log;
@@ -13,18 +13,18 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use tek_abi::{Reply, Request, ASK_EXPLAIN, ASK_STATUS, TELL_REFUSED};
 use tek_effect::Identity;
 
-/// Connections of all users, and of one.
+/// The most connections of all users, and of one user.
 const MOST_CONNECTIONS: usize = 512;
 const MOST_OF_A_USER: usize = 64;
-/// So many descriptors are for what clients ask for.
+/// Descriptors that are reserved for the replies to clients.
 const SPARE_DESCRIPTORS: libc::rlim_t = 4;
-/// What has failed for want of memory is tried again so often.
+/// The pause after a failure for lack of memory.
 const PAUSE_NS: u64 = 10_000_000;
-/// Accounts of processes that are not connected are looked through when there are more.
+/// Full accounts of processes that are not connected are removed when there are more.
 pub(super) const MANY_ACCOUNTS: usize = 256;
 
 impl Server {
-    /// Accepts a client, if connections have not used too much time lately.
+    /// Accepts a client, unless new connections have used too much time lately.
     pub(super) fn let_in(&mut self) {
         let before = sys::cpu_ns();
         self.accept_one();
@@ -37,12 +37,12 @@ impl Server {
         }
     }
 
-    /// Listens to new clients again, if that is due.
+    /// Accepts new clients again, if that is due.
     pub(super) fn open_door(&mut self, now_ns: u64) {
         if self.door_at_ns.is_some_and(|at| at <= now_ns) {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, LISTENER);
             let added = self.epoll.add(self.listener.fd(), event);
-            // Where there is no memory for it, later.
+            // Without memory for it, tries again later.
             self.door_at_ns = added.is_err().then_some(now_ns + PAUSE_NS);
         }
     }
@@ -52,7 +52,7 @@ impl Server {
         let Some(mut connection) = Connection::new(socket) else { return };
         connection.user = self.user_of(connection.uid());
         if self.load.is_exhausted(connection.user, sys::monotonic_ns()) {
-            return; // without a word, which would be more to do
+            return; // without a reply, which would cost more time
         }
         if let Err(refused) = self.admit(connection) {
             // A client without rights must not fill the log.
@@ -60,7 +60,7 @@ impl Server {
         }
     }
 
-    /// Its process is looked at when it asks for something, on its user's account.
+    /// Admits a connection. Its process is checked at its first request, on its user's account.
     fn admit(&mut self, connection: Connection) -> Result<(), Refused> {
         let user = connection.user;
         let of_user = self.connections_of.get(&user).copied().unwrap_or(0);
@@ -88,13 +88,13 @@ impl Server {
         Ok(())
     }
 
-    /// A connection has something to be read, or its other end is closed.
+    /// A connection has a message to be read, or its other end is closed.
     pub(super) fn arrived(&mut self, id: u64, flags: EpollFlags) {
         let Some(user) = self.connections.get(&id).map(|connection| connection.user) else {
             return;
         };
         if flags.contains(EpollFlags::EPOLLHUP) && !self.load.comes_first(user) {
-            // What it asked for is worth nothing any more, and its place is needed.
+            // The client cannot read a reply any more, and its slot is needed.
             let before = sys::cpu_ns();
             self.close(id);
             let spent_ns = sys::cpu_ns().saturating_sub(before);
@@ -103,7 +103,7 @@ impl Server {
         self.load.arrived(user, id);
     }
 
-    /// A connection is no more.
+    /// Removes a connection.
     fn drop_connection(&mut self, id: u64) -> Option<Connection> {
         let connection = self.connections.remove(&id)?;
         if let Some(count) = self.connections_of.get_mut(&connection.user) {
@@ -115,7 +115,7 @@ impl Server {
         Some(connection)
     }
 
-    /// The process that a connection is of is a peer from now on.
+    /// Makes the process of a connection a peer.
     fn introduce(&mut self, id: u64) -> Result<(), Refused> {
         let Some(connection) = self.connections.get(&id) else { return Ok(()) };
         let pid = connection.pid();
@@ -131,11 +131,11 @@ impl Server {
         Ok(())
     }
 
-    /// The process of a new connection.
+    /// Makes the process of a new connection a peer, if it is none.
     fn know_peer(&mut self, pid: i32, pidfd: OwnedFd, who: (u32, u32)) -> Result<(), Refused> {
         let process = Identity::of_process(pid)?;
-        // If the process that connected is there still, that was its start. Else it may be another's
-        // that has its id by now: while the connection waited, or one that inherited it.
+        // If the process that connected is still there, this was its start. Else the id may be that
+        // of a later process.
         if sys::has_ended(pidfd.as_fd()) {
             return Err(ended());
         }
@@ -154,7 +154,7 @@ impl Server {
         Ok(())
     }
 
-    /// Reads one message of a connection, and answers it.
+    /// Reads one message of a connection, and replies to it.
     pub(super) fn serve(&mut self, id: u64) {
         let Some(user) = self.connections.get(&id).map(|connection| connection.user) else {
             return;
@@ -162,7 +162,7 @@ impl Server {
         self.work_for(user, |server| {
             server.serve_one(id);
             let Some(connection) = server.connections.get(&id) else { return };
-            // Another message makes it arrive again.
+            // Only then the next message arrives (EPOLLONESHOT).
             if server.epoll.modify(connection.fd(), &mut once(id)).is_err() {
                 server.close(id);
             }
@@ -213,7 +213,7 @@ impl Server {
             return;
         }
         let process = peer.process;
-        // Others of it may not have been looked at yet.
+        // Other connections of the process may have had no request yet.
         let of_process = self.connections.iter().filter(|(_, other)| other.pid() == pid);
         let others: Vec<u64> = of_process.map(|(id, _)| *id).collect();
         let is_connected = others.into_iter().filter(|id| self.introduce(*id).is_ok()).count() > 0;
@@ -230,7 +230,7 @@ impl Server {
         }
     }
 
-    /// Everything that a process was given is taken back, and its connections closed.
+    /// Takes back all that a process was given, and closes its connections.
     pub(super) fn end_process(&mut self, process: Identity, also_others: bool) {
         let is_this = |peer: &&Peer| peer.process == process;
         let peer = self.peers.get(&process.tid).filter(is_this);
@@ -238,8 +238,8 @@ impl Server {
         if let Some((limit, uid)) = limit {
             self.read_births_of(limit, uid);
         }
-        // A policy that its thread set by the raised limit must not be what a request gives back
-        // later.
+        // With the raised limit a thread may have set a policy itself. A later request must not
+        // restore that policy.
         self.region.leave_process(&mut self.means, process, also_others || limit.is_some());
         // A later process may have its id.
         if self.peers.get(&process.tid).is_none_or(|peer| peer.process != process) {
@@ -261,8 +261,8 @@ impl Server {
         }
     }
 
-    /// A process that connects anew finds its accounts as it left them. Another one takes over the
-    /// worst that processes of its user have left: else a new process would clear them.
+    /// A process that connects again gets its earlier accounts. Another process takes over the
+    /// worst accounts of its user: else a new process would get full ones.
     fn spent_accounts(&mut self, process: Identity, uid: u32, now_ns: u64) -> Accounts {
         let of_user = self.spent.iter().filter(|(_, (its, _))| *its == uid);
         let worst = of_user.max_by_key(|(_, (_, accounts))| accounts.missing_ns(now_ns));
@@ -298,7 +298,7 @@ impl Server {
     }
 }
 
-/// Whether descriptors are left for the work. The kernel gives away the lowest ones first.
+/// Whether descriptors are left for replies. The kernel assigns the lowest free number.
 fn has_spare_descriptors(last: &Connection) -> bool {
     let most = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
     let number = libc::rlim_t::try_from(last.fd().as_raw_fd()).unwrap_or(0);
@@ -309,7 +309,7 @@ fn ended() -> Refused {
     Refused::new(libc::ESRCH, "the process has ended")
 }
 
-/// Tells once that a connection has something to be read.
+/// Reports once that a connection has a message to be read.
 fn once(id: u64) -> EpollEvent {
     EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT, id)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Real-time threads that are not critical follow the mode: see `others`.
+//! Noncritical RT threads follow the mode: see `others`.
 use super::Server;
 use crate::means::{Backend, Means};
 use crate::others::Scope;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use tek_effect::{Identity, Limits, Resource};
 use tek_policy::Configuration;
 
-/// What decides which threads are lowered.
+/// The state that decides which threads are lowered.
 struct View<'a> {
     region: &'a Region,
     peers: &'a HashMap<i32, Peer>,
@@ -35,14 +35,14 @@ impl Scope for View<'_> {
     }
 }
 
-/// Whether a process has a right of its own, besides capabilities, to real-time policies. Where it
-/// cannot be asked nothing is done to it.
+/// Whether a process has a right of its own, besides capabilities, to real-time policies. If that
+/// cannot be read, its threads are not changed.
 fn may_switch(pid: i32) -> bool {
     Limits::of(pid, Resource::Rtprio).is_ok_and(|limits| limits.soft > 0)
 }
 
 impl Server {
-    /// After everything that may have begun or ended responsiveness mode.
+    /// Runs after each step that may have begun or ended responsiveness mode.
     pub(super) fn follow_mode(&mut self) {
         if self.means.backend != Backend::Rt {
             return;
@@ -58,7 +58,7 @@ impl Server {
         others.enter(effect, *range, &view);
     }
 
-    /// A slice of the look at all threads.
+    /// Runs a slice of the scan of all threads.
     pub(super) fn look_at_others(&mut self, now_ns: u64) {
         let Self { means, region, peers, configuration, domain, .. } = self;
         let Means { effect, others, placement, range, .. } = means;
@@ -67,7 +67,7 @@ impl Server {
         others.look(effect, now_ns, *range, &view);
     }
 
-    /// All of it, before anybody is served.
+    /// Runs a whole scan, before the first client is served.
     pub(super) fn look_at_all_others(&mut self) {
         if self.means.backend != Backend::Rt {
             return;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which connection is served next, and how much CPU time users and kinds of work have used.
+//! Chooses the connection that is served next, and accounts CPU time of users and kinds of work.
 //!
 //! tekd outranks nearly every thread, so its time is bounded as a whole, for all messages of all
-//! clients. One message is served at a time. Users with a grant come before others, and
-//! users that wait at the same time get equal times (start-time fair queueing). So a message of a
-//! user that asks seldom waits for one message of another user at most. Root's time is counted
-//! and not bounded.
+//! clients. One message is served at a time. Users with a grant precede other users. Users that
+//! wait at the same time get equal times (start-time fair queueing), so a rare message waits for at
+//! most one message of another user. Root's time is counted but not bounded.
 use super::Server;
 use crate::share::Share;
 use crate::sys;
@@ -13,25 +12,25 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 const MS: u64 = 1_000_000;
 
-/// Of a CPU: one user; all users that have grants, where several ask, with a short burst because each
-/// of them waits for the end of a pause; and all that have none. The last have so little
-/// that few messages of the others wait for one of theirs.
+/// Shares of a CPU: of one user, of all users with grants if several ask, and of all users without
+/// a grant. The second has a short burst, because each user waits for the end of a pause. The third
+/// is so small that few messages with a grant wait for one without.
 const OF_A_USER: Share = Share::new(10, 50 * MS);
 const OF_GRANTED: Share = Share::new(4, MS / 2);
 const OF_STRANGERS: Share = Share::new(64, 20 * MS);
-/// New connections: what is left waits in the kernel.
+/// New connections: those beyond the bound wait in the kernel.
 const OF_DOOR: Share = Share::new(50, 2 * MS);
-/// Work that no user's account pays for: processes that execute programs are placed.
+/// Work that is on no user's account: placing processes that execute programs.
 const OF_CHORES: Share = Share::new(128, 5 * MS);
-/// News of programs that are executed.
+/// Events of executed programs.
 const OF_NEWS: Share = Share::new(100, 5 * MS);
-/// News of births.
+/// Events of births.
 const OF_BIRTHS: Share = Share::new(20, 5 * MS);
-/// The longest time in which tekd did not run that counts: it may have been stopped.
+/// The longest wait of tekd that counts: it may have been stopped.
 const MOST_WAITED_NS: u64 = 100 * MS;
-/// A file with a reply costs its user so much more: it takes memory until the client has read it.
+/// The extra cost of a file with a reply: it takes memory until the client has read it.
 const FILE_NS: u64 = 4 * MS;
-/// Users are looked through when there are more.
+/// Idle users are removed when there are more.
 const MANY_USERS: usize = 64;
 
 struct User {
@@ -45,7 +44,7 @@ struct User {
 /// All accounts, and the connections with something to be read.
 pub struct Load {
     users: HashMap<u32, User>,
-    /// Users that the configuration names, and those of whose processes one has a grant.
+    /// Users that the configuration names, and users with a process that has a grant.
     with_grant: HashSet<u32>,
     granted: Share,
     strangers: Share,
@@ -53,7 +52,7 @@ pub struct Load {
     pub chores: Share,
     pub news: Share,
     pub births: Share,
-    /// When the last message that was served began, of users with grants and of others.
+    /// Start of the last message that was served, for users with grants and for users without.
     virtual_ns: [u64; 2],
     arrivals: u64,
 }
@@ -75,7 +74,7 @@ impl Load {
         }
     }
 
-    /// Another configuration names these users in grants.
+    /// Applies the users that another configuration names in grants.
     pub fn name_again(&mut self, named: impl IntoIterator<Item = u32>) {
         let named = named.into_iter().collect();
         let before = std::mem::replace(&mut self.with_grant, named);
@@ -94,12 +93,13 @@ impl Load {
         }
     }
 
-    /// Users with grants have a virtual time of their own, and others have one.
+    /// Starts a user at the virtual time of its class: users with grants have one, the rest
+    /// another.
     fn begin_in_class(&mut self, uid: u32) {
         self.user(uid).begins_at = self.virtual_ns[self.class_of(uid)];
     }
 
-    /// So much CPU time was used for a user.
+    /// Charges CPU time to a user.
     pub fn charge(&mut self, uid: u32, ns: u64, now_ns: u64) {
         if self.users.len() > MANY_USERS {
             let last = self.virtual_ns.into_iter().max().unwrap_or(0);
@@ -118,12 +118,12 @@ impl Load {
         }
     }
 
-    /// A user has used something that delays no other one.
+    /// Charges a use that delays no other user.
     fn charge_alone(&mut self, uid: u32, ns: u64, now_ns: u64) {
         self.user(uid).share.charge(ns, now_ns);
     }
 
-    /// Whether a user has used more than it may by itself.
+    /// Whether a user is beyond its own bound.
     pub fn is_exhausted(&self, uid: u32, now_ns: u64) -> bool {
         let user = self.users.get(&uid).filter(|_| uid != 0);
         user.is_some_and(|user| user.share.exhausted_until(now_ns).is_some())
@@ -140,8 +140,7 @@ impl Load {
         user.ready.push_back((arrival, id));
     }
 
-    /// The connection that is served next; `None`: none may be served now. It is no longer among
-    /// those that wait.
+    /// Takes the connection that is served next; `None`: none may be served now.
     pub fn next(&mut self, now_ns: u64) -> Option<u64> {
         let several = self.do_several_ask(now_ns);
         let rank = |(uid, user): (&u32, &User)| {
@@ -161,7 +160,7 @@ impl Load {
         waiting.map(|(uid, user)| self.may_at(*uid, user, several, now_ns)).min()
     }
 
-    /// Whether several users with grants have asked lately. The bound of one is enough for one.
+    /// Whether several users with grants asked recently. A single user has its own bound only.
     fn do_several_ask(&self, now_ns: u64) -> bool {
         let asked = |(uid, user): &(&u32, &User)| {
             **uid != 0 && self.comes_first(**uid) && !user.share.is_even(now_ns)
@@ -213,8 +212,8 @@ impl Stopwatch {
         sys::cpu_ns().saturating_sub(self.cpu_ns)
     }
 
-    /// The time in which tekd could not serve anything else; what it waited for counts twice,
-    /// because such times are long.
+    /// The time in which tekd could serve no other message. Waits count twice, because they make
+    /// such times long.
     pub(super) fn ns(&self, now_ns: u64) -> u64 {
         let cpu_ns = self.cpu_ns();
         let waited_ns = now_ns.saturating_sub(self.began_ns).saturating_sub(cpu_ns);
@@ -223,7 +222,7 @@ impl Stopwatch {
 }
 
 impl Server {
-    /// The user on whose account a user id is.
+    /// The user that is charged for a user id.
     pub fn user_of(&self, uid: u32) -> u32 {
         self.subordinates.owner_of(uid)
     }
@@ -234,21 +233,21 @@ impl Server {
         self.load.note_grant(user);
     }
 
-    /// Does something for a user, and puts it on its account.
+    /// Does work for a user, and charges it to that user.
     pub(super) fn work_for<T>(&mut self, user: u32, work: impl FnOnce(&mut Self) -> T) -> T {
         let watch = Stopwatch::start();
         let done = work(self);
         let now_ns = sys::monotonic_ns();
         let used_ns = match self.load.comes_first(user) {
             true => watch.cpu_ns(),
-            // Others wait for that, too.
+            // Other clients wait for that, too.
             false => watch.ns(now_ns),
         };
         self.load.charge(user, used_ns, now_ns);
         done
     }
 
-    /// Puts a file that a user was given on its account.
+    /// Charges a file to the user that got it.
     pub(super) fn note_file_of(&mut self, user: u32) {
         self.load.charge_alone(user, FILE_NS, sys::monotonic_ns());
     }
@@ -260,8 +259,8 @@ mod tests {
 
     const GRANTED: [u32; 2] = [1, 2];
 
-    /// Serves for one second, each message for 100 us. `wants` has a message again as soon as its last
-    /// one is served. How often each was served.
+    /// Serves for one second, each message for 100 us. Each user of `wants` has a message again as
+    /// soon as its last one is served. Returns how often each was served.
     fn served(load: &mut Load, wants: &[u32]) -> HashMap<u32, u64> {
         let mut times = HashMap::new();
         wants.iter().for_each(|uid| load.arrived(*uid, u64::from(*uid)));
@@ -323,7 +322,7 @@ mod tests {
         let now_ns = 5000 * MS;
         let order: Vec<_> = std::iter::from_fn(|| load.next(now_ns)).collect();
         assert_eq!(order.len(), 3);
-        // Nor has it saved anything up.
+        // Nor did it save up time.
         assert!(
             load.user(102).begins_at >= load.user(100).begins_at.min(load.user(101).begins_at) - MS
         );

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The configuration is read again by an ordinary thread: its file may be on a disk, and names of
-//! users may have to be asked for in a network.
+//! An ordinary thread reads the configuration again: the file may be on a disk, and names of users
+//! may be in a network.
 use super::{Server, LOADED};
 use crate::configuration::{self, Loaded};
 use crate::log;
@@ -14,19 +14,19 @@ use std::sync::Arc;
 use std::thread::Builder;
 use tek_effect::PiMutex;
 
-/// What was read.
+/// A configuration that was read.
 struct Read {
     loaded: Result<Loaded>,
     subordinates: Subordinates,
 }
 
-/// Reads it, one time after the other.
+/// Reads configurations, one after the other.
 pub struct Loading {
     read: Arc<PiMutex<Option<Read>>>,
-    /// Something was read.
+    /// Rings when a configuration was read.
     bell: Arc<EventFd>,
     is_reading: bool,
-    /// It is to be read once more after that.
+    /// It must be read once more after that.
     again: bool,
 }
 
@@ -66,7 +66,8 @@ impl Server {
         }
     }
 
-    /// Takes what was read. What it does not grant any more ends; a bad one changes nothing.
+    /// Applies the configuration that was read. Requests that it does not grant end; an invalid one
+    /// changes nothing.
     pub(super) fn take_loaded(&mut self) {
         let _ = self.loading.bell.read();
         let read = self.loading.read.lock().take();

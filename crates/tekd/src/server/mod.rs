@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one loop: waits for clients, for the clock, for signals and for the kernel's news.
+//! The one loop: waits for clients, for the clock, for signals and for the kernel's events.
 //!
-//! While nothing is Fast it only sleeps: the timer, the canary and the watchdog are off, and so is the
-//! news of other processes, unless programs that are executed may have to be placed.
+//! While no thread is Fast, tekd only sleeps: the timer, the canary and the watchdog are off. The
+//! events of other processes are off, too, unless executed programs may have to be placed.
 mod births;
 mod changes;
 mod clients;
@@ -43,8 +43,8 @@ use tek_abi::{Reply, Request, TELL_LEFT};
 use tek_effect::{Change, Identity};
 use tek_policy::Configuration;
 
-/// What an event is about. Numbers from FIRST_CONNECTION on are connections; those with the bit PROCESS
-/// are processes.
+/// The subject of an epoll event. Numbers from FIRST_CONNECTION on are connections. Numbers with
+/// the bit PROCESS are processes.
 const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
 const TIMER: u64 = 2;
@@ -54,16 +54,16 @@ const LOADED: u64 = 5;
 const FIRST_CONNECTION: u64 = 16;
 const PROCESS: u64 = 1 << 63;
 
-/// How long tekd stays awake after the last thread left: another one often follows soon.
+/// How long tekd stays awake after the last thread left: another thread often follows soon.
 const LINGER_NS: u64 = 1_000_000_000;
-/// What could not be undone is tried again so often.
+/// The interval at which failed undo operations are tried again.
 const TRY_AGAIN_NS: u64 = 100_000_000;
-/// Threads that were born of Fast ones are moved out of their group so often.
+/// The interval at which children of Fast threads are moved out of the Fast group.
 const TIDY_NS: u64 = 100_000_000;
-/// After an alarm of the canary nobody is critical for so many times its limit.
+/// After an alarm no thread is critical for this multiple of the canary's limit.
 const ALARM_SHARE: u64 = 2;
 
-/// What happened since the start.
+/// Counts since the start.
 #[derive(Default)]
 pub struct Counters {
     pub granted: u64,
@@ -72,40 +72,40 @@ pub struct Counters {
     pub alarms: u64,
 }
 
-/// All that tekd is.
+/// The state of tekd.
 pub struct Server {
     pub means: Means,
     pub region: Region,
     pub peers: HashMap<i32, Peer>,
     pub connections: HashMap<u64, Connection>,
-    /// How many are of each user.
+    /// The number of connections of each user.
     connections_of: HashMap<u32, usize>,
     pub configuration: Configuration,
     /// Where the configuration comes from.
     pub source: String,
     pub domain: Domain,
     pub exec_watch: Option<ExecWatch>,
-    /// Processes whose changes the kernel tells.
+    /// Processes whose changes the kernel reports.
     heard_of: HashSet<i32>,
-    /// Instead of that one, where there is none.
+    /// The replacement where there is no `exec_watch`.
     programs: Programs,
     compare_at_ns: u64,
     pub counters: Counters,
     pub history: History,
     /// Seconds since 1970.
     pub started: u64,
-    /// Processes whose grants end as soon as they have been told.
+    /// Processes whose grants are to end, and why.
     pub ending: Vec<(Identity, &'static str)>,
-    /// Children of processes whose limit was raised, and what they must not keep.
+    /// Children of processes whose limit was raised, and the inherited values that they must lose.
     pub born: HashMap<i32, Change>,
     pub births: births::Births,
     siblings: Siblings,
     newcomers: newcomers::Newcomers,
     subordinates: Subordinates,
-    /// It was said that limits cannot be raised.
+    /// The log has the line that limits cannot be raised.
     pub told_of_limits: bool,
-    /// Of processes that are not connected and have asked lately, with their users, and how many
-    /// are looked through.
+    /// Accounts of recent clients that are not connected, with their users, and the number at which
+    /// full accounts are removed.
     spent: HashMap<Identity, (u32, Accounts)>,
     spent_most: usize,
     sent_away: log::Seldom,
@@ -120,9 +120,9 @@ pub struct Server {
     signals: SignalFd,
     timer: TimerFd,
     timer_at_ns: Option<u64>,
-    /// Until then no connection is accepted.
+    /// No connection is accepted before this time.
     door_at_ns: Option<u64>,
-    /// When what could not be undone is tried again.
+    /// When failed undo operations are tried again.
     try_at_ns: Option<u64>,
     next_tidy_ns: u64,
     next_connection: u64,
@@ -132,7 +132,7 @@ pub struct Server {
     stop: bool,
 }
 
-/// What a server is made of.
+/// The parts of a server.
 pub struct Parts {
     pub means: Means,
     pub loaded: Loaded,
@@ -147,7 +147,7 @@ pub struct Parts {
 }
 
 impl Server {
-    /// Puts it together. Nobody is served before `run`.
+    /// Assembles the server. Clients are served from `run` on.
     pub fn new(parts: Parts) -> Result<Self> {
         let Parts { means, loaded, file, domain, listener, signals, canary, .. } = parts;
         let (exec_watch, notify) = (parts.exec_watch, parts.notify);
@@ -218,7 +218,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Serves until a signal ends it, then gives everything back: after an error, too.
+    /// Serves until a signal ends it, then undoes all changes, after an error as well.
     pub fn run(mut self) -> Result<()> {
         let served = self.serve_all();
         self.finish();
@@ -228,7 +228,7 @@ impl Server {
     fn serve_all(&mut self) -> Result<()> {
         self.listen_for_news(self.needs_news());
         self.notify.ready();
-        // The watchdog began with the start, and there is nothing yet to watch.
+        // The watchdog began with the start, and there is no critical thread yet.
         self.notify.rest();
         let mut events = [EpollEvent::empty(); 32];
         while !self.stop {
@@ -240,7 +240,7 @@ impl Server {
                 Err(Errno::EINTR) => continue,
                 count => count?,
             };
-            // What the kernel tells of a process comes before what that process asks for.
+            // The kernel's events of a process precede the requests of that process.
             events[..count].sort_by_key(|event| event.data() != NEWS);
             for event in &events[..count] {
                 match event.data() {
@@ -255,7 +255,7 @@ impl Server {
                 }
                 self.follow_up();
             }
-            // One message, and then another look at what is more urgent.
+            // One message, and then the more urgent events again.
             if let Some(connection) = self.load.next(sys::monotonic_ns()) {
                 self.serve(connection);
                 self.follow_up();
@@ -264,7 +264,7 @@ impl Server {
         Ok(())
     }
 
-    /// After everything that may have begun or ended something.
+    /// Runs after each step that may have begun or ended a request.
     fn follow_up(&mut self) {
         self.end_those_that_are_to();
         self.follow_mode();
@@ -283,13 +283,14 @@ impl Server {
         log::info(&format!("stopped; {} changes were undone", restored.undone));
     }
 
-    /// A client that is connected.
+    /// A connected client.
     pub fn peer(&mut self, pid: i32) -> Result<&mut Peer, Refused> {
         let unknown = || Refused::new(libc::ESRCH, "the process is not connected");
         self.peers.get_mut(&pid).ok_or_else(unknown)
     }
 
-    /// Something may become Fast: all that watches is switched on. True: it was off until now.
+    /// A thread may become Fast: starts the canary, the events and the watchdog. True: they were
+    /// off.
     pub fn awaken(&mut self, now_ns: u64) -> bool {
         self.rest_at_ns = Some(now_ns + LINGER_NS);
         if std::mem::replace(&mut self.awake, true) {
@@ -316,13 +317,14 @@ impl Server {
         self.listen_for_news(self.needs_news());
     }
 
-    /// Whether news matter although nobody is Fast.
+    /// Whether events matter although no thread is Fast.
     fn needs_news(&self) -> bool {
-        // Who may switch by himself could do so in another program, too.
+        // A process with a raised limit could switch by itself in another program, too.
         self.peers.values().any(|peer| peer.limit.is_some()) || self.has_newcomers()
     }
 
-    /// Whether programs that are executed may have to be placed: others are where their parents are.
+    /// Whether executed programs may have to be placed. Other processes begin in their parents'
+    /// groups.
     fn has_newcomers(&self) -> bool {
         let is_open = self.domain.has_newcomers() || !self.configuration.places.is_empty();
         self.means.placement.why_not().is_none() && is_open
@@ -343,7 +345,7 @@ impl Server {
             self.exec_watch = None;
             self.be_sure_of_nobody();
         }
-        // Some came while it began to listen.
+        // Events may have come before the socket was in the epoll set.
         if listen {
             self.hear_news();
         }
@@ -357,7 +359,7 @@ impl Server {
         }
         let now = sys::monotonic_ns();
         let others = self.means.others.next_ns();
-        // What waits in the kernel is no news while there is no time for it.
+        // While a message may be served, `serve_all` does not wait: it needs no timer for that.
         let load = [self.load.next_ns(now), self.door_at_ns].map(|at| at.filter(|at| *at > now));
         let placement = self.means.placement.next_ns();
         let placement =
@@ -380,7 +382,7 @@ impl Server {
         Ok(())
     }
 
-    /// What is due by the clock.
+    /// Does the work that is due by the clock.
     fn turn(&mut self) {
         let _ = self.timer.wait();
         let now = sys::monotonic_ns();
@@ -429,7 +431,7 @@ impl Server {
         }
     }
 
-    /// Ordinary threads do not run: everybody goes back.
+    /// Ordinary threads do not run: no thread stays critical.
     fn alarm(&mut self, now: u64, late: Duration) {
         self.counters.alarms += 1;
         let shut = u64::from(self.configuration.canary_seconds) * 1_000_000_000 * ALARM_SHARE;

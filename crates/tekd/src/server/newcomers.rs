@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that have executed a program and may belong into another group now.
+//! Processes that have executed a program and may belong in another group.
 //!
 //! Any user can execute programs without end, so they are placed a few at a time, within a bound.
-//! Where too many wait the last ones are forgotten, and all processes are looked at, by turns with
-//! those that wait. Where the news alone take too much time, tekd receives none of them for a while
-//! and then looks at all processes.
+//! If too many wait, the last ones are dropped, and a scan of all processes alternates with those
+//! that wait. If the events alone take too much time, tekd receives none of them for a while, and
+//! then scans all processes.
 use super::load::Stopwatch;
 use super::Server;
 use crate::process;
 use crate::sys;
 use std::collections::{HashSet, VecDeque};
 
-/// So many wait at most.
+/// The most processes that wait.
 const MOST: usize = 1024;
-/// Some are placed for so long, and then a request may be served.
+/// The length of a slice of placing; then a request may be served.
 const SLICE_NS: u64 = 300_000;
-/// So many news are read at once.
+/// The most events in one read.
 const MANY_NEWS: usize = 64;
-/// A look at all begins no more often than this.
+/// The shortest interval of scans.
 const LOOK_NS: u64 = 1_000_000_000;
 
-/// Those that wait.
+/// The processes that wait.
 #[derive(Default)]
 pub struct Newcomers {
     waiting: VecDeque<i32>,
     known: HashSet<i32>,
-    /// What is left of a look at all processes, and whether it has the next turn.
+    /// The rest of a scan of all processes, and whether its process is next.
     looked_at: Vec<i32>,
     is_look: bool,
-    /// When all processes are to be looked at.
+    /// When a scan of all processes is due.
     look_at_ns: Option<u64>,
     next_ns: Option<u64>,
-    /// Until then executed programs are not reported.
+    /// Executed programs are not reported before this time.
     silent_until_ns: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Newcomers {
         }
     }
 
-    /// Processes may have executed programs that tekd has not heard of.
+    /// Events of executed programs were lost.
     pub fn add_all(&mut self, now_ns: u64) {
         self.look_at_ns.get_or_insert(now_ns + LOOK_NS);
         self.next_ns.get_or_insert(now_ns + LOOK_NS);
@@ -57,7 +57,7 @@ impl Newcomers {
         self.silent_until_ns.is_none()
     }
 
-    /// `true`: they are to be reported again from now on. Then all processes are to be looked at.
+    /// `true`: they are to be reported again from now on. Then a scan of all processes is due.
     fn end_silence(&mut self, now_ns: u64) -> bool {
         let has_ended = self.silent_until_ns.take_if(|until| *until <= now_ns).is_some();
         if has_ended {
@@ -66,12 +66,12 @@ impl Newcomers {
         has_ended
     }
 
-    /// When there is something to do.
+    /// When there is work.
     pub fn next_ns(&self) -> Option<u64> {
         self.next_ns.into_iter().chain(self.silent_until_ns).min()
     }
 
-    /// The next one, `all` being asked for all processes if that is due.
+    /// The next process; calls `all` for all processes if a scan is due.
     fn next(&mut self, now_ns: u64, all: impl FnOnce() -> Vec<i32>) -> Option<i32> {
         if self.looked_at.is_empty() && self.look_at_ns.is_some_and(|at| at <= now_ns) {
             self.look_at_ns = None;
@@ -88,7 +88,7 @@ impl Newcomers {
         Some(pid)
     }
 
-    /// Goes on at this time, or when a look is due.
+    /// Goes on at this time, or when a scan is due.
     fn go_on_at(&mut self, at_ns: u64) {
         let is_empty = self.waiting.is_empty() && self.looked_at.is_empty();
         let there = (!is_empty).then_some(at_ns);
@@ -97,7 +97,7 @@ impl Newcomers {
 }
 
 impl Server {
-    /// Reads some news of processes, on their account. What clients are is reported in any case.
+    /// Reads some events of processes, on their account. Changes of clients are always reported.
     pub(super) fn hear_news(&mut self) {
         let watch = Stopwatch::start();
         self.hear_news_of(MANY_NEWS);
@@ -112,7 +112,7 @@ impl Server {
         self.place_newcomers(now_ns);
     }
 
-    /// Places some of those that wait.
+    /// Places some of the processes that wait.
     pub(super) fn place_newcomers(&mut self, now_ns: u64) {
         if self.newcomers.end_silence(now_ns) {
             self.choose_news();
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(placed, MOST);
         newcomers.go_on_at(6);
         assert_eq!(newcomers.next_ns(), Some(5 + LOOK_NS));
-        // More that execute programs do not keep it from its end.
+        // More processes that execute programs do not delay the end of the scan.
         [7, 8, 9].into_iter().for_each(|pid| newcomers.add(pid, 5));
         let mut all = Some(vec![1, 2]);
         let mut next = || newcomers.next(5 + LOOK_NS, || all.take().unwrap());
@@ -187,7 +187,7 @@ mod tests {
         assert!(!newcomers.end_silence(19) && !newcomers.are_reported());
         assert!(newcomers.end_silence(20) && newcomers.are_reported());
         assert_eq!(newcomers.next_ns(), Some(20 + LOOK_NS));
-        // Another such time does not put it off.
+        // Another such period does not delay the scan.
         newcomers.silent_until_ns = Some(20 + 2 * LOOK_NS);
         assert_eq!(newcomers.next(20 + LOOK_NS, || vec![1]), Some(1));
         assert!(newcomers.end_silence(20 + 2 * LOOK_NS));

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Room where tekd has as many connections or critical threads as it serves: else some users could
-//! keep all others away.
+//! Makes room when tekd has its maximum of connections or critical threads: else a few users could
+//! keep all other users out.
 use super::Server;
 use crate::member::Reason;
 use crate::region::Refused;
 use std::collections::{HashMap, HashSet};
 
-/// So many threads can be critical on the device.
+/// The most critical threads of the device.
 pub const MOST_MEMBERS: usize = 1024;
 
 impl Server {
-    /// Closes a connection of the user that has most, if another user has `for_one_with` and the
-    /// first has more: one without a grant if there is one. A process that was given something keeps
-    /// its connections, unless its user has two more and no other can be closed. `false`: none can.
+    /// Closes a connection of a user that has more than `for_one_with`, the number of the user that
+    /// needs room; one more for a process that tekd gave something. It closes those of processes
+    /// that tekd gave nothing first, then those without a grant, then those of the user with most
+    /// connections. `false`: none can be closed.
     pub(super) fn make_room(&mut self, for_one_with: usize) -> bool {
         let members = || self.region.members();
         let of_members = members().map(|member| member.target.process.tid);
@@ -34,9 +35,9 @@ impl Server {
         true
     }
 
-    /// Makes room for more critical threads of a user, and takes it from the user that has most if
-    /// that has at least two more threads: its last one is critical no more. Root's stay, and so do
-    /// threads that are critical by the requests of two users.
+    /// Makes room for more critical threads of a user. The user with most threads loses its latest
+    /// one, if it would still have as many as `user`; for root, in any case. Threads of root stay,
+    /// and so do threads that two users requested.
     pub fn make_room_for(&mut self, user: u32, more: usize) -> Result<(), Refused> {
         let mut too_many = (self.region.members().count() + more).saturating_sub(MOST_MEMBERS);
         while too_many > 0 {
