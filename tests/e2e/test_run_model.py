@@ -499,8 +499,8 @@ int main(void)
 	printf("leave %d\n", tek_critical_leave());
 	printf("leave %d\n", tek_critical_leave() == EINVAL);
 	printf("ran %d\n", others_while(1.0) != 0);
-	printf("get %d %d %d\n", tek_thread_get_attributes(pthread_self(), &attributes), attributes.policy,
-	       attributes.critical);
+	const int error = tek_thread_get_attributes(pthread_self(), &attributes);
+	printf("get %d %d %d\n", error, attributes.policy, attributes.critical);
 	attributes.policy = SCHED_TEK;
 	attributes.priority = -5;
 	printf("set %d\n", tek_thread_set_attributes(pthread_self(), TEK_ATTRIBUTE_POLICY, &attributes));

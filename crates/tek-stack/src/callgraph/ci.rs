@@ -4,6 +4,8 @@ use super::{grows, Frame, Graph};
 
 /// gcc's name for the target of a call through a pointer.
 const INDIRECT: &str = "__indirect_call";
+/// -fstack-protector: each of these ends the process, so no thread needs stack for it.
+const FATAL: [&str; 2] = ["__stack_chk_fail", "__stack_chk_fail_local"];
 
 impl Graph {
     /// Adds a .ci file; returns the number of functions with frames in it.
@@ -26,9 +28,10 @@ impl Graph {
     }
 
     fn add_node(&mut self, text: &str, unit: Option<&str>) -> bool {
-        let Some(title) = attribute(text, "title").filter(|&title| title != INDIRECT) else {
+        let Some(title) = attribute(text, "title") else { return false };
+        if title == INDIRECT || FATAL.contains(&title) {
             return false;
-        };
+        }
         let index = self.function(title, unit);
         let function = &mut self.functions[index];
         let Some(label) = last_attribute(text, "label") else { return false };
@@ -53,7 +56,7 @@ impl Graph {
         else {
             return;
         };
-        if from == INDIRECT {
+        if from == INDIRECT || FATAL.contains(&to) {
             return;
         }
         let from = self.function(from, unit);

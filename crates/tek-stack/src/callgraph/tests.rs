@@ -104,6 +104,21 @@ fn a_function_defined_elsewhere_is_known_once_its_file_is_read() {
 }
 
 #[test]
+fn a_check_that_ends_the_process_is_no_call() {
+    for check in ["__stack_chk_fail", "__stack_chk_fail_local"] {
+        let graph = graph(&[&format!(
+            "graph: {{ title: \"p.c\"\n\
+            node: {{ title: \"leaf\" label: \"leaf\\np.c:1:1\\n100 bytes (static)\" }}\n\
+            node: {{ title: \"{check}\" label: \"{check}\\n<built-in>\" shape : ellipse }}\n\
+            edge: {{ sourcename: \"leaf\" targetname: \"{check}\" label: \"p.c:2:1\" }}\n"
+        )]);
+        let need = graph.need(graph.find("leaf")[0]);
+        assert_eq!((need.bytes, need.unknown.is_empty()), (100, true));
+        assert!(graph.find(check).is_empty());
+    }
+}
+
+#[test]
 fn frames_alone_are_a_lower_bound() {
     let mut graph = Graph::default();
     let su =

@@ -4,7 +4,7 @@ use super::trial::{Range, Trial, DEFAULT};
 use super::{interrupts, kernel_threads, libraries, throttling, uthread, Answer, Backend, Check};
 use crate::system::memory::{self, Pages};
 use crate::system::privilege::{self, has_capability};
-use crate::system::{self, cgroup, library, line, number};
+use crate::system::{self, cgroup, kernel_config, library, line, number};
 use nix::unistd::{access, AccessFlags};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -154,13 +154,6 @@ fn rt_group_sched() -> Check {
             None => info(ID, "no limit to be seen"),
         },
     }
-}
-
-/// Whether an option is in the kernel's configuration; `None` where that cannot be read.
-fn kernel_config(option: &str) -> Option<bool> {
-    let release = line("/proc/sys/kernel/osrelease")?;
-    let config = line(format!("/boot/config-{release}"))?;
-    Some(config.lines().any(|line| line == format!("{option}=y")))
 }
 
 fn preempt_rt() -> Check {

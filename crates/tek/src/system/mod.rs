@@ -28,3 +28,10 @@ pub fn number(path: impl AsRef<Path>) -> Option<i64> {
 pub fn autogroup() -> Option<bool> {
     number("/proc/sys/kernel/sched_autogroup_enabled").map(|value| value != 0)
 }
+
+/// Whether an option is in the kernel's configuration; `None` where that cannot be read.
+pub fn kernel_config(option: &str) -> Option<bool> {
+    let release = line("/proc/sys/kernel/osrelease")?;
+    let config = line(format!("/boot/config-{release}"))?;
+    Some(config.lines().any(|line| line == format!("{option}=y")))
+}
