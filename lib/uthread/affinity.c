@@ -25,7 +25,7 @@ unsigned int tek__affinity_cpus(void)
 	return count > 0 ? (unsigned int)count : 1;
 }
 
-/* The CPU with this number among those that are allowed. */
+/* The CPU with this number among the allowed ones. */
 static int cpu_at(unsigned int number)
 {
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -35,7 +35,7 @@ static int cpu_at(unsigned int number)
 	return 0;
 }
 
-/* Of the kernel thread with this number. */
+/* Pins the kernel thread with this number. */
 static int set_cpu(pid_t tid, unsigned int cpu)
 {
 	cpu_set_t set;
@@ -81,14 +81,14 @@ static struct tek_carrier *carrier_of(pid_t tid)
 	return carrier;
 }
 
-/* The CPU + 1 that a kernel thread is kept to; 0: none. */
+/* The CPU + 1 that a kernel thread is pinned to; 0: none. */
 static unsigned int place_of(pid_t tid)
 {
 	const struct tek_carrier *carrier = carrier_of(tid);
 	return carrier ? atomic_load(&carrier->place) : 0;
 }
 
-/* In the size that we have. */
+/* The same set, in this library's size. */
 static cpu_set_t set_of(size_t bytes, const cpu_set_t *cpus)
 {
 	cpu_set_t set;

@@ -35,8 +35,8 @@ static void remove(struct tek_barrier *barrier, struct tek_waiter *waiter)
 }
 
 /*
- * Those who wait, in no list any more: claimed ones, and those who cannot be, because they handle signals.  All of
- * them stay where they are until they are told.
+ * The waiters, in no list any more: claimed ones, and late ones, which cannot be claimed because
+ * they handle signals. All of them stay in place until they are woken.
  */
 struct released {
 	struct tek_waiters claimed, late;
@@ -50,7 +50,7 @@ static struct released release_all(struct tek_barrier *barrier)
 
 	while ((waiter = barrier->first)) {
 		remove(barrier, waiter);
-		/* Those of a process that this one was forked from are not there. */
+		/* Waiters of a process that this one was forked from are not there. */
 		if (waiter->process == tek__process)
 			tek__waiters_add(tek__claim(waiter) ? &released.claimed : &released.late,
 					 waiter);
@@ -58,7 +58,7 @@ static struct released release_all(struct tek_barrier *barrier)
 	return released;
 }
 
-/* Late ones wait again by now, or find out when they want to. The barrier may be gone. */
+/* Late ones wait again by now, or see it at their next wait. The barrier may be gone. */
 static void tell(struct released *released)
 {
 	tek__wake_all_claimed(&released->claimed);
@@ -77,7 +77,7 @@ static int sleep_until_woken(struct tek_waiter *waiter, bool interruptible)
 	return how == TEK_INTERRUPTED ? EINTR : 0;
 }
 
-/* A barrier that was never initialised is most likely not. */
+/* A barrier that was never initialised most likely fails this check. */
 static bool is_sound(struct tek_barrier *barrier)
 {
 	unsigned int arrived = atomic_load_explicit(&barrier->arrived, memory_order_relaxed);
@@ -114,7 +114,7 @@ int tek__barrier_go_on(struct tek_waiter *waiter)
 {
 	int result = 0;
 
-	/* It is in the list still, or is told by the one who took it out. */
+	/* It is in the list still, or is woken by the thread that took it out. */
 	tek__enter();
 	if (tek__change(&waiter->state, TEK_INTERRUPTED, TEK_WAITING))
 		result = sleep_until_woken(waiter, true);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Barriers.  The last one to arrive releases the others; the barrier is ready for the next round then.
+ * Barriers. The last thread to arrive releases the waiters; the barrier is ready for the next round
+ * then.
  *
- * Lock: the highest bit of `arrived` (guard.h).  The last one to arrive leaves it before he tells the others, and
- * those do not look at the barrier again, so whoever comes out first may destroy and free it.
+ * Lock: the highest bit of `arrived` (guard.h). The last thread to arrive releases it before it
+ * wakes the waiters. A waiter does not access the barrier again, so the first one to return may
+ * destroy and free it.
  */
 #ifndef TEK_UTHREAD_BARRIER_H
 #define TEK_UTHREAD_BARRIER_H
@@ -16,9 +18,12 @@
 #define TEK_BARRIER_GUARD 0x80000000u
 #define TEK_BARRIER_MAX 0x7fffffffu
 
-/* The C library's pthread_barrier_t has "shared by processes" in `shared`: preload/uthread/barrier.c. */
+/*
+ * The C library's pthread_barrier_t has "shared by processes" in `shared`:
+ * preload/uthread/barrier.c.
+ */
 struct tek_barrier {
-	unsigned int count;  /* so many make a round: 1 to TEK_BARRIER_MAX */
+	unsigned int count;  /* threads in a round: 1 to TEK_BARRIER_MAX */
 	atomic_uint arrived; /* in this round, and the guard */
 #if __SIZEOF_POINTER__ == 8
 	unsigned int reserved;
@@ -32,14 +37,14 @@ struct tek_barrier {
 };
 
 /*
- * The caller arrives, and waits: 0; -1: it was the last one; EINTR (interruptible): it has arrived, but was
- * interrupted, and goes on with tek__barrier_go_on(), until that returns 0; EINVAL: that is no barrier.  Not between
- * tek__enter() and tek__leave().
+ * The caller arrives, and waits: 0; -1: it was the last one; EINTR (interruptible): it has arrived,
+ * but was interrupted, and calls tek__barrier_go_on() until that returns 0; EINVAL: that is no
+ * barrier. Not between tek__enter() and tek__leave().
  */
 int tek__barrier_wait(struct tek_barrier *barrier, struct tek_waiter *waiter, bool interruptible);
 int tek__barrier_go_on(struct tek_waiter *waiter);
 
-/* Whether anybody waits. */
+/* Whether any thread waits. */
 bool tek__barrier_is_used(struct tek_barrier *barrier);
 
 #endif

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /*
- * So long a spare carrier is waited for.  On a busy machine it begins late; so long again a few
+ * The longest wait for a spare carrier. On a busy machine it begins late; so long again a few
  * times, unless the kernel refuses to make one.
  */
 #define SPARE_NS 1000000000
@@ -27,7 +27,7 @@ static void dedicate(struct tek_carrier *carrier, struct tek_uthread *thread)
 	thread->bound = true;
 }
 
-/* Whether the carrier that runs the thread can be its own. The process's first kernel thread never ends. */
+/* Whether the thread can have its current carrier. The process's first kernel thread never ends. */
 static bool can_stay(const struct tek_carrier *carrier, const struct tek_uthread *thread)
 {
 	return !carrier->main || carrier->main == thread;
@@ -50,7 +50,7 @@ int tek__bound_begin(void)
 		return 0;
 	if (!tek__parallel())
 		tek__parallel_grant();
-	/* In place of the carrier that runs it, or for it. */
+	/* It replaces the current carrier, or becomes the thread's. */
 	struct tek_carrier *spare = await_spare();
 	if (!spare)
 		return EAGAIN;
@@ -76,7 +76,9 @@ void tek__bound_create(struct tek_uthread *thread, struct tek_carrier *carrier)
 	thread->changed = true;
 }
 
-/* Between tek__enter() and tek__leave(): whether no other worker runs a thread, not even the end of one. */
+/*
+ * Between tek__enter() and tek__leave(): whether no other worker runs a thread, or the end of one.
+ */
 static bool others_are_idle(const struct tek_worker *self)
 {
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
@@ -122,7 +124,7 @@ int tek__generation_end(void)
 
 	tek__kernel_thread_await_end(supplier);
 	tek__kernel_thread_await_end(monitor);
-	/* Idle carriers leave their workers to others, and end. */
+	/* Idle carriers leave their workers to new ones, and end. */
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
 		if (&tek__workers[i] != own)
 			tek__idle_wake(&tek__workers[i]);

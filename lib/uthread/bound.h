@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Kernel state of user-level threads: credentials, namespaces, nice values and all else that the
- * kernel keeps for a kernel thread, and that a program changes for one of its threads.
+ * kernel has for each kernel thread, and that a program changes for one of its threads.
  *
  * A carrier runs many threads, and a thread runs on many carriers.  So before a thread changes such
  * state one of two things is done:
  *
  *   - The thread is bound: a carrier is dedicated to it.  That carrier runs no other thread, the
- *     thread runs on no other carrier, and both end together.  It is the carrier that runs the thread
- *     already, so its thread id stays; but the process's first kernel thread, which cannot end, is
- *     left to the thread that was the first of the process.
+ *     thread runs on no other carrier, and both end together.  It is the carrier that runs the
+ *     thread already, so its thread id stays; but the process's first kernel thread, which cannot
+ *     end, is left to the thread that was the first of the process.
  *   - The thread is the only one of the process.  All later threads are to inherit from it, so the
  *     state is the process's: carriers with the earlier state run no thread any more, and a new
- *     supplier makes others.  tek__carrier_generation counts these changes.
+ *     supplier makes new ones. tek__carrier_generation counts these changes.
  *
- * A bound thread needs a worker to run, as others do.  When it waits, its carrier lets a spare one
- * carry the worker on.  If it has changed what a new thread inherits (struct tek_uthread.changed), a
- * thread that it creates is bound to a kernel thread that is cloned from its carrier.
+ * A bound thread needs a worker to run, as other threads do. When it waits, its carrier lets a
+ * spare one carry the worker on. If it has changed inheritable state (struct tek_uthread.changed),
+ * a thread that it creates is bound to a kernel thread that is cloned from its carrier.
  *
- * The child of fork() has one kernel thread, from which all that it makes inherit: nothing is bound there.
+ * The child of fork() has one kernel thread, from which all later ones inherit: nothing is bound
+ * there.
  */
 #ifndef TEK_UTHREAD_BOUND_H
 #define TEK_UTHREAD_BOUND_H
@@ -28,8 +29,8 @@
 #include <stdbool.h>
 
 /*
- * The calling user-level thread is bound from now on; its kernel thread may be another one.  0, or
- * EAGAIN: no further kernel thread is to be had.  Not between tek__enter() and tek__leave().
+ * The calling user-level thread is bound from now on; its kernel thread may be another one. 0, or
+ * EAGAIN: no further kernel thread is available. Not between tek__enter() and tek__leave().
  */
 int tek__bound_begin(void);
 
@@ -41,14 +42,18 @@ void tek__bound_create(struct tek_uthread *thread, struct tek_carrier *carrier);
 
 /*
  * The calling user-level thread, the only one of the process, changes the state of the process
- * between these two.  False: another thread may still be about to end on its carrier, so this cannot be
- * done now.  The second one replaces the engine's kernel threads, which takes some 0.2 ms, and may be called later, but
- * before a thread is created: 0 or an error number.  Not between tek__enter() and tek__leave().
+ * between these two. False: another thread may still be about to end on its carrier, so this is
+ * impossible now. The second one replaces the engine's kernel threads, which takes some 0.2 ms, and
+ * may be called later, but before a thread is created: 0 or an error number. Not between
+ * tek__enter() and tek__leave().
  */
 bool tek__generation_begin(void);
 int tek__generation_end(void);
 
-/* Whether the caller is the kernel thread that the engine takes it for: the child of vfork() is not. */
+/*
+ * Whether the caller is the kernel thread that the engine takes it for: the child of vfork() is
+ * not.
+ */
 bool tek__bound_is_own_carrier(void);
 
 #endif

@@ -26,7 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of a carrier's own context.  Not more: mlockall(2) counts it against RLIMIT_MEMLOCK. */
+/* Of a carrier's own context. Not more: mlockall(2) counts it against RLIMIT_MEMLOCK. */
 #define CONTEXT_STACK_BYTES ((size_t)32 << 10)
 
 struct tek_carrier *_Atomic tek__carriers;
@@ -63,7 +63,10 @@ void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker)
 	tek__spin_unlock(&here->lock);
 }
 
-/* Until it is given a worker, which from then on is its own; NULL: it is dismissed. By its kernel thread. */
+/*
+ * Until it is given a worker, which from then on is its own; NULL: it is dismissed. By its kernel
+ * thread.
+ */
 static struct tek_worker *wait_for_worker(struct tek_carrier *carrier)
 {
 	while (!atomic_load_explicit(&carrier->called, memory_order_acquire))
@@ -81,7 +84,7 @@ static struct tek_worker *wait_for_worker(struct tek_carrier *carrier)
 	return worker;
 }
 
-/* The worker goes to somebody else. By its kernel thread. */
+/* The worker goes to another carrier. By its kernel thread. */
 static void step_back(struct tek_carrier *carrier, struct tek_worker *worker)
 {
 	tek__carrier_set_worker(tek__here_find(), NULL);
@@ -108,11 +111,13 @@ static void leave_to_spare(struct tek_worker *worker, struct tek_carrier *spare,
 	tek__carrier_give_worker(spare, worker);
 }
 
-/* And here to the one that `next` belongs to. */
+/* The same, to the carrier that `next` belongs to. */
 static void leave_to_stopped(struct tek_worker *worker, struct tek_uthread *next)
 {
 	step_back(tek__here_carrier(), worker);
-	/* From here on somebody else may call this carrier, which finds that when it waits. */
+	/*
+	 * From here on another thread may call this carrier, which finds that call when it waits.
+	 */
 	tek__ready(tek__here_self(), TEK_READY_PREEMPTED);
 	tek__carrier_resume(worker, next);
 }
@@ -194,7 +199,7 @@ void tek__carrier_resume(struct tek_worker *worker, struct tek_uthread *thread)
 	call(to, worker);
 }
 
-/* Its worker may have been taken from it, or be just being taken. */
+/* Its worker may have been taken from it, or the monitor may be taking it. */
 __attribute__((cold, noinline)) struct tek_worker *tek__enter_again(void)
 {
 	struct tek_uthread *self = tek__here_self();
@@ -222,14 +227,14 @@ static bool carries(struct tek_carrier *carrier, struct tek_worker *worker,
 	return atomic_load(&worker->carrier) == carrier && tek__runs_on(worker) == thread;
 }
 
-/* The thread that the carrier runs does not come in any more, until it is open again. */
+/* The thread that the carrier runs does not enter any more, until the entry is open again. */
 static bool close_entry(struct tek_here *here, struct tek_worker *worker)
 {
 	return __atomic_compare_exchange_n(&here->entry, &worker, NULL, false, __ATOMIC_RELAXED,
 					   __ATOMIC_RELAXED);
 }
 
-/* Unless it has come to a worker by now. */
+/* Unless it has got a worker by now. */
 static void open_entry(struct tek_here *here, struct tek_worker *worker)
 {
 	struct tek_worker *nobody = NULL;
@@ -238,7 +243,7 @@ static void open_entry(struct tek_here *here, struct tek_worker *worker)
 				    __ATOMIC_RELAXED);
 }
 
-/* It is not in the engine, and cannot have come in since the entry was closed. */
+/* It is not in the engine, and cannot have entered since the entry was closed. */
 static bool is_outside(const struct tek_here *here)
 {
 	return !__atomic_load_n(&here->defer, __ATOMIC_ACQUIRE) &&
@@ -290,14 +295,14 @@ static void list(struct tek_carrier *carrier)
 		;
 }
 
-/* The kernel thread ends.  The structure stays in the list of all, for those who walk it. */
+/* The kernel thread ends. The structure stays in the list of all, for readers of that list. */
 static void end(struct tek_carrier *carrier)
 {
 	tek__here_find()->carrier = NULL;
 	tek__preempt_remove(carrier);
 	if (tek__engine.own_tls)
 		tek__tls_unadopt(&carrier->context);
-	/* In this order: it is found by one of the two until it is gone. */
+	/* In this order: a reader finds it in one of the two until it is gone. */
 	atomic_store(&carrier->ended, atomic_load(&carrier->tid));
 	atomic_store(&carrier->tid, 0);
 	tek__carrier_drop(carrier);
@@ -309,7 +314,10 @@ static bool stays(struct tek_carrier *carrier)
 	return carrier->dedicated ? !tek__carrier_is_over(carrier) : tek__carrier_keep(carrier);
 }
 
-/* A kernel thread that has just begun. Without a worker it is a spare one, unless it is for one thread only. */
+/*
+ * A kernel thread that has just begun. Without a worker it is a spare one, unless it is for one
+ * thread only.
+ */
 static bool is_wanted(struct tek_carrier *carrier)
 {
 	if (atomic_load(&carrier->called) || carrier->dedicated)
@@ -319,7 +327,7 @@ static bool is_wanted(struct tek_carrier *carrier)
 	return kept;
 }
 
-/* The life of a kernel thread that carries whatever worker it is given. */
+/* The life of a kernel thread that carries any worker that it is given. */
 static void *carry(void *argument)
 {
 	struct tek_carrier *carrier = argument;
@@ -396,7 +404,10 @@ void tek__carrier_dismiss(struct tek_carrier *carrier)
 	syscall(SYS_futex, &carrier->called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* The own context of the kernel thread on whose stack the first thread goes on. It never ends: the process would. */
+/*
+ * The own context of the kernel thread that lends its stack to the first thread. It never ends: the
+ * process would.
+ */
 static const struct tek_context *carry_adopted(void *argument)
 {
 	struct tek_carrier *carrier = argument;
@@ -414,7 +425,10 @@ static const struct tek_context *carry_adopted(void *argument)
 	return NULL;
 }
 
-/* The one carrier whose own context is not on the stack of its kernel thread, and has storage that was made for it. */
+/*
+ * The one carrier with its own context outside the stack of its kernel thread, and with storage of
+ * its own.
+ */
 static struct {
 	struct tek_uthread *block; /* that it is on */
 	struct tek_uthread *context;
@@ -428,7 +442,7 @@ static int make_room(struct tek_uthread *context)
 	return 0;
 }
 
-/* In the child of a fork another carrier may be the one. */
+/* In the child of a fork another carrier may be that one. */
 static void inherit_room(struct tek_uthread *context)
 {
 	context->tls = adopted.context->tls;
@@ -509,7 +523,7 @@ void tek__carriers_after_fork(void)
 {
 	struct tek_carrier *carrier = tek__here_carrier();
 
-	/* The others are not there in the child; what they had in memory is left alone. */
+	/* The other carriers do not exist in the child; their memory is left alone. */
 	tek__spares_after_fork();
 	atomic_store(&tek__carriers, NULL);
 	tek__kernel_threads_after_fork();
@@ -521,14 +535,14 @@ void tek__carriers_after_fork(void)
 	atomic_store(&carrier->detached, NULL);
 	atomic_store(&carrier->aside, false);
 	atomic_store(&carrier->kicked, false);
-	/* All that the child will have inherits from this one. */
+	/* All later kernel threads of the child inherit from this one. */
 	carrier->dedicated = false;
 	carrier->generation = atomic_load(&tek__carrier_generation);
 	carrier->main = tek__here_self();
 	list(carrier);
 	/*
-	 * If its own context was on the stack of a kernel thread, the C library takes that for one that is gone, and
-	 * gives it to the next one.
+	 * Its own context may have been on the stack of a kernel thread. The C library considers
+	 * that stack free, and gives it to the next kernel thread.
 	 */
 	make_context(carrier);
 }

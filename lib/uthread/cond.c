@@ -29,7 +29,7 @@ static struct tek_waiter *first_of(struct tek_cond *cond)
 
 /* ---- under the guard ---- */
 
-/* The first of those who wait in this process. */
+/* The first waiter of this process. */
 static struct tek_waiter *first_here(const struct tek_cond *cond)
 {
 	return cond->process == tek__process ? cond->waiters.first : NULL;
@@ -44,7 +44,7 @@ static void add(struct tek_cond *cond, struct tek_waiter *wait)
 	tek__waiters_add_by_priority(&cond->waiters, wait);
 }
 
-/* Takes it out, for who wakes it.  False: it gives up just now, and comes to take itself out. */
+/* Takes it out, for the waking thread. False: the waiter is giving up, and takes itself out. */
 static bool claim(struct tek_cond *cond, struct tek_waiter *wait)
 {
 	if (!tek__claim(wait))
@@ -53,7 +53,10 @@ static bool claim(struct tek_cond *cond, struct tek_waiter *wait)
 	return true;
 }
 
-/* It waits for its mutex instead, if that is locked.  Returns whether it has to be woken: it has been claimed. */
+/*
+ * It waits for its mutex instead, if that is locked. Returns whether it has to be woken: it is
+ * claimed then.
+ */
 static bool move(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
 	struct tek_waiter *wait = &waiter->of_mutex.wait;
@@ -72,11 +75,11 @@ static bool reach(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
 	if (!atomic_load_explicit(&waiter->movable, memory_order_relaxed))
 		return claim(cond, &waiter->of_mutex.wait);
-	/* Before: from then on an unlock of the mutex may wake it. */
+	/* Before the move: from then on an unlock of the mutex may wake it. */
 	return tek__change(&waiter->place, TEK_COND_LISTED, TEK_COND_MOVING) && move(cond, waiter);
 }
 
-/* ---- by who waits ---- */
+/* ---- by the waiter ---- */
 
 static void begin(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
@@ -86,7 +89,7 @@ static void begin(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 	unlock(cond);
 }
 
-/* Where it is, when a broadcast has let it go. */
+/* Its place, after a broadcast has finished with it. */
 static unsigned int settled(struct tek_cond_waiter *waiter)
 {
 	unsigned int place;
@@ -103,7 +106,7 @@ static unsigned int settled(struct tek_cond_waiter *waiter)
 	return place;
 }
 
-/* Its wait has ended, but by nobody who woke it; returns whether a broadcast had reached it. */
+/* Its wait has ended without a wake-up; returns whether a broadcast had reached it. */
 __attribute__((noinline)) static bool withdraw(struct tek_cond *cond,
 					       struct tek_cond_waiter *waiter)
 {
@@ -126,7 +129,7 @@ static int sleep_until_woken(struct tek_cond *cond, struct tek_cond_waiter *wait
 					  : tek__wait_deferred(wait, deadline, TEK_WAITS_COND);
 
 	if (how == TEK_WOKEN) {
-		/* Of those who were moved the mutex has woken this one, and waits for it. */
+		/* If the waiter was moved, the mutex has woken it, and waits for it. */
 		waiter->of_mutex.coming = settled(waiter) == TEK_COND_MOVED &&
 					  !waiter->of_mutex.owns;
 		return 0;
@@ -146,7 +149,7 @@ __attribute__((noinline)) static void give_up(struct tek_cond *cond, struct tek_
 		withdraw(cond, waiter);
 		return;
 	}
-	/* A signal has found it, which is for somebody else. */
+	/* A signal has found it, which is for another waiter. */
 	tek__wait_deferred(wait, NULL, TEK_WAITS_COND);
 	tek__cond_signal(cond);
 }
@@ -174,13 +177,16 @@ int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter,
 	return error;
 }
 
-/* Special mutexes want to know who waits for them: mutex_special.c. A recursive one may have stayed the caller's own. */
+/*
+ * Special mutexes have to know their waiters: mutex_special.c. A recursive one may have stayed the
+ * caller's own.
+ */
 static bool is_movable(const struct tek_mutex *mutex)
 {
 	return !(mutex->kind & TEK_MUTEX_SPECIAL) && !mutex->count;
 }
 
-/* Flat: a tenth of its time was the way through functions that are called from one place or two. */
+/* Flat: calls of functions that have one or two callers took a tenth of its time. */
 __attribute__((flatten)) int tek__cond_wait(struct tek_cond *cond, struct tek_cond_waiter *waiter,
 					    struct tek_until until, bool interruptible)
 {
@@ -197,7 +203,7 @@ __attribute__((flatten)) int tek__cond_wait(struct tek_cond *cond, struct tek_co
 	if (error) {
 		give_up(cond, waiter);
 	} else {
-		/* Only now is it sure that it waits. */
+		/* Only now is it certain that it waits. */
 		atomic_store_explicit(&waiter->movable, movable, memory_order_relaxed);
 		error = sleep_until_woken(cond, waiter, deadline, interruptible);
 	}
@@ -205,13 +211,16 @@ __attribute__((flatten)) int tek__cond_wait(struct tek_cond *cond, struct tek_co
 	return error;
 }
 
-/* ---- by others ---- */
+/* ---- by other threads ---- */
 
 __attribute__((flatten)) void tek__cond_signal(struct tek_cond *cond)
 {
 	struct tek_waiter *wait;
 
-	/* Who unlocked the mutex before the caller locked it, or was told so otherwise, is in the list. */
+	/*
+	 * A waiter is listed if its unlock of the mutex is ordered before this call, by the mutex
+	 * or otherwise.
+	 */
 	if (!first_of(cond))
 		return;
 	tek__enter();

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Condition variables.  One that is all zero is ready for use.
+ * Condition variables. An all-zero one is ready for use.
  *
- * Who waits enters the list before he unlocks the mutex, so whoever locks it afterwards finds him: no wake-up
- * is lost.  A broadcast moves those whose mutex is locked to the list of that, where each unlock wakes one of them,
- * instead of waking all at once only to wait again.
+ * A waiter enters the list before it unlocks the mutex. The next owner of the mutex finds it there,
+ * so no wake-up is lost. While the mutex is locked a broadcast moves its waiters to the list of the
+ * mutex. There each unlock wakes one, instead of all waking at once only to wait again.
  *
  * All threads that wait at a time use the same mutex.
  *
- * Lock: the guard bit.  Who wakes somebody leaves it first, and who was woken, or moved, does not look at the object
- * again, so it may be destroyed and freed as soon as nobody waits any more: right after a broadcast, too.  Only who
- * gives up waiting has to come back to it, and tek__cond_destroy() waits for that.
+ * Lock: the guard bit. The waking thread releases it before it wakes a waiter. A woken or moved
+ * waiter does not access the object again. So the object may be destroyed and freed as soon as no
+ * thread waits: right after a broadcast, too. Only a waiter that gives up has to return to it, and
+ * tek__cond_destroy() waits for that.
  *
- * One that lies in memory of several processes is of the one that waited last: others find nobody there.
+ * One in memory of several processes belongs to the process that waited last: to every other
+ * process its list is empty.
  */
 #ifndef TEK_UTHREAD_COND_H
 #define TEK_UTHREAD_COND_H
@@ -30,22 +32,22 @@
 struct tek_cond {
 	atomic_uint guard;
 	unsigned int
-		process; /* tek__process of those who wait; what another one left in the list does not count */
+		process; /* tek__process of the waiters; entries of another process do not count */
 	struct tek_waiters waiters;
 };
 
 /* tek_cond_waiter.place */
 enum {
 	TEK_COND_LISTED,  /* in the list of the condition variable, or woken from there */
-	TEK_COND_LEAVING, /* it will take itself out: nobody else does */
-	TEK_COND_MOVING,  /* a broadcast has reached it, and has it in its hands */
-	TEK_COND_MOVED,   /* and has put it into the list of the mutex */
-	TEK_COND_REACHED, /* or found that free */
+	TEK_COND_LEAVING, /* it takes itself out: no other thread does */
+	TEK_COND_MOVING,  /* a broadcast has reached it and is still accessing it */
+	TEK_COND_MOVED,   /* the broadcast has put it into the list of the mutex */
+	TEK_COND_REACHED, /* the broadcast has found the mutex free */
 };
 
 struct tek_cond_waiter {
 	struct tek_mutex_waiter of_mutex; /* first: lists are of these */
-	struct tek_mutex *mutex;          /* NULL: it is none of ours */
+	struct tek_mutex *mutex;          /* NULL: not a mutex of this library */
 	atomic_bool movable;              /* a broadcast may move it to the mutex */
 	atomic_uint place;                /* TEK_COND_* */
 };
@@ -59,11 +61,11 @@ static inline void tek__cond_waiter_init(struct tek_cond_waiter *waiter, struct 
 }
 
 /*
- * The parts of waiting, for who has a mutex of another kind: tek__cond_begin(), unlock, tek__cond_sleep(), lock.
- * *waiter is new.
+ * The parts of waiting, for a caller with a mutex of another kind: tek__cond_begin(), unlock,
+ * tek__cond_sleep(), lock. *waiter is new.
  *
- * tek__cond_sleep() returns 0, ETIMEDOUT or EINTR (interruptible: tek__interrupt()); the mutex is not locked then;
- * tek__cond_give_up(): it was not unlocked, so nobody waits.
+ * tek__cond_sleep() returns 0, ETIMEDOUT or EINTR (interruptible: tek__interrupt()); the mutex is
+ * unlocked then. tek__cond_give_up(): the unlock failed, so the caller does not wait.
  */
 void tek__cond_begin(struct tek_cond *cond, struct tek_cond_waiter *waiter);
 void tek__cond_give_up(struct tek_cond *cond, struct tek_cond_waiter *waiter);
@@ -71,14 +73,14 @@ int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter,
 		    const struct timespec *deadline, bool interruptible);
 
 /*
- * All but the last: unlocks the mutex and waits.  Returns 0, ETIMEDOUT, EINTR: the mutex has to be locked again,
- * by tek__mutex_lock() with waiter->of_mutex; EINVAL (`until` is no time), EPERM: nothing happened.
- * Not between tek__enter() and tek__leave().
+ * All but the last: unlocks the mutex and waits.  Returns 0, ETIMEDOUT, EINTR: the mutex has to be
+ * locked again, by tek__mutex_lock() with waiter->of_mutex; EINVAL (`until` is no time), EPERM:
+ * nothing happened. Not between tek__enter() and tek__leave().
  */
 int tek__cond_wait(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct tek_until until,
 		   bool interruptible);
 
-/* The quick way to lock the mutex again: see tek__mutex_lock_quickly(). */
+/* The fast path to lock the mutex again: see tek__mutex_lock_quickly(). */
 static inline bool tek__cond_lock_quickly(struct tek_cond_waiter *waiter)
 {
 	return atomic_load_explicit(&waiter->place, memory_order_relaxed) != TEK_COND_MOVED &&
@@ -90,8 +92,8 @@ void tek__cond_signal(struct tek_cond *cond);
 void tek__cond_broadcast(struct tek_cond *cond);
 
 /*
- * 0, nobody has it in his hands any more; or EBUSY: somebody waits, and nothing happened.  Not between tek__enter() and
- * tek__leave().
+ * 0: no thread accesses it any more; or EBUSY: a thread waits, and nothing happened. Not between
+ * tek__enter() and tek__leave().
  */
 int tek__cond_destroy(struct tek_cond *cond);
 

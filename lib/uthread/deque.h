@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A run queue that is open at both ends, and from which a thread can be taken out of the middle: all in O(1), by
- * struct tek_sched_state.next and .previous.  Zero is empty.
+ * A run queue that is open at both ends, and from which a thread can be taken out of the middle:
+ * all in O(1), by struct tek_sched_state.next and .previous.  Zero is empty.
  *
- * The first one's `previous` is the last one, so a thread that is in a deque has a `previous`, and one that is in
- * none has not.  It has no lock: whoever uses one has.
+ * The first one's `previous` is the last one, so `previous` is NULL exactly for a thread that is in
+ * no deque. It has no lock: its user has one.
  */
 #ifndef TEK_UTHREAD_DEQUE_H
 #define TEK_UTHREAD_DEQUE_H

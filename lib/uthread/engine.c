@@ -67,7 +67,7 @@ static void prepare_first(void)
 		;
 }
 
-/* So many threads, each with storage of its own if they have that: all of them have it once. 0 or ENOMEM. */
+/* Gives each of `count` threads storage of its own once, if threads have that. 0 or ENOMEM. */
 static int prepare_pool(unsigned int count)
 {
 	struct tek_uthread *all = NULL, *thread;
@@ -88,13 +88,13 @@ static int prepare_pool(unsigned int count)
 	return error;
 }
 
-/* There are others, or a trace, for which it makes blocks, or a program that may be held up in the kernel. */
+/* There are several kernel threads, or a trace, which needs blocks, or a program that may block. */
 static bool needs_monitor(void)
 {
 	return tek__parallel() || tek__engine.foreign;
 }
 
-/* The other workers, and the kernel thread that looks after them. */
+/* The other workers, and the monitor. */
 static int start_others(void)
 {
 	int error = 0;
@@ -121,7 +121,7 @@ int tek__engine_start(const struct tek_engine_options *options)
 	tek__worker_count = options->workers;
 	for (unsigned int i = 0; i < tek__worker_count; i++)
 		tek__workers[i].number = i;
-	/* With kernel threads for preemption there is always a second one. */
+	/* With KLT preemption there is always a second kernel thread. */
 	tek__parallel_start(options->workers > 1 || options->trace ||
 				    options->preempt == TEK_PREEMPT_KLT,
 			    options->foreign);
@@ -156,16 +156,16 @@ void tek__engine_after_fork(void)
 	struct tek_uthread *self = tek__here_self();
 	struct tek_carrier *carrier = tek__here_carrier();
 
-	/* What kernel threads use, too. */
+	/* The part that kernel threads use, too. */
 	tek__guards_after_fork();
 	tek__wait_after_fork();
 	tek__own_after_fork();
 	tek__once_after_fork();
 	if (!self || !carrier) {
-		tek__parallel_grant(); /* there is nobody to ask */
+		tek__parallel_grant(); /* there is no carrier to ask */
 		return;
 	}
-	/* Only the thread that forked is there: it goes on alone, on the first worker. */
+	/* Only the forking thread exists: it goes on alone, on the first worker. */
 	struct tek_worker *old = tek__here_worker(), *worker = &tek__workers[0];
 	uint64_t mask = old ? old->kernel_mask : self->mask;
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
@@ -177,7 +177,7 @@ void tek__engine_after_fork(void)
 		atomic_store(&tek__workers[i].carrier, NULL);
 	}
 	for (struct tek_uthread *each = atomic_load(&tek__uthreads); each; each = each->all_next) {
-		/* Each that is written to is a page that has to be copied. */
+		/* Each write copies a page. */
 		if (each != self && each->id)
 			each->id = 0;
 	}
@@ -185,7 +185,7 @@ void tek__engine_after_fork(void)
 	tek__stacks_after_fork();
 	tek__own_stacks_after_fork();
 	if (tek__engine.own_tls)
-		tek__tls_after_fork(); /* before somebody is given storage */
+		tek__tls_after_fork(); /* before any thread is given storage */
 	tek__carriers_after_fork();
 	tek__critical_after_fork();
 	tek__idle_after_fork();

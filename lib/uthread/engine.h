@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The engine as a whole: how it is to be, its start, its end. */
+/* The engine as a whole: its options, its start, its end. */
 #ifndef TEK_UTHREAD_ENGINE_H
 #define TEK_UTHREAD_ENGINE_H
 
@@ -12,20 +12,20 @@
 
 enum tek_preempt { TEK_PREEMPT_DEFER, TEK_PREEMPT_KLT, TEK_PREEMPT_OFF };
 
-enum { TEK_PIN_MAX = 256 }; /* as many as there can be workers */
+enum { TEK_PIN_MAX = 256 }; /* the maximum of workers */
 
 struct tek_engine_options {
 	unsigned int workers; /* 1 to TEK_WORKERS_MAX */
 	const struct tek_sched *sched;
 	uint64_t quantum_ns; /* TEK_QUANTUM_LEAST_NS to TEK_QUANTUM_MOST_NS */
 	enum tek_preempt preempt;
-	size_t stack_bytes;     /* of threads that say nothing else */
+	size_t stack_bytes;     /* of threads that set none */
 	bool own_tls;           /* each thread has thread-local storage of its own */
 	bool pin;               /* each worker's carriers stay on one CPU, in turn of */
 	unsigned int pin_count; /* these CPUs; 0: of all that the process may use */
 	unsigned short pin_cpus[TEK_PIN_MAX];
-	bool foreign;            /* kernel threads that are none of the engine's may call it */
-	uint64_t promote_quanta; /* mlfq: after how many the lowest level goes to the top */
+	bool foreign;            /* kernel threads that are not the engine's may call it */
+	uint64_t promote_quanta; /* mlfq: after this number the lowest level goes to the top */
 	unsigned int
 		pool; /* of fifo: threads that are made at the start, and no more; 0: as needed */
 	enum { TEK_LOCK_GIANT, TEK_LOCK_WORKER, TEK_LOCK_OBJECT } lock; /* of fifo */
@@ -34,33 +34,37 @@ struct tek_engine_options {
 
 extern struct tek_engine_options tek__engine __attribute__((visibility("hidden")));
 
-/* As they are if nobody says anything. */
+/* The options without any setting. */
 struct tek_engine_options tek__engine_defaults(void);
 
 /*
- * One of them by its name: "workers=4", as in TEK_UTHREAD and the options of `tek run`.  `text` has `size` bytes.
- * NULL, or what is wrong with it.
+ * One of them by its name: "workers=4", as in TEK_UTHREAD and the options of `tek run`. `text` has
+ * `size` bytes. NULL, or the reason why it is wrong.
  */
 const char *tek__engine_option(struct tek_engine_options *options, const char *text, size_t size);
 
 /*
- * All of a list that commas separate.  What is wrong is told to `wrong`, one after the other, and passed by.
- * The path of `trace` is copied, once.
+ * All of a comma-separated list. Each wrong item is reported to `wrong`, and skipped. The path of
+ * `trace` is copied, once.
  */
 void tek__engine_parse(struct tek_engine_options *options, const char *list,
 		       void (*wrong)(const char *text, size_t size, const char *why));
 
-/* Say on standard error what is wrong with this part of TEK_UTHREAD. One write: stdio may not be ready. */
+/* Reports this wrong part of TEK_UTHREAD on standard error. One write: stdio may not be ready. */
 void tek__engine_complain(const char *text, size_t size, const char *why);
 
-/* The calling thread becomes the first user-level thread. 0 or an error number; EBUSY: it runs already. */
+/*
+ * The calling thread becomes the first user-level thread. 0 or an error number; EBUSY: it runs
+ * already.
+ */
 int tek__engine_start(const struct tek_engine_options *options);
 bool tek__engine_runs(void);
 
 /*
- * In the child of fork(), by the thread that forked: alone, on worker 0.  It has called tek__enter() before the fork and
- * closed the guards (guard.h), and calls tek__leave() afterwards, in the parent and in the child; the parent opens the
- * guards.  Where a kernel thread forked the engine has no thread.
+ * In the child of fork(), by the thread that forked: alone, on worker 0. It has called tek__enter()
+ * before the fork and closed the guards (guard.h), and calls tek__leave() afterwards, in the parent
+ * and in the child; the parent opens the guards. After a fork by a kernel thread the engine has no
+ * thread.
  */
 void tek__engine_after_fork(void);
 

@@ -16,13 +16,13 @@ static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &&
 		      POLLERR == EPOLLERR && POLLHUP == EPOLLHUP && POLLRDHUP == EPOLLRDHUP,
 	      "epoll(7) says it as poll(2) does");
 
-/* What nobody has to ask for. */
+/* Events that are always reported. */
 #define ALWAYS ((uint32_t)(EPOLLERR | EPOLLHUP))
-/* As many files need no memory but the stack. */
+/* So many files need no memory but the stack. */
 #define FEW_FILES 16
 #define EVENTS_AT_ONCE 64
 
-/* How many threads wait for files. */
+/* The number of threads that wait for files. */
 static atomic_uint waiting;
 
 int tek__events_start(void)
@@ -40,7 +40,7 @@ static struct tek_interest *first_of(struct tek_file *entry)
 	return atomic_load_explicit(&entry->first, memory_order_relaxed);
 }
 
-/* Under the lock: the kernel is to tell what those want who wait. 0 or -errno. */
+/* Under the lock: the kernel has to report the events that the waiters want. 0 or -errno. */
 static int arm(struct tek_file *entry, int file)
 {
 	uint32_t events = 0;
@@ -79,7 +79,7 @@ static void take_out(int file, struct tek_interest *interest)
 /* All are in their lists: deferred. */
 static int wait_for_them(struct tek_waiter *waiter, const struct timespec *deadline)
 {
-	/* In the handler of a tick, or idle, a worker looks for events while this is not 0. */
+	/* In the handler of a tick, or idle, a worker polls events while this is not 0. */
 	atomic_fetch_add_explicit(&waiting, 1, memory_order_relaxed);
 	enum tek_wake how = tek__wait_interruptible(waiter, deadline, TEK_WAITS_FILE);
 	atomic_fetch_sub_explicit(&waiting, 1, memory_order_relaxed);
@@ -111,7 +111,10 @@ int tek__events_wait(int file, short events, const struct timespec *deadline)
 	int result = add(file, &interest);
 	if (result == 0) {
 		result = wait_for_them(&waiter, deadline);
-		/* Who wakes it takes it out before, and lets go of the lock after: the interest is not read. */
+		/*
+		 * The waking thread removes it before, and releases the lock after: the interest is
+		 * not read.
+		 */
 		if (result != 0)
 			take_out(file, &interest);
 	}
@@ -119,7 +122,9 @@ int tek__events_wait(int file, short events, const struct timespec *deadline)
 	return result;
 }
 
-/* Deferred from the first to the last: nothing may end the thread while lists point to its stack. */
+/*
+ * Deferred from the first to the last: nothing may end the thread while lists point to its stack.
+ */
 static int wait_for_any(const struct pollfd *files, nfds_t count, struct tek_interest *interests,
 			const struct timespec *deadline)
 {
@@ -176,19 +181,19 @@ int tek__events_poll(struct pollfd *files, nfds_t count, const struct timespec *
 	for (;;) {
 		int ready = tek__event_set_look(files, count);
 		if (ready == -EINTR)
-			continue; /* a signal came at this moment: no answer */
+			continue; /* a signal arrived at this moment: no answer */
 		if (ready != 0)
 			return ready;
 		int result = tek__events_wait_any(files, count, deadline);
 		if (result == -ETIMEDOUT)
 			return 0;
-		/* One that was closed meanwhile is an answer of the next look. */
+		/* The next poll reports a file that was closed meanwhile. */
 		if (result != 0 && result != -EBADF)
 			return result;
 	}
 }
 
-/* Under the lock: `events` have come. Those who take what is there are woken one by one. */
+/* Under the lock: `events` have arrived. Waiters that consume are woken one by one. */
 static void wake_those(struct tek_file *entry, uint32_t events)
 {
 	struct tek_interest *next;
@@ -202,7 +207,10 @@ static void wake_those(struct tek_file *entry, uint32_t events)
 		if (!hit || (takes && !(hit & ~given)))
 			continue;
 		tek__file_remove(entry, one);
-		/* From here on *one may be gone, if somebody else has woken its thread: but then it waits for the lock. */
+		/*
+		 * From here on *one may be gone, if another thread has woken its thread: but then
+		 * the woken thread waits for the lock.
+		 */
 		if (tek__wake(one->waiter, TEK_WOKEN) && takes)
 			given |= hit;
 	}
@@ -213,15 +221,15 @@ static void events_came(int file, uint32_t events)
 	struct tek_file *entry = tek__file_find(file);
 
 	if (!entry || !first_of(entry))
-		return; /* who waited has given up; it is disarmed by the event */
+		return; /* the waiter has given up; it is disarmed by the event */
 	tek__spin_lock(&entry->lock);
 	wake_those(entry, events);
 	if (first_of(entry) && arm(entry, file) < 0)
-		wake_those(entry, ALWAYS); /* closed behind our back */
+		wake_those(entry, ALWAYS); /* closed without notice to the engine */
 	tek__spin_unlock(&entry->lock);
 }
 
-/* The set is a new one, which has none of the files that threads wait for. */
+/* The set is a new one, which has none of the awaited files. */
 __attribute__((cold, noinline)) static void arm_all(void)
 {
 	for (int file = tek__file_from(0); file >= 0; file = tek__file_from(file + 1)) {
@@ -259,7 +267,7 @@ static struct tek_file *if_used(int file)
 		return NULL;
 	if (!first_of(entry) && !atomic_load_explicit(&entry->registered, memory_order_relaxed))
 		return NULL;
-	/* What a child of vfork(2) closes stays open here. */
+	/* A file that a child of vfork(2) closes stays open here. */
 	return tek__hidden_borrowed() ? NULL : entry;
 }
 
@@ -271,7 +279,10 @@ void tek__events_closing(int file)
 		return;
 	tek__enter();
 	tek__spin_lock(&entry->lock);
-	/* It may stay open under another number, or in another process, and then so would what is in the set. */
+	/*
+	 * It may stay open under another number, or in another process, and then so would the set's
+	 * entry.
+	 */
 	if (atomic_exchange_explicit(&entry->registered, false, memory_order_relaxed))
 		tek__event_set_remove(file);
 	atomic_store_explicit(&entry->claimed, false, memory_order_relaxed);
@@ -284,7 +295,7 @@ void tek__events_closed(int file)
 {
 	struct tek_file *entry = tek__file_find(file);
 
-	/* Who began to wait between closing() and close(2): it would not hear of it. */
+	/* A waiter that began between closing() and close(2) would not be woken otherwise. */
 	if (!entry || !first_of(entry) || tek__hidden_borrowed())
 		return;
 	tek__enter();

@@ -2,16 +2,17 @@
 /*
  * Waiting for files: one epoll(7) for the whole engine.
  *
- * A thread that waits for a file is in the list of that descriptor; the descriptor is in the epoll set, once for
- * each event (EPOLLONESHOT), for what all those want who are in its list.  Each new waiter sets that again.
+ * A thread that waits for a file is in the list of that descriptor. The descriptor is in the epoll
+ * set, once for each event (EPOLLONESHOT), for all events that its waiters want. Each new waiter
+ * re-arms it.
  *
- * A descriptor may be closed, and opened again for something else, without our hearing of it: the C library
- * closes files of its own accord.  So nothing that is remembered of a descriptor is believed.  What it is in the
- * set for is asked of the kernel each time, and a thread that was woken looks itself whether its file
- * is ready: an event that is not for it costs a look, and is never lost for another.
+ * The C library closes files of its own accord, so a descriptor may be closed and reused without
+ * notice to the engine. So no remembered state of a descriptor is trusted. The engine asks the
+ * kernel each time for the registration, and a woken thread itself checks whether its file is
+ * ready. An event for another waiter costs one check, and no event is lost.
  *
- * Locking: a spin lock for each descriptor (events_table.h), held while the kernel is told and while threads
- * are woken.  No memory is allocated under it.
+ * Locking: a spin lock for each descriptor (events_table.h), held during epoll_ctl(2) and while
+ * threads are woken. No memory is allocated under it.
  */
 #ifndef TEK_UTHREAD_EVENTS_H
 #define TEK_UTHREAD_EVENTS_H
@@ -25,55 +26,63 @@
 int tek__events_start(void);
 
 /*
- * The calling user-level thread waits until `file` is ready for `events` (as of poll(2)), or until `deadline`
- * (CLOCK_MONOTONIC; NULL: for ever).  For who will take what is there, a message or a connection: of several that
- * wait so for one descriptor the first is woken, and the others while it stays ready.
+ * The calling user-level thread waits until `file` is ready for `events` (as of poll(2)), or until
+ * `deadline` (CLOCK_MONOTONIC; NULL: for ever). For a caller that takes a message or a connection:
+ * of several such waiters for one descriptor the first is woken, and the next ones while it stays
+ * ready.
  *
- * 0: look again.  -ETIMEDOUT.  -EINTR: a signal for it, or its cancellation (posix/interrupt.h).  -EPERM: it is
- * always ready, a regular file.  Another: it cannot be waited for here, the kernel has to (-EBADF, -ENOMEM,
- * -ENOSPC, -ELOOP; -EDEADLK in a child of vfork(2), which runs on the stack of a thread of its parent).
+ * 0: check again. -ETIMEDOUT. -EINTR: a signal for it, or its cancellation (posix/interrupt.h).
+ * -EPERM: a regular file, always ready. Another: the engine cannot wait for it, the kernel has to
+ * (-EBADF, -ENOMEM, -ENOSPC, -ELOOP; -EDEADLK in a child of vfork(2), which runs on the stack of a
+ * thread of its parent).
  *
  * Not between tek__enter() and tek__leave(), as the next two.
  */
 int tek__events_wait(int file, short events, const struct timespec *deadline);
 
 /*
- * The same for several, of which one is enough; negative descriptors and regular files are passed over.  Whoever
- * waits so is woken in any case, beside who waits by tek__events_wait().  `revents` stays as it is.
+ * The same for several files, of which one is enough; negative descriptors and regular files are
+ * ignored. Such a waiter is always woken, in addition to one that waits by tek__events_wait().
+ * `revents` is unchanged.
  */
 int tek__events_wait_any(const struct pollfd *files, nfds_t count, const struct timespec *deadline);
 
-/* poll(2) itself, with a deadline: how many are ready, 0 when the time has come, or an error as above. */
+/*
+ * poll(2) itself, with a deadline: how many are ready, 0 when the time has come, or an error as
+ * above.
+ */
 int tek__events_poll(struct pollfd *files, nfds_t count, const struct timespec *deadline);
 
 /*
- * Around a close(2) by the program: before it, the descriptor leaves the epoll set; before it and after it those
- * who wait for it are woken, to find it closed.  By any thread.
+ * Around a close(2) by the program. The first call removes the descriptor from the epoll set. Both
+ * wake its waiters, which find it closed. By any thread.
  */
 void tek__events_closing(int file);
 void tek__events_closed(int file);
 
 /*
- * One at a time may look whether `file` has something and then take it, where the kernel cannot be asked for
- * both at once: accept(2).  False: somebody else is about to; as if there were nothing.  It is no lock, who does not
- * get it in a while may go on without: then the kernel makes one of them wait.
+ * One thread at a time may check whether `file` has input and then take it, where one system call
+ * cannot do both: accept(2). False: another thread has the claim; treat it as no input. It is no
+ * lock: a thread that does not get it in a while may continue without, and the kernel makes one of
+ * them wait.
  */
 bool tek__events_claim(int file);
 void tek__events_disclaim(int file);
 
 /*
- * By workers, with preemption deferred: wakes threads whose files are ready.  Waits for that for `ns` at most
- * (UINT64_MAX: for ever), or until tek__events_stop_waiting(), also one that came before.
+ * By workers, with preemption deferred: wakes the threads that wait for ready files. Waits for
+ * ready files for `ns` at most (UINT64_MAX: for ever), or until tek__events_stop_waiting(); an
+ * earlier call counts, too.
  */
 void tek__events_run(uint64_t ns);
 
 /* From anywhere, signal handlers too. */
 void tek__events_stop_waiting(void);
 
-/* Whether anybody waits for a file. */
+/* Whether any thread waits for a file. */
 bool tek__events_any(void);
 
-/* In the child of fork(2), by its only thread: nobody waits for anything. */
+/* In the child of fork(2), by its only thread: no thread waits for anything. */
 void tek__events_after_fork(void);
 
 #endif

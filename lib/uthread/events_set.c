@@ -20,7 +20,7 @@
 
 /* The event of the eventfd: no descriptor. */
 #define STOP UINT64_MAX
-/* As a kernel has it, what it reads as the mask of signals. */
+/* The size that the kernel reads as the mask of signals. */
 #define MASK_BYTES 8
 
 static atomic_bool no_pwait2;
@@ -39,8 +39,8 @@ static int stop(void)
 }
 
 /*
- * System calls by number: the C library's functions would be found in the preload object.  Never inlined, so
- * that errno is that of the kernel thread that made the call.
+ * System calls by number: the C library's functions would resolve to the preload object. Never
+ * inlined, so that errno is that of the kernel thread that made the call.
  */
 __attribute__((noinline)) static int call(long number, long a, long b, long c, long d, long e,
 					  long f)
@@ -77,7 +77,7 @@ int tek__event_set_start(void)
 
 void tek__event_set_after_fork(void)
 {
-	/* The old set is the parent's: what we do to it would be done to it there. */
+	/* The old set is the parent's: a change to it would reach the parent. */
 	tek__hidden_close(TEK_HIDDEN_EPOLL);
 	tek__hidden_close(TEK_HIDDEN_STOP);
 	atomic_store(&waiter, NULL);
@@ -91,8 +91,8 @@ static bool is_open(int file)
 }
 
 /*
- * The kernel keeps the old set for the worker that waits in it, where no event stops it any more: a
- * tick does.  It may be about to wait, too: then it finds the new set, and the stop in it.
+ * The kernel still has the old set for the worker that waits in it, where no event stops it any
+ * more: a tick does. A worker that is only about to wait finds the new set, and the stop in it.
  */
 static void end_old_wait(void)
 {
@@ -109,13 +109,13 @@ static bool start_again(void)
 	static atomic_flag is_starting = ATOMIC_FLAG_INIT;
 	bool started = true;
 
-	/* What the child of vfork(2) closes stays open here. */
+	/* Descriptors that the child of vfork(2) closes stay open here. */
 	if ((is_open(set()) && is_open(stop())) || tek__hidden_borrowed())
 		return false;
 	if (atomic_flag_test_and_set(&is_starting))
 		return true; /* by another worker: the caller tries again */
 	if (!is_open(set()) || !is_open(stop())) {
-		/* Those numbers, too, may be the program's by now. */
+		/* The engine's numbers, too, may be the program's by now. */
 		tek__hidden_forget_closed();
 		started = tek__event_set_start() == 0;
 		if (started) {
@@ -140,7 +140,10 @@ int tek__event_set_arm(int file, uint32_t events, bool registered)
 	struct epoll_event wanted = {.events = events | EPOLLONESHOT, .data.u64 = (uint64_t)file};
 	int operation = registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
-	/* What is right depends on what the descriptor means by now, and that may change in between. */
+	/*
+	 * The right operation depends on the descriptor's current file, which may change in
+	 * between.
+	 */
 	for (int tries = 0;; tries++) {
 		int result = call(SYS_epoll_ctl, set(), operation, file, (long)&wanted, 0, 0);
 		if (result == -EBADF && tries < 4 && start_again())
@@ -157,7 +160,7 @@ void tek__event_set_remove(int file)
 	call(SYS_epoll_ctl, set(), EPOLL_CTL_DEL, file, (long)&none, 0, 0);
 }
 
-/* Without a set, in a child that was allowed no descriptors: times still pass. */
+/* Without a set, in a child without permission for descriptors: times still pass. */
 static int wait_without(uint64_t ns)
 {
 	const long time[2] = {0, (long)(ns < 1000000 ? ns : 1000000)};
@@ -167,7 +170,7 @@ static int wait_without(uint64_t ns)
 
 static int wait_for(struct epoll_event *events, int most, uint64_t ns)
 {
-	/* What the kernel takes, in 32-bit programs, too. */
+	/* The kernel's struct, in 32-bit programs, too. */
 	const struct {
 		int64_t seconds, ns;
 	} time = {(int64_t)(ns / TEK_NS_A_SECOND), (int64_t)(ns % TEK_NS_A_SECOND)};
@@ -176,7 +179,7 @@ static int wait_for(struct epoll_event *events, int most, uint64_t ns)
 	if (!atomic_load_explicit(&no_pwait2, memory_order_relaxed)) {
 		result = call(SYS_epoll_pwait2, set(), (long)events, most,
 			      ns == UINT64_MAX ? 0 : (long)&time, 0, MASK_BYTES);
-		if (result == -ENOSYS || result == -EPERM) /* old, or in a container that is */
+		if (result == -ENOSYS || result == -EPERM) /* an old kernel, or such a container */
 			atomic_store_explicit(&no_pwait2, true, memory_order_relaxed);
 		else
 			return result;
@@ -201,7 +204,7 @@ int tek__event_set_wait(struct epoll_event *events, int most, uint64_t ns)
 		uint64_t stops;
 		if (events[i].data.u64 != STOP)
 			events[files++] = events[i];
-		else if (ns > 0) /* whoever only looks leaves it to the one that waits */
+		else if (ns > 0) /* a poll without wait leaves it to the waiting worker */
 			call(SYS_read, stop(), (long)&stops, sizeof(stops), 0, 0, 0);
 	}
 	return files;

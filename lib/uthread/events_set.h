@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the engine asks of the kernel about files: the epoll set, and an eventfd in it that ends a wait for it.
+ * The engine's requests to the kernel about files: the epoll set, and an eventfd in it that ends a
+ * wait.
  *
  * Functions return what the system call does, errors as -errno.
  */

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #define FILES_A_CHUNK 4096u
-/* 16,777,216 descriptors: 16 times what fs.nr_open allows if nobody raises it. */
+/* 16,777,216 descriptors: 16 times the default limit of fs.nr_open. */
 #define CHUNKS 4096u
 #define CHUNK_BYTES (FILES_A_CHUNK * sizeof(struct tek_file))
 
@@ -39,7 +39,7 @@ struct tek_file *tek__file_make(int file)
 		return NULL;
 	if (!atomic_compare_exchange_strong(&chunks[(unsigned int)file / FILES_A_CHUNK], &expected,
 					    chunk))
-		munmap(chunk, CHUNK_BYTES); /* somebody was faster */
+		munmap(chunk, CHUNK_BYTES); /* another thread was faster */
 	return tek__file_find(file);
 }
 
@@ -57,7 +57,7 @@ void tek__files_forget(void)
 {
 	for (unsigned int i = 0; i < CHUNKS; i++) {
 		struct tek_file *chunk = chunks[i];
-		/* Pages that were never touched need not be now; if they are locked in memory they have to. */
+		/* Untouched pages need no write; pages that are locked in memory do. */
 		if (chunk && madvise(chunk, CHUNK_BYTES, MADV_DONTNEED))
 			memset(chunk, 0, CHUNK_BYTES);
 	}

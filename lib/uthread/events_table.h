@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the engine knows of descriptors: who waits for them.  A table with the descriptor as index, in chunks that
- * come when they are needed, and stay.
+ * The engine's state of descriptors: the waiters of each. A table with the descriptor as index, in
+ * chunks that are made on demand, and stay.
  */
 #ifndef TEK_UTHREAD_EVENTS_TABLE_H
 #define TEK_UTHREAD_EVENTS_TABLE_H
@@ -14,33 +14,33 @@
 
 struct tek_waiter;
 
-/* That somebody waits for one descriptor: on the stack of who does. */
+/* A thread's wait for one descriptor: on the stack of that thread. */
 struct tek_interest {
 	struct tek_interest *next, *previous;
 	struct tek_waiter *waiter;
 	uint32_t events;
-	bool takes; /* tek__events_wait(): one of them is enough */
+	bool takes; /* tek__events_wait(): one such waiter is enough */
 	bool listed;
 };
 
-/* Zero: nobody waits for it, and it is not in the epoll set. */
+/* Zero: no thread waits for it, and it is not in the epoll set. */
 struct tek_file {
 	struct tek_spin lock;
 	atomic_bool claimed;
 	atomic_bool
-		registered; /* it was put into the epoll set, and has not left it by our doing */
+		registered; /* it was put into the epoll set, and the engine has not removed it */
 	struct tek_interest
 		*_Atomic first; /* written under the lock; whether it is NULL may be read without */
 	struct tek_interest *last;
 };
 
-/* NULL: nobody has waited for it yet. */
+/* NULL: no thread has waited for it yet. */
 struct tek_file *tek__file_find(int file);
 
-/* The same, and makes it; NULL: there is no memory, or the number is absurd. Not under a lock. */
+/* The same, and makes it; NULL: no memory, or the number is out of range. Not under a lock. */
 struct tek_file *tek__file_make(int file);
 
-/* The first one from `file` on that somebody may wait for; -1: none. */
+/* The first one from `file` on that a thread may wait for; -1: none. */
 int tek__file_from(int file);
 
 /* All are as at the start. By the only thread. */

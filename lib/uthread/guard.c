@@ -13,26 +13,29 @@
 #include <unistd.h>
 
 /*
- * Who waits so long for guards that are closed opens them: the fork may wait for something that he has, in a handler of
- * pthread_atfork(3) that ours did not know of.
+ * A thread that waits so long for closed guards opens them: the fork may wait for a lock of that
+ * thread, in a pthread_atfork(3) handler that runs after ours.
  */
 #define PATIENCE_S 1
 
 atomic_uint tek__guards_closed;
 
-/* tek__me() of who has closed them; 0: nobody. */
+/* tek__me() of the thread that has closed them; 0: none. */
 static _Atomic uintptr_t forking;
 
-/* So many kernel threads that are none of the engine's are under guards, */
+/* The number of kernel threads outside the engine that hold guards, */
 static atomic_uint kernel_threads;
-/* and such a one under so many. */
+/* and the number of guards of the calling one. */
 static __thread unsigned int under_guard __attribute__((tls_model("initial-exec")));
 
 __attribute__((cold, noinline)) void tek__guard_wait(atomic_uint *word, unsigned int bit)
 {
 	for (unsigned int tries = 1; atomic_load_explicit(word, memory_order_acquire) & bit;
 	     tries++) {
-		/* Its holder may wait for this very CPU. Not sched_yield(3), which may be ours. */
+		/*
+		 * Its holder may wait for this very CPU. Not sched_yield(3), which may be the
+		 * engine's.
+		 */
 		if (tries % TEK_SPIN_TRIES == 0)
 			syscall(SYS_sched_yield);
 		else
@@ -46,7 +49,7 @@ static void open_again(void)
 	syscall(SYS_futex, &tek__guards_closed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Until they are open; false: the caller has closed them itself. */
+/* Until they are open; false: the caller itself has closed them. */
 static bool wait_until_open(void)
 {
 	const struct timespec patience = {.tv_sec = PATIENCE_S};
@@ -62,7 +65,7 @@ static bool wait_until_open(void)
 	return true;
 }
 
-/* It has counted a guard, its first one, and found them closed. */
+/* The worker has counted a guard, its first one, and found guards closed. */
 __attribute__((cold, noinline)) void tek__guards_await(struct tek_worker *worker)
 {
 	do {
@@ -108,7 +111,7 @@ static void pass_barrier(void)
 	syscall(SYS_nanosleep, &moment, NULL);
 }
 
-/* But for the calling thread: a kernel thread may fork in a signal handler. */
+/* Without the calling thread: a kernel thread may fork in a signal handler. */
 static bool anybody_under_guard(void)
 {
 	if (atomic_load(&kernel_threads) != (under_guard ? 1 : 0))

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The lock of a synchronisation object is one bit of the word that says what state the object is in.
+ * The lock of a synchronisation object is one bit of the object's state word.
  *
- * So one store gives back the lock and publishes the new state, and it is the last thing that is done to the
- * object.  Who unlocks a mutex must not touch it afterwards: the next owner may have unlocked, destroyed and
- * freed it by then.  With a lock beside the state that could not be had.
+ * So one store releases the lock and publishes the new state, and it is the last access to the
+ * object. A thread that unlocks a mutex must not touch it afterwards: the next owner may have
+ * unlocked, destroyed and freed it by then. A lock beside the state could not do that.
  *
- * As with struct tek_spin, who takes it has deferred preemption (worker.h), and with tek__parallel() false that is
- * all there is to it: the bit is never set.
+ * As with struct tek_spin, the locking thread has deferred preemption (worker.h). With
+ * tek__parallel() false that suffices: the bit is never set.
  *
- * While the bit is set only its holder writes the word: everybody else changes it by compare-and-exchange
- * from a value without the bit, or waits for the bit.
+ * While the bit is set only its holder writes the word. Every other thread changes the word by
+ * compare-and-exchange from a value without the bit, or waits for the bit.
  */
 #ifndef TEK_UTHREAD_GUARD_H
 #define TEK_UTHREAD_GUARD_H
@@ -25,24 +25,25 @@
 #include <stdint.h>
 
 /*
- * The functions here may be used without tek__enter(): nothing comes in between.  While tek__parallel() is false plain
- * instructions will do: that it is false, that the caller is one of those for whom that counts, and what the word is, are
- * read in a sequence whose last instruction writes the word, and a signal in between sends it back: parallel.h.
+ * These functions may be used without tek__enter(). While tek__parallel() is false they use plain
+ * instructions in a restartable sequence: it reads the flag, whether the caller has entered, and
+ * the word; its last instruction writes the word. A signal in between restarts the sequence:
+ * parallel.h.
  *
- * They load and store: a pair of mutex operations takes 2.1 ns so, and 3.9 with instructions that read, modify and write
- * (Sapphire Rapids).
+ * They load and store: a pair of mutex operations takes 2.1 ns so, and 3.9 ns with
+ * read-modify-write instructions (Sapphire Rapids).
  */
 #if defined(__x86_64__)
 
 #define TEK_QUICK 1
 
-/* A quick sequence, in the section tek_quick. */
+/* A restartable sequence, in the section tek_quick. */
 struct tek_quick {
-	int32_t begin;  /* where it is, from here */
-	uint32_t bytes; /* up to its last instruction, which does it */
+	int32_t begin;  /* its address, relative to here */
+	uint32_t bytes; /* up to its last instruction, which does the store */
 };
 
-/* Jumps to the labels `several` and `stranger`; rax is not kept. */
+/* Jumps to the labels `several` and `stranger`; clobbers rax. */
 #define TEK_QUICK_BEGIN \
 	"1:\tcmpb $0, %[parallel]\n\t" \
 	"jne %l[several]\n\t" \
@@ -65,9 +66,9 @@ struct tek_quick {
 #endif
 
 /*
- * If *word is `from` it becomes `to`; returns whether it was.  Order: acquire and release, as both uses need one of them.
- * tek__change_quickly() may also say no to a kernel thread that has not come in yet: it has other ways to go then, and
- * this one needs no frame.
+ * If *word is `from` it becomes `to`; returns whether it did. Order: acquire and release, as both
+ * uses need one of them. tek__change_quickly() may also return false to a kernel thread that has
+ * not entered yet: that thread has a slow path then, and this path needs no frame.
  */
 static inline bool tek__change_quickly(atomic_uint *word, unsigned int from, unsigned int to)
 {
@@ -97,8 +98,8 @@ static inline bool tek__change_unsplit(atomic_uint *word, unsigned int from, uns
 }
 
 /*
- * Before an atomic instruction that follows right after a call: it takes a fifth less (Sapphire Rapids: 29 cycles instead
- * of 36) if there is another store before it than that of the address to return to.
+ * Before an atomic instruction that follows right after a call: it takes a fifth less (Sapphire
+ * Rapids: 29 cycles instead of 36) if another store than that of the return address precedes it.
  */
 static inline void tek__store_something(void)
 {
@@ -107,13 +108,13 @@ static inline void tek__store_something(void)
 #endif
 }
 
-/* tek__set_lowest_quickly() where others may be about to do it, too. */
+/* tek__set_lowest_quickly() where several threads may do it at the same time. */
 static inline bool tek__set_lowest_among_several(atomic_uint *word, unsigned int guard)
 {
 	unsigned int state = 0;
 
 	tek__store_something();
-	/* Mostly it is all there is: to read the word first would take longer. */
+	/* This mostly succeeds: to read the word first would take longer. */
 	if (__builtin_expect(atomic_compare_exchange_strong_explicit(
 				     word, &state, 1, memory_order_acquire, memory_order_relaxed),
 			     1))
@@ -124,8 +125,9 @@ static inline bool tek__set_lowest_among_several(atomic_uint *word, unsigned int
 }
 
 /*
- * Sets the lowest bit, if it is clear, and `guard`, if there are others to have it; returns whether it did.  Whatever else
- * the word says stays.  Order: acquire.  As tek__change_quickly() with those who have not come in.
+ * Sets the lowest bit if that bit is clear, and `guard` is clear too where several threads may hold
+ * it; returns whether it did. The other bits stay. Order: acquire. For a kernel thread that has not
+ * entered: as tek__change_quickly().
  */
 static inline bool tek__set_lowest_quickly(atomic_uint *word, unsigned int guard)
 {
@@ -146,16 +148,17 @@ several:
 	return tek__set_lowest_among_several(word, guard);
 }
 
-/* Until somebody else has cleared the bit. */
+/* Until another thread has cleared the bit. */
 void tek__guard_wait(atomic_uint *word, unsigned int bit);
 
 /*
- * fork(): a guard that somebody has just then would stay taken in the child for ever, and what lies under it half done.
- * So who is about to fork closes all guards: he waits until nobody is under one, and nobody gets one until they are
- * open again, but for who is under one already.
+ * fork(): a guard that another thread holds at that time would stay set in the child for ever, with
+ * the object half changed. So the thread that forks closes all guards: it waits until no thread
+ * holds one. Until they are open again only a thread that already holds a guard gets another.
  *
- * Who takes a guard counts it and then looks whether they are closed; who closes them says so, makes all CPUs pass
- * a memory barrier (membarrier(2)), and then looks at the counts: one of them sees the other.
+ * The thread that takes a guard counts it and then checks whether guards are closed. The closing
+ * thread sets the flag, makes all CPUs pass a memory barrier (membarrier(2)), and then reads the
+ * counts: one of the two sees the other.
  */
 extern atomic_uint tek__guards_closed __attribute__((visibility("hidden")));
 
@@ -189,13 +192,13 @@ static inline void tek__guard_leave(void)
 		return;
 	}
 	unsigned int count = atomic_load_explicit(&worker->guards, memory_order_relaxed);
-	/* Release: who sees that nobody is there sees what he did there. */
+	/* Release: a thread that reads a count of 0 sees all writes made under the guard. */
 	atomic_store_explicit(&worker->guards, count - 1, memory_order_release);
 }
 
 /*
- * Before a fork by the calling thread: tek__enter(), and closes them, after those of other threads that are about to fork.
- * In the parent and in the child: opens them again.
+ * Before a fork by the calling thread: tek__enter(), and closes the guards, after other threads
+ * that are about to fork. In the parent and in the child: opens them again.
  */
 void tek__guards_enter_and_close(void);
 void tek__guards_open(void);
@@ -214,10 +217,10 @@ static inline unsigned int tek__guard_lock(atomic_uint *word, unsigned int bit)
 	return old;
 }
 
-/* Gives it back, and the word becomes `value`, which does not have the bit. */
+/* Releases the bit: the word becomes `value`, which does not have the bit. */
 static inline void tek__guard_unlock(atomic_uint *word, unsigned int value)
 {
-	/* Release: all that was done under the bit comes before. */
+	/* Release: all writes under the bit come before. */
 	atomic_store_explicit(word, value, memory_order_release);
 	if (__builtin_expect(tek__parallel(), 0))
 		tek__guard_leave();

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A pairing heap whose nodes lie in what they order: O(1) to add and to look, O(log n) amortised to take out, no
- * memory of its own.  The least key comes first; of equal keys the lesser `order`.
+ * A pairing heap with its nodes inside the ordered objects: O(1) to add and to read the first,
+ * O(log n) amortised to remove, no memory of its own. The least key comes first; of equal keys the
+ * lesser `order`.
  *
- * It has no lock: whoever uses one has.
+ * It has no lock: its user has one.
  */
 #ifndef TEK_UTHREAD_HEAP_H
 #define TEK_UTHREAD_HEAP_H

@@ -5,7 +5,7 @@ __thread struct tek_here tek__here;
 
 #if !defined(__x86_64__)
 
-/* The linker tells where a section of such a name begins and ends. */
+/* The linker defines symbols for the begin and the end of a section with such a name. */
 #define HERE __attribute__((noinline, section("tek_here")))
 
 HERE struct tek_here *tek__here_find(void)

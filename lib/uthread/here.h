@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the running thread knows of itself without asking anybody: a few words of thread-local storage.
+ * The running thread's own state: a few words of thread-local storage.
  *
- * Whose storage that is: with storage of their own (uthread/tls.h) the user-level thread's, else that of the kernel
- * thread that carries it.  Each switch writes them, so both mean the same.
+ * With storage of their own (uthread/tls.h) it is the user-level thread's storage, else that of the
+ * kernel thread that carries it. Each switch writes these words, so both mean the same.
  *
- * A compiler may keep the address of a thread-local variable in a register, across a switch that moves the
- * thread to another kernel thread too.  So each access here finds the address again, in the very
- * instruction: a signal that comes between two instructions cannot come in between.
+ * A compiler may keep the address of a thread-local variable in a register, across a switch that
+ * moves the thread to another kernel thread too. So each access here computes the address again, in
+ * the very instruction: no signal can come in between.
  *
- * While `defer` is not 0 nobody takes the thread off its worker: only then what was read of `worker` stays
- * true.  A tick that comes meanwhile is noted in `pending`.
+ * While `defer` is not 0 the thread stays on its worker: only then a value read from `worker` stays
+ * true. A tick that arrives meanwhile is noted in `pending`.
  */
 #ifndef TEK_UTHREAD_HERE_H
 #define TEK_UTHREAD_HERE_H
@@ -27,14 +27,14 @@ struct tek_worker;
 
 /* struct tek_here.pending, bits. */
 enum {
-	TEK_PENDING_LOOK = 1, /* somebody goes before it, or a signal has come for it */
+	TEK_PENDING_LOOK = 1, /* a thread goes before it, or a signal for it has arrived */
 	TEK_PENDING_TICK = 2, /* a quantum has passed */
 };
 
 struct tek_here {
 	struct tek_worker *worker; /* NULL: of no worker. True while preemption is deferred */
 	struct tek_worker
-		*entry; /* what tek__enter() finds: the same, or NULL if the monitor takes it away
+		*entry; /* for tek__enter(): the same, or NULL if the monitor takes it away
 	                              (uthread/carrier.h) */
 	struct tek_uthread *self; /* NULL: an ordinary kernel thread */
 	unsigned int defer;
@@ -82,7 +82,7 @@ static inline struct tek_carrier *tek__here_carrier(void)
 	return carrier;
 }
 
-/* Where it is now: for who has deferred preemption, and only until the next switch. */
+/* Where it is now: for a caller that has deferred preemption, and only until the next switch. */
 static inline struct tek_here *tek__here_find(void)
 {
 	struct tek_here *here;
@@ -102,7 +102,7 @@ static inline void tek__here_defer(void)
 			 : "memory", "cc");
 }
 
-/* Returns whether nothing defers any more and a tick has come meanwhile. */
+/* Returns whether nothing defers any more and a tick has arrived meanwhile. */
 static inline bool tek__here_undefer(void)
 {
 	uint32_t pending;
@@ -127,8 +127,8 @@ static inline bool tek__here_contains(uintptr_t address)
 #else
 
 /*
- * Of several instructions each, so they are functions, which lie together: a thread that is interrupted in there is not
- * taken off its kernel thread (zones.h).
+ * Each takes several instructions, so they are functions, which lie together: a thread that is
+ * interrupted in there stays on its kernel thread (zones.h).
  */
 struct tek_here *tek__here_find(void);
 struct tek_worker *tek__here_worker(void);
@@ -138,7 +138,7 @@ struct tek_carrier *tek__here_carrier(void);
 void tek__here_defer(void);
 bool tek__here_undefer(void);
 
-/* Where they are: the linker's names for a section's begin and end. */
+/* Their range: the linker's names for a section's begin and end. */
 extern const char __start_tek_here[] __attribute__((visibility("hidden")));
 extern const char __stop_tek_here[] __attribute__((visibility("hidden")));
 

@@ -7,9 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* So many numbers below, or beyond, the limit are enough for all of ours. */
+/* So many numbers below, or beyond, the limit are enough for all of the engine's. */
 #define MARGIN 16
-/* Beyond that the kernel would have to make a larger table, and programs hardly come so far. */
+/* Beyond that the kernel would need a larger table, and programs rarely reach that. */
 #define MOST_BEYOND 65536
 
 atomic_int tek__hidden[TEK_HIDDEN_FILES] = {-1, -1, -1, -1, -1};
@@ -61,7 +61,7 @@ int tek__hidden_place(int file)
 		moved = fcntl(file, F_DUPFD_CLOEXEC, low);
 	if (moved < 0)
 		return file;
-	/* Not close(2) of the C library, whose symbol is ours. */
+	/* Not close(2) of the C library: its symbol is the engine's. */
 	syscall(SYS_close, file);
 	return moved;
 }
@@ -103,10 +103,12 @@ bool tek__hidden_move(int file)
 	int moved = fcntl(file, F_DUPFD_CLOEXEC, file + 1);
 	if (moved < 0 && errno != EBADF)
 		moved = fcntl(file, F_DUPFD_CLOEXEC, 3);
-	/* The program has closed it by a system call of its own; code that needs it opens it anew. */
+	/*
+	 * The program has closed it by a system call of its own; code that needs it opens it anew.
+	 */
 	if (moved < 0 && errno != EBADF)
 		return false;
-	/* Who waits for it, waits for the file, not for the number: it notices nothing. */
+	/* A waiter waits for the file, not for the number: it is not affected. */
 	for (unsigned int i = 0; i < TEK_HIDDEN_FILES; i++) {
 		if (tek__hidden_file(i) == file)
 			atomic_store(&tek__hidden[i], moved);

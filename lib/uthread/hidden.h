@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Descriptors of the engine's own, which the program does not know of.
+ * Descriptors of the engine's own, unknown to the program.
  *
- * It may close all descriptors that it does not know, or want one of these numbers for a file of its own.  So the
- * functions of the preload object (posix/blocking_close.c) find them to be closed already, and when a number
- * is wanted for something else they move.  Whoever uses one reads its number each time.
+ * The program may close all unknown descriptors, or want one of these numbers for a file of its
+ * own. So the functions of the preload object (posix/blocking_close.c) treat them as closed
+ * already, and they move when the program wants the number. Each user of one reads its number each
+ * time.
  */
 #ifndef TEK_UTHREAD_HIDDEN_H
 #define TEK_UTHREAD_HIDDEN_H
@@ -30,8 +31,8 @@ static inline int tek__hidden_file(unsigned int which)
 }
 
 /*
- * `file`, just opened, gets a high number, where programs and what they count on hardly come across it.  Returns it;
- * -errno if `file` is -1.
+ * `file`, just opened, gets a high number, which programs rarely use or rely on. Returns it; -errno
+ * if `file` is -1.
  */
 int tek__hidden_place(int file);
 
@@ -39,8 +40,8 @@ int tek__hidden_place(int file);
 void tek__hidden_close(unsigned int which);
 
 /*
- * The program has closed some by a system call of its own: those are forgotten, so that a new file,
- * which may get such a number, is not taken for the old one.  Before any of them is made again.
+ * The program has closed some by a system call of its own: those are forgotten. Else a new file,
+ * which may get such a number, would be taken for the old one. Before any of them is made again.
  */
 void tek__hidden_forget_closed(void);
 
@@ -53,12 +54,15 @@ static inline bool tek__hidden_is(int file)
 }
 
 /*
- * The program is about to use the number `file`: if it is one of them, that is somewhere else from now on, and
- * `file` may be replaced.  False: there is no other number.
+ * The program is about to use the number `file`: if it is one of them, that one moves, and `file`
+ * may be replaced. False: there is no other number.
  */
 bool tek__hidden_move(int file);
 
-/* Whether the caller is a process that borrows our memory, a child of vfork(2); known since the engine started. */
+/*
+ * Whether the caller is a child of vfork(2), which borrows our memory; known since the engine
+ * started.
+ */
 bool tek__hidden_borrowed(void);
 void tek__hidden_start(void); /* in the child of fork(2), again */
 

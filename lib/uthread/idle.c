@@ -40,15 +40,19 @@ static void poll_idle(struct tek_worker *worker)
 	uint64_t next = tek__timers_run(), told;
 
 	/*
-	 * A time that comes nearer after it was told stops the wait: tek__idle_timer_changed().  It must not wait for longer than
-	 * it has told: a new time between the two would stop nobody, and the one that it was told for may be gone.
+	 * A nearer time after the announcement stops the wait: tek__idle_timer_changed(). The wait
+	 * must not be longer than announced: a new time between the two would stop no worker, and
+	 * the announced one may be gone.
 	 */
 	do {
 		told = next;
 		atomic_store(&polls_until, told);
 		next = tek__timers_run();
 	} while (next > told);
-	/* Whose time had come already is ready: with one kernel thread nobody else stops the wait. */
+	/*
+	 * Threads with expired deadlines are ready: with one kernel thread no other one stops the
+	 * wait.
+	 */
 	tek__events_run(tek__any_ready(worker) ? 0 : left_until(next));
 	atomic_store(&polls_until, 0);
 	tek__timers_run();
@@ -61,7 +65,7 @@ static void wait_for_work(struct tek_worker *worker)
 
 	atomic_store(&worker->idle, polls ? TEK_IDLE_POLLS : TEK_IDLE_SLEEPS);
 	atomic_fetch_add(&tek__idle_workers, 1);
-	/* Who makes a thread ready looks for idle workers afterwards: one of us sees the other. */
+	/* The thread that makes one ready polls idle workers afterwards: one sees the other. */
 	tek__fence();
 	if (!tek__any_ready(worker)) {
 		if (polls)
@@ -74,7 +78,7 @@ static void wait_for_work(struct tek_worker *worker)
 	if (!polls)
 		return;
 	atomic_store(&somebody_polls, false);
-	/* Somebody else has to, if this one runs a thread now. */
+	/* Another worker has to poll, if this one runs a thread now. */
 	if ((tek__timers_any() || tek__events_any()) && atomic_load(&tek__idle_workers))
 		tek__idle_wake(NULL);
 }
@@ -113,8 +117,9 @@ void tek__idle_timer_changed(uint64_t deadline)
 }
 
 /*
- * Whether another carrier is to carry the worker on.  `next`: the thread to run, NULL: none is ready.  A carrier that
- * is for one thread does not wait with a worker: another worker may give it that thread.
+ * Whether another carrier has to carry the worker on. `next`: the thread to run, NULL: none is
+ * ready. A carrier for one thread does not wait with a worker: another worker may give it that
+ * thread.
  */
 static bool must_pass_on(const struct tek_carrier *carrier, const struct tek_uthread *next)
 {

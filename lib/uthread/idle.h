@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Workers with nothing to do.  One of them waits for files and times (events.h); the others sleep until they
- * are woken, because a thread is ready.
+ * Workers with nothing to do. One of them waits for files and times (events.h); the rest sleep
+ * until they are woken, because a thread is ready.
  */
 #ifndef TEK_UTHREAD_IDLE_H
 #define TEK_UTHREAD_IDLE_H
@@ -10,16 +10,16 @@
 
 enum { TEK_IDLE_NO, TEK_IDLE_SLEEPS, TEK_IDLE_POLLS };
 
-/* How many there are. */
+/* The number of idle workers. */
 extern atomic_uint tek__idle_workers __attribute__((visibility("hidden")));
 
 /* By a carrier in its own context: runs threads until the worker has been given away. */
 void tek__idle(struct tek_carrier *carrier, struct tek_worker *worker);
 
-/* A thread is ready: this worker, or any if NULL, looks, if it has nothing to do. */
+/* A thread is ready: this worker, or any if NULL, polls, if it has nothing to do. */
 void tek__idle_wake(struct tek_worker *worker);
 
-/* A thread waits until that time of CLOCK_MONOTONIC, in ns, which comes before all others'. */
+/* A thread waits until that time of CLOCK_MONOTONIC, in ns, which is the earliest of all. */
 void tek__idle_timer_changed(uint64_t deadline);
 
 /* In the child of fork(): no worker is idle. */

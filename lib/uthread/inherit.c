@@ -21,13 +21,13 @@ static void leave(void)
 	tek__leave();
 }
 
-/* Schedulers read it while we write. */
+/* Schedulers read it during a write. */
 static int priority_now(const struct tek_uthread *thread)
 {
 	return __atomic_load_n(&thread->sched.priority, __ATOMIC_RELAXED);
 }
 
-/* What this mutex makes of its owner's priority. */
+/* The priority that this mutex gives its owner. */
 static int priority_by(const struct tek_mutex_more *more, int priority)
 {
 	if (more->mutex->kind & TEK_MUTEX_PROTECT && more->ceiling > priority)
@@ -39,7 +39,7 @@ static int priority_by(const struct tek_mutex_more *more, int priority)
 	return priority;
 }
 
-/* Of whom a mutex belongs to: NULL, if that is a kernel thread, or nobody. */
+/* The state of the owner of a mutex: NULL, if that is a kernel thread, or there is none. */
 static struct tek_own *owner_of(struct tek_mutex *mutex)
 {
 	uintptr_t owner = atomic_load_explicit(&mutex->owner, memory_order_relaxed);
@@ -47,7 +47,7 @@ static struct tek_own *owner_of(struct tek_mutex *mutex)
 	return owner && !(owner & 1) ? ((struct tek_uthread *)owner)->keys : NULL;
 }
 
-/* Its priority is as its mutexes say, and so is that of those for whom it waits. */
+/* Sets its priority by its mutexes, and those of the owners that it waits for. */
 static void update(struct tek_own *own)
 {
 	for (int i = 0; own && own->thread && i < CHAIN_MAX; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a signal has interrupted. */
+/* The code that a signal has interrupted. */
 #ifndef TEK_UTHREAD_INTERRUPTED_H
 #define TEK_UTHREAD_INTERRUPTED_H
 
@@ -90,9 +90,9 @@ static inline long tek__interrupted_number(const ucontext_t *context)
 #endif
 
 /*
- * The instruction of the system call that was interrupted without having done anything: it is
- * about to be begun, for the first time or again, or has failed with EINTR. 0: none, or that is
- * not known here.
+ * The instruction of a system call that was interrupted before it had any effect: it is about to be
+ * begun, for the first time or again, or has failed with EINTR. 0: none, or not known on this
+ * architecture.
  */
 static inline uintptr_t tek__interrupted_call(const ucontext_t *context)
 {
@@ -106,8 +106,9 @@ static inline uintptr_t tek__interrupted_call(const ucontext_t *context)
 }
 
 /*
- * If a system call was interrupted that the kernel is about to begin again, because our handler says so: it fails with
- * EINTR, because the program's does not.  Where this is not known it is begun again.
+ * If the kernel is about to restart an interrupted system call, because our handler has SA_RESTART:
+ * the call fails with EINTR, because the program's handler has not. Without support it is
+ * restarted.
  */
 static inline void tek__interrupted_fail(ucontext_t *context)
 {

@@ -14,18 +14,18 @@
 #include <unistd.h>
 
 /*
- * Of a stack, beside what the C library keeps there.  Not more: mlockall(2) counts it against
+ * Of a stack, beside the C library's data there. Not more: mlockall(2) counts it against
  * RLIMIT_MEMLOCK.
  */
 #define STACK_BYTES ((size_t)32 << 10)
-/* Where it is not known what that is, or a sanitizer needs more. */
+/* Where the size of that data is unknown, or a sanitizer needs more. */
 #define AMPLE_STACK_BYTES ((size_t)256 << 10)
 
-/* How often, and how many times, it is looked whether a kernel thread has begun or ended. */
+/* The interval, and the number, of polls whether a kernel thread has begun or ended. */
 #define LOOK_AGAIN_NS 20000
 #define LOOKS 20000
 
-static atomic_uint beginning; /* so many have no id that can be found so far */
+static atomic_uint beginning; /* number of those without a visible id so far */
 
 static size_t stack_bytes(void)
 {
@@ -53,7 +53,7 @@ int tek__kernel_thread(void *(*routine)(void *), void *argument)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, stack_bytes());
-	/* What it blocks is its own business: it begins with everything. */
+	/* It sets its own mask: it begins with all signals blocked. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
 	atomic_fetch_add(&beginning, 1);
 	int error = create(&handle, &attr, routine, argument);

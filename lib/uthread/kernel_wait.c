@@ -11,11 +11,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* So often, and so long after the last wait that was found. */
+/* The interval of ticks, and the time after the last such wait. */
 #define INTERVAL_NS 200000
 #define AFTER_NS 100000000
 
-/* After so many waits for a futex the program is told what they cost. */
+/* After this number of waits for a futex their cost is reported once. */
 #define MANY 100
 
 static _Atomic uint64_t last; /* when one was found, in ns; 0: never */

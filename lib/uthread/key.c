@@ -24,7 +24,7 @@ int tek__key_create(unsigned int *key, void (*destructor)(void *))
 		if (exists(free) ||
 		    !atomic_compare_exchange_strong(&keys[i].generation, &free, free + 1))
 			continue;
-		/* Nobody has the key yet, so nobody has a value. */
+		/* No thread has the key yet, so none has a value. */
 		atomic_store_explicit(&keys[i].destructor, destructor, memory_order_release);
 		*key = i;
 		return 0;
@@ -83,7 +83,7 @@ int tek__key_set(unsigned int key, void *data)
 	return 0;
 }
 
-/* Calls the destructor for one value. Returns whether there was something to do. */
+/* Calls the destructor for one value. Returns whether there was one to destroy. */
 static bool destroy(unsigned int key, struct tek_value *value)
 {
 	void *data = value->data;

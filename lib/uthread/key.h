@@ -2,8 +2,8 @@
 /*
  * Keys: a pointer of each thread's own for each of up to 1,024 keys, with a destructor.
  *
- * A key that is deleted takes its values along without looking for them: its generation changes.  An even
- * generation is that of a key that does not exist.
+ * Deleting a key drops its values without a search: its generation changes. An even generation is
+ * that of a key that does not exist.
  */
 #ifndef TEK_UTHREAD_KEY_H
 #define TEK_UTHREAD_KEY_H
@@ -23,9 +23,10 @@ void *tek__key_get(unsigned int key);
 int tek__key_set(unsigned int key, void *data);
 
 /*
- * The calling thread ends: destructors are called for what is not NULL, in up to 4 rounds, since they may set
- * values again.  Then robust mutexes that it holds are left to others.  By every thread that ends, when the
- * program's other code (clean-up handlers, thread_local objects) has run; not deferred.
+ * The calling thread ends: destructors are called for values that are not NULL, in up to 4 rounds,
+ * since they may set values again. Then robust mutexes that it holds become free for other threads.
+ * By every thread that ends, when the program's other code (clean-up handlers, thread_local
+ * objects) has run; not deferred.
  */
 void tek__keys_end(void);
 

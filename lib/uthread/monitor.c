@@ -22,7 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* While a thread runs without a worker, or a worker is carried by nobody. */
+/* While a thread runs without a worker, or a worker has no carrier. */
 #define LOOK_AGAIN_NS 2000000
 
 static atomic_uint called;
@@ -67,7 +67,7 @@ static bool is_held_up(const struct tek_carrier *carrier)
 	return end && (end[2] == 'S' || end[2] == 'D');
 }
 
-/* Returns whether somebody carries it now. */
+/* Returns whether the worker has a carrier now. */
 static bool find_carrier(struct tek_worker *worker)
 {
 	struct tek_carrier *spare = tek__carrier_spare();
@@ -80,7 +80,7 @@ static bool find_carrier(struct tek_worker *worker)
 	return spare || stopped;
 }
 
-/* From a carrier that the kernel holds up while others are ready. Returns whether. */
+/* From a carrier that is blocked in the kernel while threads are ready. Returns whether. */
 static bool take(struct tek_worker *worker)
 {
 	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
@@ -109,7 +109,7 @@ static bool look_at(struct tek_worker *worker)
 	return true;
 }
 
-/* Whether any thread runs without a worker; those that do are reminded. */
+/* Whether any thread runs without a worker; such threads are reminded. */
 static bool remind(void)
 {
 	bool any = false;

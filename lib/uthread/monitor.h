@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The monitor: a kernel thread that sleeps until somebody says that something may be wrong.
+ * The monitor: a kernel thread that sleeps until a thread reports that something may be wrong.
  *
- * It gives workers that the kernel holds up to spare carriers, finds out about libraries that were loaded
- * (zones.h), and reminds threads that run without a worker to wait for one.
+ * It gives workers with blocked carriers to spare carriers, detects loaded libraries (zones.h), and
+ * reminds threads that run without a worker to wait for one.
  *
- * It never waits for a lock of the C library or the loader: whoever holds that may have been stopped, and wait for the
- * monitor.  What may wait for one is the supplier's business (supplier.h).
+ * It never waits for a lock of the C library or the loader: the holder may be stopped, and wait for
+ * the monitor. Work that may wait for such a lock is the supplier's (supplier.h).
  */
 #ifndef TEK_UTHREAD_MONITOR_H
 #define TEK_UTHREAD_MONITOR_H
@@ -17,12 +17,13 @@
 /* 0 or an error number. */
 int tek__monitor_start(void);
 
-/* Not with one worker that nobody else can come to. */
+/* Not with one worker that no other kernel thread can enter. */
 bool tek__monitor_runs(void);
 
 /*
- * After a new generation of kernel state (bound.h): it ends.  Returns its thread id, 0: it did not run.  Once that is
- * gone, and the supplier, both can be started again: 0 or an error number.
+ * After a new generation of kernel state (bound.h): it ends. Returns its thread id, 0: it did not
+ * run. After the end of that thread, and of the supplier, both can be started again: 0 or an error
+ * number.
  */
 pid_t tek__monitor_stop(void);
 int tek__monitor_start_again(void);
@@ -32,7 +33,7 @@ struct tek_worker;
 /* This worker has no carrier: it gets a spare one as soon as there is one. */
 void tek__monitor_find_carrier(struct tek_worker *worker);
 
-/* It is to look. From a signal handler, too. */
+/* It has to poll. From a signal handler, too. */
 void tek__monitor_wake(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What each kind of mutex asks for, but for the special ones. */
+/* The rules of each kind of mutex, but for the special ones. */
 #include "uthread/mutex.h"
 
 #include <errno.h>
@@ -11,15 +11,15 @@ static uintptr_t owner_of(struct tek_mutex *mutex)
 }
 
 /*
- * Nobody but the owner himself ever finds himself there, so no order is needed: he sees what he wrote, and
- * everybody else anything but himself.
+ * Only the owner itself ever finds itself there, so no order is needed: it sees its own write, and
+ * every other thread any value but itself.
  */
 static void set_owner(struct tek_mutex *mutex, uintptr_t owner)
 {
 	atomic_store_explicit(&mutex->owner, owner, memory_order_relaxed);
 }
 
-/* The caller has it already. */
+/* The caller owns it already. */
 static int lock_again(struct tek_mutex *mutex)
 {
 	if ((mutex->kind & TEK_MUTEX_TYPE) != TEK_MUTEX_RECURSIVE)
@@ -65,7 +65,7 @@ int tek__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 		if (owner_of(mutex) == me)
 			return lock_again(mutex);
 	}
-	/* Who is awaited has to come (TEK_MUTEX_WOKEN), to tek__mutex_take(). */
+	/* An awaited waiter has to arrive (TEK_MUTEX_WOKEN), in tek__mutex_take(). */
 	if (!waiter->owns && (waiter->coming || !tek__mutex_barge(mutex)))
 		error = tek__mutex_take(mutex, waiter, until, interruptible);
 	if (!error && me)
@@ -73,7 +73,7 @@ int tek__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 	return error;
 }
 
-/* Not into its callers: their quick ways need no frame. */
+/* Not inlined into its callers: their fast paths need no frame. */
 __attribute__((noinline)) int tek__mutex_unlock(struct tek_mutex *mutex)
 {
 	if (tek__mutex_is_plain(mutex)) {

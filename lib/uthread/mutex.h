@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Mutexes: normal, recursive, error-checking; robust ones, and those with priority inheritance or a ceiling.
+ * Mutexes: normal, recursive, error-checking; robust ones, and those with priority inheritance or a
+ * ceiling.
  *
- * A mutex that is all zero is a normal one.  Its state says whether it is locked, whether anybody waits,
- * and whether one of those has been woken and is on his way (TEK_MUTEX_WOKEN).  While one is, nobody else is woken.
- * A running thread may lock it before the one who was woken comes (barging): otherwise each unlock would cost two
- * switches.  Who was woken in vain twice gets it handed over by the next unlock.
+ * An all-zero mutex is a normal one. Its state has a bit each for: it is locked, threads wait for
+ * it, and a woken waiter is on its way (TEK_MUTEX_WOKEN). While that bit is set no other waiter is
+ * woken. A running thread may lock the mutex before the woken waiter arrives (barging): otherwise
+ * each unlock costs two switches. After two vain wake-ups the next unlock hands the mutex over to
+ * the waiter.
  *
- * What always holds: if it is free and somebody is in the list, then one has been woken and is on his way.
+ * Invariant: if the mutex is free and its list has a waiter, one waiter is woken and on its way.
  *
- * Locking a normal mutex that is free, and unlocking it where nobody has to be woken, is one instruction, without
- * tek__enter(); all else happens under the guard bit of the state (guard.h).
+ * Locking a free normal mutex is one instruction without tek__enter(), and so is an unlock that
+ * wakes no waiter. All else happens under the guard bit of the state (guard.h).
  *
- * Life: nobody touches a mutex after the store that unlocks it, so the next owner may destroy and free it.
+ * Life: no thread touches a mutex after the store that unlocks it, so the next owner may destroy
+ * and free it.
  *
- * The functions here may be called by any thread, kernel threads too; those that wait not between tek__enter()
- * and tek__leave().
+ * Any thread may call these functions, kernel threads too. A function that waits must not be called
+ * between tek__enter() and tek__leave().
  */
 #ifndef TEK_UTHREAD_MUTEX_H
 #define TEK_UTHREAD_MUTEX_H
@@ -31,20 +34,20 @@
 
 /* tek_mutex.state */
 #define TEK_MUTEX_LOCKED 1u  /* the lowest bit: tek__set_lowest_quickly() */
-#define TEK_MUTEX_WAITERS 2u /* somebody is in the list */
+#define TEK_MUTEX_WAITERS 2u /* the list has a waiter */
 #define TEK_MUTEX_GUARD 4u
 #define TEK_MUTEX_WOKEN 8u
 
 /*
- * tek_mutex.kind: numbers and bits of glibc, which has them in its static initialisers.  That of a mutex that
- * was destroyed is negative.
+ * tek_mutex.kind: numbers and bits of glibc, which has them in its static initialisers. A destroyed
+ * mutex has a negative kind.
  */
 enum {
 	TEK_MUTEX_NORMAL = 0,
 	TEK_MUTEX_RECURSIVE = 1,
 	TEK_MUTEX_ERRORCHECK = 2,
 	TEK_MUTEX_ADAPTIVE = 3, /* as a normal one */
-	TEK_MUTEX_TYPE = 3,     /* these bits say which of them */
+	TEK_MUTEX_TYPE = 3,     /* the mask of these four */
 	TEK_MUTEX_ROBUST = 16,
 	TEK_MUTEX_INHERIT = 32,
 	TEK_MUTEX_PROTECT = 64,
@@ -52,25 +55,24 @@ enum {
 	TEK_MUTEX_SHARED = 128, /* of several processes: the C library's */
 };
 
-/* How often one is woken in vain before it is handed the mutex. */
+/* After this number of vain wake-ups a waiter is handed the mutex. */
 #define TEK_MUTEX_PATIENCE 2
 
-/* What special ones have beside: mutex_special.c. */
+/* The further state of special mutexes: mutex_special.c. */
 struct tek_mutex_more {
 	struct tek_waiters waiters;
 	struct tek_mutex *mutex;
 	enum { TEK_MUTEX_SOUND, TEK_MUTEX_OWNER_DIED, TEK_MUTEX_NOT_RECOVERABLE } health;
 	int ceiling;
 	struct tek_mutex_more *held_next; /* of those that its owner holds */
-	struct tek_own *blocked;          /* who waits for it, if it inherits: inherit.c */
+	struct tek_own *blocked;          /* its waiters, if it inherits: inherit.c */
 };
 
 /* It lies in the C library's pthread_mutex_t: preload/uthread/mutex.c. */
 struct tek_mutex {
 	atomic_uint state;
-	unsigned int count; /* recursive: how often it is locked beyond the first time */
-	_Atomic uintptr_t
-		owner; /* tek__me(); 0: nobody, or a normal mutex, for which nobody asks */
+	unsigned int count;      /* recursive: how often it is locked beyond the first time */
+	_Atomic uintptr_t owner; /* tek__me(); 0: none, or a normal mutex, which records no owner */
 	int kind;
 	union {
 		struct tek_waiters waiters;
@@ -78,7 +80,7 @@ struct tek_mutex {
 	};
 };
 
-/* Who waits for a mutex. */
+/* A waiter for a mutex. */
 struct tek_mutex_waiter {
 	struct tek_waiter wait; /* first: lists are of these */
 	unsigned int vain;      /* how often it was woken in vain */
@@ -86,7 +88,7 @@ struct tek_mutex_waiter {
 	bool owns;              /* the mutex was handed over to it */
 };
 
-/* Of one that has not waited yet. The rest is written when it does. */
+/* For a waiter that has not waited yet. The other fields are written when it waits. */
 static inline void tek__mutex_waiter_init(struct tek_mutex_waiter *waiter)
 {
 	waiter->vain = 0;
@@ -98,14 +100,14 @@ static inline bool tek__mutex_is_plain(const struct tek_mutex *mutex)
 	return mutex->kind == TEK_MUTEX_NORMAL || mutex->kind == TEK_MUTEX_ADAPTIVE;
 }
 
-/* Whether who lets it go, in this state, has to wake nobody: nobody waits, or somebody is on his way already. */
+/* Whether an unlock in this state wakes no waiter: none waits, or one is on its way already. */
 static inline bool tek__mutex_wakes_nobody(unsigned int state)
 {
 	return __builtin_expect(state == TEK_MUTEX_LOCKED, 1) ||
 	       (state & (TEK_MUTEX_WOKEN | TEK_MUTEX_GUARD)) == TEK_MUTEX_WOKEN;
 }
 
-/* The caller has it: lets it go, if he has to wake nobody. Else false. */
+/* The caller owns it: unlocks it, if no waiter has to be woken. Else false. */
 static inline bool tek__mutex_let_go(struct tek_mutex *mutex)
 {
 	unsigned int state = TEK_MUTEX_LOCKED;
@@ -128,8 +130,9 @@ static inline bool tek__mutex_let_go(struct tek_mutex *mutex)
 }
 
 /*
- * The quick ways, of a normal mutex: to lock it if it is free, whoever waits for it, and to unlock it if nobody has to be
- * woken.  They return whether that was all; everything else is for tek__mutex_lock() and tek__mutex_unlock().
+ * The fast paths of a normal mutex: lock it if it is free, even if threads wait for it; unlock it
+ * if no waiter has to be woken. False: nothing happened; tek__mutex_lock() or tek__mutex_unlock()
+ * has to be called.
  */
 static inline bool tek__mutex_lock_quickly(struct tek_mutex *mutex)
 {
@@ -144,43 +147,48 @@ static inline bool tek__mutex_unlock_quickly(struct tek_mutex *mutex)
 
 /* ---- the state alone, for mutexes of all kinds: mutex_wait.c ---- */
 
-/* Whether it was free, even if others wait for it. */
+/* Locks it if it is free, even if threads wait for it. Returns whether it did. */
 bool tek__mutex_barge(struct tek_mutex *mutex);
 
 /*
- * Waits until the caller has it: 0, ETIMEDOUT, EINVAL (`until` is no time), EINTR (interruptible: tek__interrupt()).
- * *waiter is new, or says what became of an earlier wait.
+ * Waits until the caller owns it: 0, ETIMEDOUT, EINVAL (`until` is no time), EINTR (interruptible:
+ * tek__interrupt()). *waiter is new, or has the state of an earlier wait.
  */
 int tek__mutex_take(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 		    struct tek_until until, bool interruptible);
 
-/* The caller has it, and does not have it any more. */
+/* Unlocks it. The caller owns it. */
 void tek__mutex_give(struct tek_mutex *mutex);
 
 /*
- * `waiter`, which waits somewhere else, waits for this one instead, if it is locked: what a condition variable does with
- * those whom it would wake in vain.  Returns whether.  Between tek__enter() and tek__leave().
+ * `waiter`, which waits for another object, waits for this mutex instead, if it is locked. A
+ * condition variable does so with waiters that it would wake in vain. Returns whether. Between
+ * tek__enter() and tek__leave().
  */
 bool tek__mutex_add_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter);
 
-/* That one does not wait any more. Between tek__enter() and tek__leave(). */
+/* The waiter does not wait any more. Between tek__enter() and tek__leave(). */
 void tek__mutex_remove_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter);
 
-/* ---- with what their kind asks for: mutex.c ---- */
+/* ---- by kind: mutex.c ---- */
 
 /*
  * Each returns 0 or
  *   EBUSY            trylock: it is locked
- *   EDEADLK          error-checking: the caller has it
- *   EAGAIN           recursive: 4 billion times is enough; or no memory for what robust ones need
- *   EINVAL           it was destroyed; the caller's priority is above its ceiling; `until` is no time
+ *   EDEADLK          error-checking: the caller owns it
+ *   EAGAIN           recursive: locked 4 billion times; or no memory for the state of a robust one
+ *   EINVAL           it was destroyed; the caller's priority is above its ceiling; `until` is
+ *                    no time
  *   ETIMEDOUT, EINTR as tek__mutex_take()
- *   EOWNERDEAD       robust: the caller has it now, but its last owner ended in the middle
- *   ENOTRECOVERABLE  robust: nobody made it consistent; nobody ever has it again
- *   EPERM            unlock: the caller does not have it (not found out of normal ones)
+ *   EOWNERDEAD       robust: the caller owns it now, but its last owner ended while it held it
+ *   ENOTRECOVERABLE  robust: it was not made consistent and cannot be locked again
+ *   EPERM            unlock: the caller does not own it (not detected for normal ones)
  */
 int tek__mutex_try(struct tek_mutex *mutex);
-/* *waiter is new, or comes from a wait that failed with EINTR, or from that for a condition variable. */
+/*
+ * *waiter is new, or comes from a wait that failed with EINTR, or from one for a condition
+ * variable.
+ */
 int tek__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 		    struct tek_until until, bool interruptible);
 int tek__mutex_unlock(struct tek_mutex *mutex);
@@ -198,10 +206,10 @@ int tek__mutex_special_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *wa
 			    struct tek_until until, bool interruptible);
 int tek__mutex_special_unlock(struct tek_mutex *mutex);
 
-/* 0 or EINVAL: it is not robust, or not in need of that. */
+/* 0 or EINVAL: it is not robust, or not inconsistent. */
 int tek__mutex_consistent(struct tek_mutex *mutex);
 
-/* The calling thread ends: robust ones that it holds go to others. By tek__keys_end(). */
+/* The calling thread ends: its robust mutexes become free for other threads. By tek__keys_end(). */
 void tek__mutexes_end(struct tek_own *own);
 
 #endif

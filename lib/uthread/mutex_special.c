@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Mutexes that are robust, inherit priorities, or have a ceiling.  They have memory beside (struct tek_mutex_more), and
- * their owner knows which he holds: inherit.h.
+ * Mutexes that are robust, inherit priorities, or have a ceiling. They have additional memory
+ * (struct tek_mutex_more), and their owner has a list of those it holds: inherit.h.
  *
- * A robust one whose owner ends is unlocked as if he had done it, but says so to the next owner.  If that one
- * unlocks it without having made it consistent, everybody who comes afterwards, and who waits already, is told so: each
- * gets it and lets it go, which wakes the next.
+ * The end of its owner unlocks a robust mutex, and the next owner gets EOWNERDEAD. If that owner
+ * unlocks it without having made it consistent, all present and later waiters get ENOTRECOVERABLE:
+ * each locks and unlocks it, which wakes the next.
  */
 #include "uthread/inherit.h"
 #include "uthread/mutex.h"
@@ -14,7 +14,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* The owner has ended, and the mutex is not robust: it stays locked. Nobody is called so. */
+/* The owner has ended, and the mutex is not robust: it stays locked. No thread has this id. */
 #define GONE ((uintptr_t)2)
 
 int tek__mutex_special_init(struct tek_mutex *mutex, int kind, int ceiling)
@@ -45,7 +45,7 @@ static bool is_lost(const struct tek_mutex *mutex)
 	return mutex->kind & TEK_MUTEX_ROBUST && mutex->more->health == TEK_MUTEX_NOT_RECOVERABLE;
 }
 
-/* The caller has it now. */
+/* The caller owns it now. */
 static int got(struct tek_own *own, struct tek_mutex *mutex)
 {
 	/* `health` is written by owners only. */
@@ -57,7 +57,7 @@ static int got(struct tek_own *own, struct tek_mutex *mutex)
 	return mutex->more->health == TEK_MUTEX_OWNER_DIED ? EOWNERDEAD : 0;
 }
 
-/* The caller has it already: what comes of trying once more; -1: it waits for itself. */
+/* The caller owns it already: the result of another lock; -1: it waits for itself. */
 static int again(struct tek_mutex *mutex)
 {
 	switch (mutex->kind & TEK_MUTEX_TYPE) {
@@ -73,7 +73,7 @@ static int again(struct tek_mutex *mutex)
 	}
 }
 
-/* Whether the caller may have it, and what he needs for it. */
+/* Whether the caller may lock it, and the memory that it needs for that. */
 static int prepare(const struct tek_mutex *mutex, struct tek_own **own)
 {
 	*own = tek__own_made();

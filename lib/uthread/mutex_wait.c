@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The state of a mutex, and those who wait for it. */
+/* The state of a mutex, and its waiters. */
 #include "uthread/mutex.h"
 #include "uthread/worker.h"
 
 #include <errno.h>
 #include <stddef.h>
 
-/* How long a thread looks whether the mutex becomes free before it waits: about as long as switching takes. */
+/* Spin iterations on the mutex before a thread waits: about as long as switching takes. */
 #define SPINS 20
-/* If there is nobody else to run here: what idling costs. */
+/* If there is no other thread to run here: the cost of idling. */
 #define SPINS_ALONE 100
 
 static struct tek_waiters *waiters_of(struct tek_mutex *mutex)
@@ -46,7 +46,7 @@ static bool spin(struct tek_mutex *mutex, struct tek_worker *worker)
 
 	for (unsigned int i = 0; i < most; i++) {
 		unsigned int state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
-		/* Others have given up before. */
+		/* Other threads have given up before. */
 		if (state & TEK_MUTEX_WAITERS)
 			return false;
 		if (!(state & TEK_MUTEX_LOCKED) && tek__mutex_barge(mutex))
@@ -56,7 +56,7 @@ static bool spin(struct tek_mutex *mutex, struct tek_worker *worker)
 	return false;
 }
 
-/* Who was woken in vain waits before all others, else by priority. */
+/* A waiter that was woken in vain comes before all other ones, else by priority. */
 static void add(struct tek_waiters *waiters, struct tek_mutex_waiter *waiter)
 {
 	struct tek_waiter *wait = &waiter->wait;
@@ -129,8 +129,8 @@ int tek__mutex_take(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 }
 
 /*
- * The new state without the guard.  Whom it wakes may run at once, elsewhere, but touches the mutex only
- * under the guard, which is ours until the state is stored.
+ * The new state without the guard. The woken waiter may run at once, elsewhere, but touches the
+ * mutex only under the guard, which the caller holds until the state is stored.
  */
 static unsigned int wake_one(struct tek_waiters *waiters)
 {
@@ -180,6 +180,6 @@ void tek__mutex_remove_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *
 	unsigned int state = tek__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
 
 	tek__waiters_remove(waiters, &waiter->wait);
-	waiter->owns = false; /* of whom an unlock tried to wake, too late */
+	waiter->owns = false; /* if an unlock tried to wake it, too late */
 	tek__guard_unlock(&mutex->state, (state & ~TEK_MUTEX_WAITERS) | waiters_bit(waiters));
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The functions of tek/uthread.h about the engine and its threads; those about objects are in native_objects.c. */
+/*
+ * The functions of tek/uthread.h about the engine and its threads; those about objects are in
+ * native_objects.c.
+ */
 #include "preload/real.h"
 #include "uthread/clock.h"
 #include "uthread/critical.h"
@@ -31,7 +34,7 @@ static void note_wrong(const char *text, size_t size, const char *why)
 		first_wrong = why;
 }
 
-/* fork(): the thread that calls it stays where it is meanwhile, and is alone in the child. */
+/* fork(): the calling thread stays on its worker meanwhile, and is alone in the child. */
 static void before_fork(void)
 {
 	tek__guards_enter_and_close();
@@ -79,7 +82,7 @@ TEK_EXPORT int tek_uthread_start(const char *options, const char **wrong)
 
 /* ---- threads ---- */
 
-/* A thread that has values of keys, or mutexes, ends with more to do. */
+/* A thread with values of keys, or mutexes, has more to do at its end. */
 static void end(struct tek_uthread *thread)
 {
 	if (thread->keys)
@@ -165,7 +168,7 @@ TEK_EXPORT int tek_uthread_join_until(tek_uthread_t thread, void **result,
 {
 	int error;
 
-	/* Nobody interrupts threads of this library, but an engine's call may be told so. */
+	/* Threads of this library are not interrupted, but an engine's call may return EINTR. */
 	do {
 		error = tek__uthread_join(thread, result, deadline);
 	} while (error == EINTR);
@@ -184,7 +187,7 @@ TEK_EXPORT int tek_uthread_detach(tek_uthread_t thread)
 
 TEK_EXPORT _Noreturn void tek_uthread_exit(void *result)
 {
-	/* The first thread, which nobody created. */
+	/* The first thread, which was not created. */
 	if (!tek__here_self()->at_end)
 		end(tek__here_self());
 	tek__uthread_end(result);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The functions of tek/uthread.h about what threads wait for each other by, and about keys. */
+/* The functions of tek/uthread.h about synchronisation objects and keys. */
 #include "preload/real.h"
 #include "uthread/barrier.h"
 #include "uthread/cond.h"
@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <tek/uthread.h>
 
-/* Ours lie in what the header declares. */
+/* The engine's objects lie in the header's. */
 #define LIES_IN(ours, theirs) \
 	_Static_assert(sizeof(ours) <= sizeof(theirs) && _Alignof(ours) <= _Alignof(theirs), \
 		       "it lies in that")
@@ -56,7 +56,7 @@ TEK_EXPORT int tek_uthread_mutex_destroy(tek_uthread_mutex_t *object)
 	return tek__mutex_destroy(mutex_of(object));
 }
 
-/* Whatever is not a normal mutex that is free. */
+/* For all but a free normal mutex. */
 __attribute__((noinline)) static int lock(struct tek_mutex *mutex, const struct timespec *deadline)
 {
 	struct tek_mutex_waiter waiter;
@@ -113,7 +113,7 @@ TEK_EXPORT int tek_uthread_cond_destroy(tek_uthread_cond_t *object)
 	return tek__cond_destroy(cond_of(object));
 }
 
-/* Into both of its callers: one has no deadline. */
+/* Inlined into both of its callers: one has no deadline. */
 __attribute__((always_inline)) static inline int
 wait(tek_uthread_cond_t *object, struct tek_mutex *mutex, const struct timespec *deadline)
 {

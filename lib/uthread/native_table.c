@@ -27,10 +27,10 @@ static void set_scheduling(struct tek_record *record, const struct tek_uthread *
 static void set_stack(struct tek_record *record, struct tek_side *side,
 		      const struct tek_uthread *thread)
 {
-	if (!thread->block_bytes) /* the first thread's is the kernel's business */
+	if (!thread->block_bytes) /* the first thread's stack is the kernel's */
 		return;
 	if (thread->own_stack) {
-		side->stack_flags |= TEK_STACK_OWN; /* only its program knows where it ends */
+		side->stack_flags |= TEK_STACK_OWN; /* only the program knows its end */
 		return;
 	}
 	side->stack_end = (uintptr_t)tek__stack_end(thread);
@@ -38,7 +38,7 @@ static void set_stack(struct tek_record *record, struct tek_side *side,
 					__builtin_ctzl(tek__page_bytes));
 }
 
-/* Also by who is preempted, and must not find errno changed. */
+/* Also by a thread that is preempted, which must not find errno changed. */
 static void newcomer(struct tek_uthread *thread)
 {
 	const int saved = errno;

@@ -8,7 +8,9 @@
 
 #define QUEUES 64 /* a power of 2 */
 
-/* A routine runs: with this bit, and above it how often the process, or those it comes from, forked. */
+/*
+ * A routine runs: with this bit, and above it the number of forks of the process and its ancestors.
+ */
 #define RUNNING 1
 #define FORKS_UNIT 4
 
@@ -45,7 +47,10 @@ static void finish(atomic_int *control, int result)
 {
 	struct queue *queue = queue_of(control);
 
-	/* Release: who finds it done sees what the routine did.  The queue is not the control's: that may be gone. */
+	/*
+	 * Release: a thread that finds it done sees what the routine did. The control may be freed;
+	 * the queue stays.
+	 */
 	atomic_store_explicit(control, result, memory_order_release);
 	wake_all(queue);
 }
@@ -66,7 +71,7 @@ static void run(atomic_int *control, void (*routine)(void))
 	finish(control, TEK_ONCE_DONE);
 }
 
-/* Until the word is something else. */
+/* Until the word has changed. */
 static void wait(atomic_int *control, int running)
 {
 	struct queue *queue = queue_of(control);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The engine's options in text: TEK_UTHREAD, and what `tek run` makes of its own options. */
+/* The engine's options in text: TEK_UTHREAD, and the form that `tek run` gives its own options. */
 #include "uthread/engine.h"
 
 #include "uthread/sched.h"
@@ -18,7 +18,7 @@ static bool is(const char *text, size_t size, const char *word)
 	return size == strlen(word) && memcmp(text, word, size) == 0;
 }
 
-/* A number with a unit behind it, or none; false: it is none, or too large. */
+/* A number with a unit behind it, or none; false: it is no number, or too large. */
 static bool number(const char *text, size_t size, uint64_t *value, const char **unit,
 		   size_t *unit_size)
 {
@@ -99,7 +99,7 @@ static const char *set_lock(struct tek_engine_options *options, const char *text
 	return NULL;
 }
 
-/* CPUs with colons between them: as many as there can be workers. */
+/* CPUs with colons between them: at most as many as workers. */
 static const char *set_pin(struct tek_engine_options *options, const char *text, size_t size)
 {
 	unsigned int count = 0;

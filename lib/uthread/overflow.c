@@ -26,18 +26,18 @@
 
 enum {
 	SIGNAL_STACK_BYTES = 32 << 10, /* mlockall(2) takes all of it */
-	SIGNAL_BYTES = 4096,           /* the kernel's frame, where that does not say */
-	REPORT_BYTES = 3072,           /* of stack: what a report takes */
+	SIGNAL_BYTES = 4096,           /* the kernel's frame, where the kernel does not report it */
+	REPORT_BYTES = 3072,           /* of stack: for a report */
 	BACKTRACE_BYTES = 4096,        /* and a backtrace */
 };
 
-/* The C library's siglongjmp(3): the symbol may be ours. */
+/* The C library's siglongjmp(3): the symbol may be the engine's. */
 static void (*jump)(sigjmp_buf, int);
 
-/* Where to go on if our own report faults; NULL: it is not at work. */
+/* The target if the report itself faults; NULL: no report is in progress. */
 static __thread sigjmp_buf *volatile on_fault __attribute__((tls_model("initial-exec")));
 
-static _Atomic uint64_t reported; /* the thread that was told of last */
+static _Atomic uint64_t reported; /* the thread of the last report */
 
 void tek__overflow_start(void)
 {
@@ -85,7 +85,7 @@ void tek__overflow_keep_stack(const struct tek_carrier *began, ucontext_t *conte
 		syscall(SYS_sigaltstack, NULL, &context->uc_stack);
 }
 
-/* What a signal takes of a stack before its handler begins. */
+/* The size of a signal's frame on the stack, before its handler begins. */
 static size_t signal_bytes(void)
 {
 	unsigned long bytes = getauxval(AT_MINSIGSTKSZ);
@@ -98,14 +98,14 @@ static bool is_within(const stack_t *alternate, uintptr_t address)
 	       address - (uintptr_t)alternate->ss_sp < alternate->ss_size;
 }
 
-/* How much is left of the alternate stack that this runs on. */
+/* The remaining bytes of the alternate stack that this runs on. */
 static size_t room(const ucontext_t *context)
 {
 	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	return is_within(&context->uc_stack, here) ? here - (uintptr_t)context->uc_stack.ss_sp : 0;
 }
 
-/* Apart, so that its frame is gone when the program's handler runs on the same stack. */
+/* Not inlined, so that its frame is gone when the program's handler runs on the same stack. */
 __attribute__((noinline)) static void backtrace(struct tek_backtrace *trace, ucontext_t *context)
 {
 	const uint64_t all_others = ~(1ull << (SIGSEGV - 1));
@@ -113,7 +113,10 @@ __attribute__((noinline)) static void backtrace(struct tek_backtrace *trace, uco
 	sigjmp_buf here;
 	uint64_t before;
 
-	/* What cannot be read is a second fault, which must come to us and not kill. */
+	/*
+	 * Unreadable memory is a second fault, which must reach our handler and not kill the
+	 * process.
+	 */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all_others, &before, sizeof(before));
 	if (sigsetjmp(here, 0) == 0) {
 		on_fault = &here;

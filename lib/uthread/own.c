@@ -38,7 +38,7 @@ static union block *take(void)
 	return block;
 }
 
-/* A chain of them, from first to last. */
+/* Gives back a chain of them, from first to last. */
 static void give(union block *first, union block *last)
 {
 	tek__enter();
@@ -92,7 +92,7 @@ static void end_kernel_thread(void *unused)
 		tek__keys_end();
 }
 
-/* A kernel thread's end is known by the destructors of its thread-local variables, as C++ has them. */
+/* A destructor of a thread-local variable, as C++ has them, reports a kernel thread's end. */
 static void hear_of_end(void)
 {
 	extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
@@ -160,7 +160,7 @@ void tek__own_adopt(struct tek_uthread *first)
 		own->thread = first;
 }
 
-/* Never inlined: the compiler is not to look for the address before it is asked for. */
+/* Never inlined: the compiler must not compute the address before the call. */
 __attribute__((noinline)) uintptr_t tek__kernel_thread_id(void)
 {
 	return (uintptr_t)&tek__own_of_kernel_thread | 1;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What synchronisation objects and keys keep for each thread that uses them, and only for those: the values of keys,
- * the robust mutexes it holds, the priority that it goes back to.
+ * The state of synchronisation objects and keys for each thread that uses them, and only for those:
+ * the values of keys, the robust mutexes it holds, the priority that it goes back to.
  *
- * A user-level thread's hangs on struct tek_uthread.keys, a kernel thread's on a thread-local variable.
- * Only the thread itself makes it, and it is gone when the thread has ended.
+ * A user-level thread's state is in struct tek_uthread.keys, a kernel thread's in a thread-local
+ * variable. Only the thread itself makes it, and it is gone when the thread has ended.
  *
- * Its memory comes from blocks that are mapped and never given back, not from malloc(3): allocators use keys
- * themselves, in the middle of an allocation.
+ * Its memory comes from blocks that are mapped and never given back, not from malloc(3): allocators
+ * use keys themselves, in the middle of an allocation.
  */
 #ifndef TEK_UTHREAD_OWN_H
 #define TEK_UTHREAD_OWN_H
@@ -36,15 +36,15 @@ struct tek_values {
 
 struct tek_own {
 	struct tek_values *values[TEK_KEYS / TEK_KEYS_A_BLOCK];
-	unsigned int blocks;        /* how many of them there are */
+	unsigned int blocks;        /* the number of them */
 	struct tek_uthread *thread; /* NULL: a kernel thread */
 
 	/* inherit.c, under its lock. */
 	struct tek_mutex_more *held; /* mutexes that are robust or have a protocol */
 	bool raised;                 /* they may have raised its priority */
-	signed char base;            /* if so: what it is without them */
+	signed char base;            /* if so: its priority without them */
 	struct tek_mutex *waits_for; /* a mutex that inherits; NULL: none */
-	struct tek_own *waits_next;  /* of those who wait for the same one */
+	struct tek_own *waits_next;  /* of the waiters for the same one */
 };
 
 extern __thread struct tek_own *tek__own_of_kernel_thread
@@ -63,18 +63,20 @@ struct tek_own *tek__own_made(void);
 /* A block for values of the calling thread, all zero; NULL: there is no memory. Not deferred. */
 struct tek_values *tek__own_block(void);
 
-/* The calling thread keeps nothing any more. Not deferred. */
+/* Releases the calling thread's state. Not deferred. */
 void tek__own_drop(void);
 
-/* In the child of fork(): nobody else is in the middle of anything here, nor in inherit.c. */
+/* In the child of fork(): no other thread is in the middle of anything here, nor in inherit.c. */
 void tek__own_after_fork(void);
 
-/* The calling kernel thread becomes this user-level thread, the first one. By the engine's start. */
+/*
+ * The calling kernel thread becomes this user-level thread, the first one. By the engine's start.
+ */
 void tek__own_adopt(struct tek_uthread *first);
 
 /*
- * Who holds a mutex.  A user-level thread is known by its address, a kernel thread by that of something of
- * its own, which is odd.
+ * The owner of a mutex. A user-level thread is known by its address, a kernel thread by the address
+ * of data of its own, which is odd.
  */
 uintptr_t tek__kernel_thread_id(void);
 

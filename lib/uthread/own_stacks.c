@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define PATIENCE_NS 10000000000ull
-/* Who is about to end needs a moment on its worker, as a rule. */
+/* A thread that is about to end needs a moment on its worker, as a rule. */
 #define YIELDS 50
 
 #define LISTS 64 /* a power of 2 */

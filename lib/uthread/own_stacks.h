@@ -2,24 +2,28 @@
 /*
  * Stacks that the program gave its threads (struct tek_uthread_wish.stack).
  *
- * A detached thread says that it is done, and returns; whoever hears of it gives its stack to the next thread, which the
- * C library's threads take so long to become that the first one is gone by then.  Here that may be sooner, and the first one may
- * have been preempted meanwhile.  So a new thread waits until nobody is on its stack any more.
+ * A detached thread reports that it is done, and returns; the program then gives its stack to the
+ * next thread. With the C library's threads that takes so long that the first one is gone by then.
+ * Here it may be sooner, and the first one may have been preempted meanwhile. So a new thread waits
+ * until no thread is on its stack any more.
  */
 #ifndef TEK_UTHREAD_OWN_STACKS_H
 #define TEK_UTHREAD_OWN_STACKS_H
 
 #include "uthread/thread.h"
 
-/* This thread will be on the stack that begins there. Between tek__enter() and tek__leave(), as the next one. */
+/*
+ * This thread will be on the stack that begins there. Between tek__enter() and tek__leave(), as the
+ * next one.
+ */
 void tek__own_stack_taken(struct tek_uthread *thread, void *low);
 
 /* It has ended, and is not on it any more. */
 void tek__own_stack_left(struct tek_uthread *thread);
 
 /*
- * Until nobody is on the stack that begins there: 0, or EAGAIN: after ten seconds somebody still is.  Not between
- * tek__enter() and tek__leave().
+ * Until no thread is on the stack that begins there: 0, or EAGAIN: after ten seconds a thread still
+ * is. Not between tek__enter() and tek__leave().
  */
 int tek__own_stack_await(const void *low);
 

@@ -15,16 +15,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A tick that found the carrier where it must not do it is followed by another one. */
+/* A tick that found the carrier where it must not grant is followed by another one. */
 #define ASK_AGAIN_NS 200000
 
-atomic_uint tek__parallel_asked; /* a futex for those who have */
+atomic_uint tek__parallel_asked; /* a futex for the asking threads */
 
-/* Others may come: then it is they who ask, once there is a carrier to be asked. */
+/* More kernel threads may come: then these ask, once there is a carrier to be asked. */
 static bool others_may_come;
 static atomic_bool can_begin;
 
-/* As the C library has it, from 2.32 on. */
+/* The C library's flag, from 2.32 on. */
 static bool is_alone(void)
 {
 	extern char __libc_single_threaded __attribute__((weak));
@@ -33,7 +33,7 @@ static bool is_alone(void)
 
 void tek__parallel_start(bool now, bool later)
 {
-	/* Without ticks nobody interrupts the carrier. */
+	/* Without ticks nothing interrupts the carrier. */
 	const bool can = tek__engine.preempt == TEK_PREEMPT_DEFER && is_alone();
 
 	atomic_store(&tek__parallel_asked, 0);
@@ -60,18 +60,22 @@ static bool is_granted(void)
 	return atomic_load(&tek__parallel_now) || !atomic_load(&can_begin);
 }
 
-/* The carrier looks: in the handler of the tick, when it leaves the engine, or when it does not wait any more. */
+/*
+ * The carrier polls: in the handler of the tick, when it leaves the engine, or when its wait ends.
+ */
 static void ask(void)
 {
 	struct tek_carrier *carrier = atomic_load(&tek__workers[0].carrier);
 
 	atomic_store(&tek__parallel_asked, 1);
-	/* Nobody is there in a child that a kernel thread has forked: then who asks is alone. */
+	/*
+	 * A child that a kernel thread has forked has no carrier: then the asking thread is alone.
+	 */
 	if (!carrier || syscall(SYS_tgkill, getpid(), carrier->tid, 0) != 0) {
 		tek__parallel_grant();
 		return;
 	}
-	tek__carrier_kick(carrier); /* too many wait already: it is asked again */
+	tek__carrier_kick(carrier); /* too many are queued already: it is asked again */
 	tek__events_stop_waiting();
 }
 
@@ -104,7 +108,7 @@ void tek__quick_restart(ucontext_t *context)
 	greg_t *at = &context->uc_mcontext.gregs[REG_RIP];
 
 	if (tek__parallel())
-		return; /* all that is left for it to do is right */
+		return; /* the rest of the sequence is right in both modes */
 	for (const struct tek_quick *quick = __start_tek_quick; quick < __stop_tek_quick; quick++) {
 		const uintptr_t begin = (uintptr_t)&quick->begin + (uintptr_t)quick->begin;
 		if ((uintptr_t)*at - begin <= quick->bytes) {

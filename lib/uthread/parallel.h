@@ -2,31 +2,33 @@
 /*
  * From one kernel thread in the engine to several.
  *
- * With one worker the kernel thread that carries it is mostly the only one that ever comes to the engine.  While that is
- * so tek__parallel() is false: locks are not taken (spin.h), and what would be an atomic instruction is a plain one
- * (guard.h).  Kernel threads of the program's own may come later, and those of the engine that have something to tell
- * a thread: each of them asks first (tek__come_in(), tek__enter()), and waits until the carrier has seen to it.  From then
- * on, for good, tek__parallel() is true.
+ * With one worker its kernel thread is mostly the only one that ever enters the engine. While that
+ * is so tek__parallel() is false: locks are not taken (spin.h), and plain instructions replace
+ * atomic ones (guard.h). Kernel threads of the program, or of the engine, may need the engine
+ * later. Each first asks (tek__come_in(), tek__enter()), and waits until the carrier has granted
+ * it. From then on, for good, tek__parallel() is true.
  *
- * The carrier does that itself, at a moment at which nobody is in the middle of something that he began because it was
- * false.  There are two kinds of that:
+ * The carrier grants at a moment at which no thread is in the middle of an operation that it began
+ * because the flag was false. There are two kinds of such operations:
  *
- *   - What is done between tek__enter() and tek__leave().  The carrier does it after that (tek__leave_pending()), in
- *     the handler of a tick that has found `defer` at 0, or in its own context between two threads (idle.c).  Threads
- *     that it does not run have left it inside the engine, where nobody holds a lock when he switches, and
- *     nothing that was read of tek__parallel() before is believed afterwards; or in the handler of a tick,
- *     with `defer` at 0; or in a handler of the program, of which the same is true (posix/action.c).
- *   - Plain instructions without tek__enter(): a quick sequence reads the flag and changes a word, and a signal may come in
- *     between.  Each sequence is listed (TEK_QUICK), and a handler that interrupts one sends it back to its
- *     beginning, before it does anything else (tek__quick_restart()).  So whatever happens in the handler, the
- *     sequence reads the flag again.
+ *   - Code between tek__enter() and tek__leave(). The carrier grants after it
+ *     (tek__leave_pending()), in a tick handler that has found `defer` at 0, or in its own context
+ *     between two threads (idle.c). A thread that the carrier does not run has left it inside the
+ *     engine, at a switch: no thread switches with a lock, and none relies afterwards on an earlier
+ *     tek__parallel(). Or it left in the handler of a tick, with `defer` at 0, or in a handler of
+ *     the program, likewise (posix/action.c).
+ *   - Plain instructions without tek__enter(): a restartable sequence reads the flag and changes a
+ *     word, and a signal may arrive in between. Each sequence is listed (TEK_QUICK). A handler that
+ *     interrupts one restarts it, before anything else (tek__quick_restart()). So the sequence
+ *     reads the flag again after the handler.
  *
- * So at that moment nothing is half done, and the carrier, which is who writes the flag, reads it as true from then on.
- * Who has asked does so as soon as it returns, and finds all that was done before: release and acquire.
+ * So nothing is half done at that moment. The carrier, which writes the flag, reads it as true from
+ * then on. The asking thread does so as soon as its call returns, and sees all earlier writes:
+ * release and acquire.
  *
- * A kernel thread that asks for the first time waits while the carrier is in a section that defers preemption, in
- * a handler of the program, or stopped by the kernel.  It may hold locks of the C library meanwhile: the tick reaches a
- * carrier that waits for one of them.
+ * A kernel thread that asks for the first time may wait. It waits while the carrier defers
+ * preemption, is in a handler of the program, or is stopped by the kernel. It may hold locks of the
+ * C library meanwhile: the tick reaches a carrier that waits for one of them.
  */
 #ifndef TEK_UTHREAD_PARALLEL_H
 #define TEK_UTHREAD_PARALLEL_H
@@ -39,20 +41,22 @@
 #include <ucontext.h>
 
 /*
- * By the engine's start, before it makes kernel threads.  `now`: there are several from the beginning; `later`: others may come (tek__engine.foreign).
- * Where it could not be done later it is done now.
+ * By the engine's start, before it makes kernel threads. `now`: there are several from the
+ * beginning; `later`: more may come (tek__engine.foreign). Where a later change is impossible it
+ * happens now.
  */
 void tek__parallel_start(bool now, bool later);
 
-/* And as soon as there is a carrier: what the engine's start did before, alone, was no reason to ask. */
+/* As soon as there is a carrier: the engine's own start, alone, was no reason to ask. */
 void tek__parallel_started(void);
 
-/* By a kernel thread that has no worker: returns when it may do what it wants to. */
+/* By a kernel thread that has no worker: returns when it may use the engine. */
 void tek__parallel_begin(void);
 
 /*
- * By whoever may be one, before what others do between tek__enter(), which does the same, and tek__leave().  False: it is
- * one, and nobody is there to be asked, since the engine does not run: it does without.
+ * By a possible kernel thread, before code that elsewhere runs between tek__enter(), which does the
+ * same, and tek__leave(). False: the caller is a kernel thread and no carrier can grant, since the
+ * engine does not run: the caller does without.
  */
 static inline bool tek__come_in(void)
 {
@@ -62,7 +66,7 @@ static inline bool tek__come_in(void)
 	return tek__parallel();
 }
 
-/* By the carrier, where it can be done: see above. */
+/* By the carrier, where it can grant: see above. */
 extern atomic_uint tek__parallel_asked __attribute__((visibility("hidden")));
 void tek__parallel_grant(void);
 
@@ -73,10 +77,12 @@ static inline void tek__parallel_look(void)
 		tek__parallel_grant();
 }
 
-/* In the child of fork(), by a user-level thread: who has asked is not there. */
+/* In the child of fork(), by a user-level thread: the asking thread is not there. */
 void tek__parallel_after_fork(void);
 
-/* A handler that may switch, or call the program, has interrupted this: first thing there. */
+/*
+ * First thing in a handler that may switch, or call the program: it has interrupted this context.
+ */
 void tek__quick_restart(ucontext_t *context);
 
 #endif

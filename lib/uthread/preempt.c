@@ -28,10 +28,10 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-/* A tick that came at a bad moment is tried again after so long, this often. */
+/* A tick that arrived at a bad moment is tried again after so long, this often. */
 #define RETRY_NS 20000
 #define RETRIES 4
-/* How often the monitor is asked whether a worker is held up, at most. */
+/* How often the monitor is asked whether a worker's carrier is blocked, at most. */
 #define MONITOR_NS 2000000
 
 void (*tek__preempt_resumed)(struct tek_uthread *self, bool in_program);
@@ -46,7 +46,7 @@ static void set_timer(const struct tek_carrier *carrier, uint64_t first_ns, uint
 	syscall(SYS_timer_settime, carrier->timer, 0, &times, NULL);
 }
 
-/* Once: a program that waits for another thread in a loop would stand still without a word. */
+/* Once: a program that waits for another thread in a loop would stand still without a message. */
 static void tell_without(const char *what, int error, void (*cure)(struct tek_line *line))
 {
 	static atomic_bool told;
@@ -104,7 +104,7 @@ void tek__preempt_add(struct tek_carrier *carrier)
 	event.sigev_signo = TEK_TICK_SIGNAL;
 	event.sigev_value = tek__tick_value();
 	event.sigev_notify_thread_id = carrier->tid;
-	/* Not timer_create(3), whose timers are not numbers of the kernel's. */
+	/* Not timer_create(3): its timers are not the kernel's numbers. */
 	int number;
 	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &number) == 0)
 		carrier->timer = number;
@@ -124,7 +124,7 @@ void tek__preempt_remove(struct tek_carrier *carrier)
 static void start_timer(struct tek_worker *worker, const struct tek_carrier *carrier)
 {
 	const uint64_t interval = tek__kernel_wait_interval();
-	/* Workers tick one after the other, so that they do not all want the same lock. */
+	/* Workers tick one after the other, so that they do not all contend for the same lock. */
 	const uint64_t shift = interval * worker->number / tek__worker_count;
 
 	atomic_store_explicit(&worker->interval, interval, memory_order_relaxed);
@@ -137,7 +137,7 @@ static uint64_t interval_of(const struct tek_worker *worker)
 	return atomic_load_explicit(&worker->interval, memory_order_relaxed);
 }
 
-/* The timer is another one as soon as there is a wait in the kernel to look for, or none any more. */
+/* The interval changes as soon as there is a wait in the kernel to poll for, or none any more. */
 static void adapt_timer(struct tek_worker *worker)
 {
 	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
@@ -148,7 +148,7 @@ static void adapt_timer(struct tek_worker *worker)
 		start_timer(worker, carrier);
 }
 
-/* A tick has come: whether a quantum has passed with it. */
+/* A tick has arrived: whether a quantum has passed with it. */
 static bool is_quantum_over(struct tek_worker *worker)
 {
 	if (++worker->looks < tek__kernel_wait_looks(interval_of(worker)))
@@ -161,7 +161,7 @@ void tek__preempt_needed(struct tek_worker *worker)
 {
 	struct tek_carrier *carrier = atomic_load(&worker->carrier);
 
-	/* Without a timer it says so too, and is not asked again. */
+	/* Without a timer it is marked as ticking too, and is not asked again. */
 	if (!carrier || atomic_exchange(&worker->ticking, true) || carrier->timer < 0)
 		return;
 	start_timer(worker, carrier);
@@ -185,7 +185,7 @@ static void stop_ticking(struct tek_worker *worker)
 
 	set_timer(carrier, 0, 0);
 	atomic_store(&worker->ticking, false);
-	/* Who makes a thread ready looks at `ticking` afterwards: one of us sees the other. */
+	/* The thread that makes one ready reads `ticking` afterwards: one sees the other. */
 	tek__fence();
 	if (tek__any_ready(worker))
 		tek__preempt_needed(worker);
@@ -202,10 +202,10 @@ void tek__preempt_kick(struct tek_worker *worker)
 	}
 	struct tek_carrier *carrier = atomic_load(&worker->carrier);
 	if (carrier && !tek__carrier_kick(carrier))
-		atomic_store(&worker->kicked, false); /* by somebody else, or the next tick */
+		atomic_store(&worker->kicked, false); /* by another thread, or the next tick */
 }
 
-/* Workers with a thread beside which others are ready, and without ticks. */
+/* Starts the ticks of workers that have none, and have ready threads beside the running one. */
 static void start_others(const struct tek_worker *self)
 {
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
@@ -216,7 +216,10 @@ static void start_others(const struct tek_worker *self)
 	}
 }
 
-/* A quantum of this worker has passed. Returns whether the thread that runs there has used up what it may. */
+/*
+ * A quantum of this worker has passed. Returns whether the running thread has used up its
+ * allotment.
+ */
 static bool count_tick(struct tek_worker *worker)
 {
 	worker->ticks++;
@@ -233,14 +236,14 @@ static bool count_tick(struct tek_worker *worker)
 	}
 	if (tek__worker_count > 1)
 		start_others(worker);
-	/* It may have run for a part of this quantum only. */
+	/* The thread may have run for a part of this quantum only. */
 	return whole && tek__sched->tick(worker, tek__runs_on(worker));
 }
 
-/* Whether the calling thread has to give way. `pending`: for what reasons that is to be looked at. */
+/* Whether the calling thread has to yield. `pending`: the reasons to check that. */
 static bool is_due(struct tek_worker *worker, unsigned int pending)
 {
-	/* Also a tick that came at a bad moment, and was counted then. */
+	/* Also a tick that arrived at a bad moment, and was counted then. */
 	bool due = atomic_exchange(&worker->kicked, false);
 
 	if (pending & TEK_PENDING_TICK && is_quantum_over(worker)) {
@@ -248,8 +251,8 @@ static bool is_due(struct tek_worker *worker, unsigned int pending)
 		adapt_timer(worker);
 	}
 	/*
-	 * Those who have been woken by the tick may go before it: they have kicked this worker, just now.  Who kicks it
-	 * from now on sets `pending` again, which the caller looks at when it leaves the engine.
+	 * Threads that the tick has woken may go before it: they have kicked this worker, just now.
+	 * A later kick sets `pending` again, which the caller checks when it leaves the engine.
 	 */
 	__atomic_store_n(&tek__here_find()->pending, 0, __ATOMIC_RELAXED);
 	due = atomic_exchange(&worker->kicked, false) || due;
@@ -262,12 +265,15 @@ static void give_way(struct tek_worker *worker, unsigned int pending)
 {
 	uint64_t switches = worker->switches;
 
-	/* Whoever comes now has the quantum from here on, if it begins now. */
+	/* The next thread has the quantum from here on, if it begins now. */
 	if (pending & TEK_PENDING_TICK && !worker->looks)
 		worker->ticked_switches = switches + 1;
 	worker->retries = 0;
 	tek__yield(TEK_READY_PREEMPTED);
-	/* Nobody came, so it goes on. After a switch it may be on another worker, and this one somebody else's. */
+	/*
+	 * No other thread ran. After a switch it may be on another worker, and this one another
+	 * thread's.
+	 */
 	if (pending & TEK_PENDING_TICK && tek__here_worker() == worker &&
 	    worker->switches == switches)
 		worker->ticked_switches = switches;
@@ -284,14 +290,16 @@ static void stop_here(struct tek_worker *worker)
 		worker->ticked_switches = ticked;
 }
 
-/* This was a bad moment. */
+/* For a tick at a bad moment. */
 static void try_again(struct tek_worker *worker)
 {
 	uint64_t now = tek__now();
 
 	atomic_store(&worker->kicked, true); /* what was due stays due */
 	if (now - worker->monitor_asked > MONITOR_NS) {
-		/* Who is in the C library for so long may be held up in the kernel there. */
+		/*
+		 * A thread that is in the C library for so long may be blocked in the kernel there.
+		 */
 		if (worker->retries)
 			tek__monitor_wake();
 		worker->monitor_asked = now;
@@ -304,7 +312,7 @@ static void try_again(struct tek_worker *worker)
 
 __attribute__((noinline)) void tek__leave_pending(void)
 {
-	/* Again for a kick that has come meanwhile. */
+	/* Again for a kick that has arrived meanwhile. */
 	do {
 		tek__parallel_look();
 		struct tek_worker *worker = tek__enter();
@@ -322,8 +330,8 @@ __attribute__((noinline)) void tek__leave_pending(void)
 }
 
 /*
- * The calling thread waits in the kernel, in a call that is made again when the handler returns.  It leaves its worker to
- * a spare carrier if another thread is ready.  Returns whether.
+ * The calling thread waits in the kernel, in a call that is restarted when the handler returns. It
+ * leaves its worker to a spare carrier if another thread is ready. Returns whether.
  */
 static bool leave_for_others(struct tek_worker *worker, const ucontext_t *context)
 {
@@ -351,7 +359,10 @@ static bool is_good_moment(const ucontext_t *context, const struct tek_uthread *
 {
 	uint64_t mask;
 
-	/* In a handler of the program, and between its own masks, others would run with that mask. */
+	/*
+	 * In a handler of the program, and between its own masks, other threads would run with that
+	 * mask.
+	 */
 	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
 	if ((mask ^ self->mask) & ~tek__own_signals())
 		return false;
@@ -363,7 +374,7 @@ static void tick(ucontext_t *context, unsigned int pending)
 {
 	bool good = is_good_moment(context, tek__here_self());
 
-	/* With kernel threads for preemption every moment is good, but not for all that a signal may do. */
+	/* With KLT preemption every moment is good, but not for all effects of a signal. */
 	bool in_program = good && tek__zones_allow(tek__interrupted_at(context));
 
 	if (!in_program && tek__preempt_held)
@@ -377,7 +388,10 @@ static void tick(ucontext_t *context, unsigned int pending)
 		tek__here_undefer();
 		return;
 	}
-	/* Whoever comes next on this kernel thread needs it, and so does what the program may do here now. */
+	/*
+	 * The next thread on this kernel thread needs it, and so does code of the program that runs
+	 * here.
+	 */
 	if (good)
 		tek__tick_unblock();
 	if (due) {
@@ -388,17 +402,17 @@ static void tick(ucontext_t *context, unsigned int pending)
 		else
 			give_way(worker, pending);
 	} else if (waits && good && tek__engine.preempt != TEK_PREEMPT_KLT) {
-		/* No spare carrier: equals run meanwhile, under each scheduler. */
+		/* No spare carrier: threads of equal rank run meanwhile, under each scheduler. */
 		tek__yield(TEK_READY_YIELDED);
 	}
-	/* At a bad moment the next tick sees to what has come meanwhile. */
+	/* At a bad moment the next tick handles what has arrived meanwhile. */
 	if (tek__here_undefer() && good)
 		tek__leave_pending();
 	if (good && tek__preempt_resumed)
 		tek__preempt_resumed(tek__here_self(), in_program);
 }
 
-/* The running thread's, found again: it may have another one when it comes back. */
+/* The running thread's, found again: it may have another address after a switch. */
 static __attribute__((noinline)) int get_errno(void)
 {
 	__asm__ volatile("" ::: "memory");
@@ -420,7 +434,7 @@ static void on_tick(siginfo_t *info, void *context)
 	struct tek_here *here = tek__here_find();
 
 	if (!here->self) {
-		/* The carrier itself, which has no thread to run: it looks for one anyway. */
+		/* The carrier itself, without a thread to run: it polls for one anyway. */
 		if (here->carrier && here->worker)
 			stop_ticking(here->worker);
 	} else if (here->defer) {

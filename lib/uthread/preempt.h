@@ -2,20 +2,22 @@
 /*
  * Preemption: a timer of each worker sends a signal (tick.h) to its carrier.
  *
- * Attempt, check, defer.  The handler takes the running thread off its worker, in the middle of what it does,
- * unless
- *   - it is in the engine, or in a section that it declared (`defer`): it leaves by itself at its end,
- *   - it is in code that must not be left: the C library, the loader, allocators (zones.h): another try soon,
- *   - it is in a signal handler of the program, or has blocked signals there: the next tick tries again.
- * The rest of its registers lies in the frame that the kernel made for the handler, on its own stack, so it is
- * switched back to like any other.
+ * Attempt, check, defer. The handler takes the running thread off its worker, in mid-run, unless
+ *   - it is in the engine, or in a section that it declared (`defer`): it leaves by itself at its
+ *     end,
+ *   - it is in a non-preemptible section: the C library, the loader, allocators (zones.h): another
+ *     try soon,
+ *   - it is in a signal handler of the program, or has blocked signals there: the next tick tries
+ *     again.
+ * The kernel has saved the rest of its registers in the handler's frame, on its own stack. So a
+ * switch back to it is like any other.
  *
- * A worker's timer stops when a tick finds nobody else who could run and nobody who waits for a time or a
- * file; it starts again when there is.
+ * A worker's timer stops when a tick finds no other thread that could run and none that waits for a
+ * time or a file; it starts again when there is one.
  *
- * Mode klt: nothing is deferred by zones, and threads are not switched in the handler: the kernel thread
- * stops there, and another carries the worker on (carrier.h).  What a thread holds in the C library or an
- * allocator then belongs to a kernel thread that is still there.
+ * Mode klt: zones defer nothing, and threads are not switched in the handler: the kernel
+ * thread stops there, and another carries the worker on (carrier.h). Locks that a thread holds in
+ * the C library or an allocator then belong to a kernel thread that still exists.
  */
 #ifndef TEK_UTHREAD_PREEMPT_H
 #define TEK_UTHREAD_PREEMPT_H
@@ -33,27 +35,27 @@ void tek__preempt_add(struct tek_carrier *carrier);
 /* It ends, and has no worker. */
 void tek__preempt_remove(struct tek_carrier *carrier);
 
-/* Ticks of this worker no longer go to one carrier, and go to another one. */
+/* Ticks of this worker no longer go to one carrier, or go to a new one. */
 void tek__preempt_lose(struct tek_worker *worker, struct tek_carrier *carrier);
 void tek__preempt_gain(struct tek_worker *worker, struct tek_carrier *carrier);
 
-/* There is somebody to run beside the one that runs: the timer runs. */
+/* There is another thread to run: the timer runs. */
 void tek__preempt_needed(struct tek_worker *worker);
 
-/* Somebody goes before the one that runs there: it is to look at once. */
+/* A thread goes before the one that runs there: that worker has to poll at once. */
 void tek__preempt_kick(struct tek_worker *worker);
 
 /*
- * Called each time a thread that was stopped by a tick goes on, and each time a tick finds one running, outside the
- * engine; NULL: nobody wants to know. For posix/: signals and cancellation.  `in_program`: it is in code that can
- * be left, not at the end of a function of ours.
+ * Called each time a thread that was stopped by a tick goes on, and each time a tick finds one
+ * running, outside the engine; NULL: no callback. For posix/: signals and cancellation.
+ * `in_program`: it is in code that can be left, not at the end of a function of ours.
  */
 extern void (*tek__preempt_resumed)(struct tek_uthread *self, bool in_program)
 	__attribute__((visibility("hidden")));
 
 /*
- * Called each time a tick finds a thread in code that must not be left, before anything else; it may not return.
- * NULL: nobody wants to know.  `context`: what was interrupted.  For posix/held.h.
+ * Called each time a tick finds a thread in a non-preemptible section, before anything else; it may
+ * not return. NULL: no callback. `context`: what was interrupted. For posix/held.h.
  */
 extern void (*tek__preempt_held)(struct tek_uthread *self, ucontext_t *context)
 	__attribute__((visibility("hidden")));

@@ -15,7 +15,7 @@ void tek__priority_change(struct tek_uthread *thread, signed char priority)
 	struct tek_worker *at = tek__sched->reprioritise(thread, priority);
 	if (!at)
 		return;
-	/* As in tek__ready(): who becomes idle looks once more. */
+	/* As in tek__ready(): a worker that becomes idle polls once more. */
 	if (tek__parallel()) {
 		tek__fence();
 		tek__idle_wake(at);

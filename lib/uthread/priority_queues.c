@@ -112,7 +112,10 @@ static struct tek_uthread *take_at_once(struct tek_priority_queues *all, int lea
 	return thread;
 }
 
-/* Each queue has a lock. Nobody else takes meanwhile, but priorities change, so a queue may be empty after all. */
+/*
+ * Each queue has a lock. No other worker takes meanwhile, but priorities change, so a queue may be
+ * empty after all.
+ */
 static struct tek_uthread *take_by_queue(struct tek_priority_queues *all, int least)
 {
 	int before = tek__priority_given(all);

@@ -17,15 +17,15 @@
 /* A mask of the kernel's.  Callable from anywhere. */
 uint64_t tek__reserved_signals(void);
 
-/* Those and the tick, which is one of them except under ThreadSanitizer.  No program uses them. */
+/* These and the tick, which is one of them except under ThreadSanitizer.  No program uses them. */
 static inline uint64_t tek__own_signals(void)
 {
 	return TEK_TICK_BIT | tek__reserved_signals();
 }
 
 /*
- * All signals but the reserved ones, and with the tick: what a kernel thread of the engine may
- * block for longer.  The C library waits for ever for one that does not take its signals
+ * All signals but the reserved ones, and with the tick: a kernel thread of the engine may block
+ * these for longer. The C library waits for ever for a kernel thread that does not take its signals
  * (setxid.h).
  */
 static inline uint64_t tek__blockable_signals(void)

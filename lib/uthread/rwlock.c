@@ -11,7 +11,7 @@
 struct rwlock_waiter {
 	struct tek_waiter wait; /* first: lists are of these */
 	bool writes;
-	int rank; /* by which it is in the list */
+	int rank; /* its priority in the list */
 };
 
 static struct rwlock_waiter *first_of(const struct tek_rwlock *lock)
@@ -34,7 +34,7 @@ static bool is_writer(struct tek_rwlock *lock)
 	return atomic_load_explicit(&lock->writer, memory_order_relaxed) == tek__me();
 }
 
-/* Only the writer himself ever finds himself there. */
+/* Only the writer itself ever finds itself there. */
 static void set_writer(struct tek_rwlock *lock, uintptr_t writer)
 {
 	atomic_store_explicit(&lock->writer, writer, memory_order_relaxed);
@@ -51,7 +51,7 @@ static bool may_write(unsigned int state)
 	return !(state & TEK_RWLOCK_WRITER) && state < TEK_RWLOCK_READER;
 }
 
-/* It has a read lock more, or less, in all. */
+/* The calling thread holds one read lock more, or less, in all. */
 static void count_read_locks(int change)
 {
 	struct tek_uthread *self = tek__here_self();
@@ -61,7 +61,7 @@ static void count_read_locks(int change)
 		self->read_locks += (unsigned int)change;
 }
 
-/* ---- under the guard: whom it goes to ---- */
+/* ---- under the guard: the next owner ---- */
 
 /* The first one of that kind, from there on; NULL: there is none. */
 static struct rwlock_waiter *find(struct rwlock_waiter *waiter, bool writes)
@@ -71,7 +71,7 @@ static struct rwlock_waiter *find(struct rwlock_waiter *waiter, bool writes)
 	return waiter;
 }
 
-/* The calling thread comes before all writers who wait, as a reader. */
+/* Whether the calling thread, as a reader, comes before all waiting writers. */
 static bool passes_writers(const struct tek_rwlock *lock)
 {
 	const struct tek_uthread *self = tek__here_self();
@@ -84,7 +84,7 @@ static bool passes_writers(const struct tek_rwlock *lock)
 	return !writer || rank > writer->rank;
 }
 
-/* The first one of the greatest priority that there is, writers first; NULL: all have 0, or less. */
+/* The first waiter of the greatest priority, writers first; NULL: all have 0, or less. */
 static struct rwlock_waiter *most_urgent(const struct tek_rwlock *lock)
 {
 	struct rwlock_waiter *first = first_of(lock);
@@ -124,7 +124,7 @@ static unsigned int grant_readers(struct tek_rwlock *lock, unsigned int state)
 	return state;
 }
 
-/* One after the other, until one of them has to wait for those who have it now. */
+/* One after the other, until one of them has to wait for the current holders. */
 static unsigned int grant_urgent(struct tek_rwlock *lock, unsigned int state)
 {
 	struct rwlock_waiter *waiter;
@@ -139,7 +139,7 @@ static unsigned int grant_urgent(struct tek_rwlock *lock, unsigned int state)
 	return state;
 }
 
-/* What is to be known of those who wait. */
+/* The state bits of the waiters. */
 static unsigned int bits_of(const struct tek_rwlock *lock)
 {
 	const struct rwlock_waiter *writer = find(first_of(lock), true);
@@ -152,7 +152,7 @@ static unsigned int bits_of(const struct tek_rwlock *lock)
 	return bits;
 }
 
-/* Lets everybody have it who can, and gives back the guard. */
+/* Grants the lock to all waiters that can have it, and releases the guard. */
 static void settle(struct tek_rwlock *lock, unsigned int state)
 {
 	bool writers_first = lock->kind == TEK_RWLOCK_PREFER_WRITER;
@@ -174,7 +174,7 @@ static void settle(struct tek_rwlock *lock, unsigned int state)
 
 /* ---- waiting ---- */
 
-/* Takes what the caller wants, if it is to be had; the state is that under the guard. */
+/* Takes the lock, if it is available; the state is that under the guard. */
 static bool take(struct tek_rwlock *lock, bool writes, unsigned int state)
 {
 	if (writes ? !may_write(state) : !may_read(state) || state >= FULL || !passes_writers(lock))
@@ -210,7 +210,7 @@ static int queue(struct tek_rwlock *lock, bool writes, const struct timespec *de
 		return 0;
 	state = tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD);
 	tek__waiters_remove(&lock->waiters, &waiter.wait);
-	/* Readers may have waited only because this writer did. */
+	/* Readers may have waited only because this writer waited. */
 	settle(lock, state);
 	return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
 }
@@ -231,9 +231,9 @@ static int wait(struct tek_rwlock *lock, bool writes, struct tek_until until, bo
 	return error;
 }
 
-/* ---- what is asked from outside ---- */
+/* ---- the interface ---- */
 
-/* A writer waits who may come before the caller. */
+/* A writer waits that may come before the caller. */
 static int try_to_pass(struct tek_rwlock *lock)
 {
 	tek__enter();
@@ -309,7 +309,7 @@ int tek__rwlock_write(struct tek_rwlock *lock, struct tek_until until, bool inte
 	return error;
 }
 
-/* What is left when the caller lets it go; the bits that say who waits stay. */
+/* The state after the caller's unlock; the bits of waiters stay. */
 static unsigned int without_caller(unsigned int state)
 {
 	return state & TEK_RWLOCK_WRITER ? state & ~TEK_RWLOCK_WRITER : state - TEK_RWLOCK_READER;
@@ -319,7 +319,10 @@ int tek__rwlock_unlock(struct tek_rwlock *lock)
 {
 	unsigned int state = state_of(lock);
 
-	/* Who granted it to the caller may still have the guard; then the state does not say so yet. */
+	/*
+	 * The thread that granted it to the caller may still have the guard; then the state is not
+	 * updated yet.
+	 */
 	if (!(state & TEK_RWLOCK_GUARD) && may_write(state))
 		return EPERM;
 	if (is_writer(lock))

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Read-write locks.  One that is all zero is ready for use, and prefers readers.
+ * Read-write locks. An all-zero one is ready for use, and prefers readers.
  *
- * Who waits is granted the lock by whoever makes it free, or lets it go to readers: it is never woken in vain.
+ * A waiter is granted the lock by the thread that unlocks it or opens it to readers: no wake-up is
+ * in vain.
  *
- *   prefers readers: a reader gets it unless a writer has it, so a thread may have it several times; when a
- *                    writer lets it go all readers that wait come first
- *   prefers writers: a reader waits if a writer waits, so a thread must not have it twice; when anybody lets it go
- *                    the first writer comes first
+ *   prefers readers: a reader waits only for a writer that holds the lock, so a thread may
+ *                    read-lock it several times; when a writer unlocks it all waiting readers come
+ *                    first
+ *   prefers writers: a reader waits if a writer waits, so a thread must not read-lock it twice;
+ *                    on an unlock the first waiting writer comes first
  *
- * That is among threads of priority 0.  Those who wait with a greater one, or are critical, come before them, by priority, and
- * among equals writers first.  A reader of such a priority waits if a writer waits who is not of a lesser one, unless
- * it has read-locked something already: that may be this lock.  POSIX has it so for SCHED_FIFO and SCHED_RR.
+ * These rules hold among threads of priority 0. Waiters of greater priority, and critical ones,
+ * come before them, by priority, and among equals writers first. A reader of such a priority waits
+ * if a writer of no lesser priority waits, unless the reader holds a read lock already: that may be
+ * this lock. POSIX specifies this for SCHED_FIFO and SCHED_RR.
  *
- * Lock: the guard bit of the state (guard.h).  Nobody touches the object after the store that lets it go.
+ * Lock: the guard bit of the state (guard.h). No thread touches the object after the store that
+ * unlocks it.
  */
 #ifndef TEK_UTHREAD_RWLOCK_H
 #define TEK_UTHREAD_RWLOCK_H
@@ -29,11 +33,11 @@
 
 /* tek_rwlock.state */
 #define TEK_RWLOCK_GUARD 1u
-#define TEK_RWLOCK_WRITER 2u  /* a writer has it */
-#define TEK_RWLOCK_WAITERS 4u /* somebody is in the list */
+#define TEK_RWLOCK_WRITER 2u  /* a writer holds it */
+#define TEK_RWLOCK_WAITERS 4u /* the list has a waiter */
 #define TEK_RWLOCK_BARRED 8u  /* to readers: a writer goes first */
-#define TEK_RWLOCK_URGENT 16u /* a writer waits whose priority is not 0 */
-#define TEK_RWLOCK_READER 32u /* times how many have it */
+#define TEK_RWLOCK_URGENT 16u /* a writer of a priority other than 0 waits */
+#define TEK_RWLOCK_READER 32u /* times the number of readers that hold it */
 
 /* tek_rwlock.kind: as glibc has them in its static initialisers. */
 enum {
@@ -44,12 +48,12 @@ enum {
 };
 
 /*
- * It lies in the C library's pthread_rwlock_t, which has "shared by processes" among the reserved words or behind `kind`,
- * and that stays zero: preload/uthread/rwlock.c.
+ * It lies in the C library's pthread_rwlock_t, which has "shared by processes" among the reserved
+ * words or behind `kind`; that field stays zero: preload/uthread/rwlock.c.
  */
 struct tek_rwlock {
 	atomic_uint state;
-	_Atomic uintptr_t writer; /* tek__me(); 0: nobody, or it has not got there yet */
+	_Atomic uintptr_t writer; /* tek__me(); 0: none, or the writer has not stored it yet */
 	uintptr_t reserved[2];
 	struct tek_waiters waiters;
 	unsigned char kind;
@@ -57,7 +61,7 @@ struct tek_rwlock {
 
 /*
  * 0 or
- *   EBUSY      try: it is not to be had at once
+ *   EBUSY      try: it is not available at once
  *   EDEADLK    the caller is its writer
  *   EAGAIN     134 million readers have it
  *   ETIMEDOUT, EINTR (interruptible), EINVAL (`until` is no time)
@@ -68,10 +72,10 @@ int tek__rwlock_write(struct tek_rwlock *lock, struct tek_until until, bool inte
 int tek__rwlock_try_read(struct tek_rwlock *lock);
 int tek__rwlock_try_write(struct tek_rwlock *lock);
 
-/* 0, or EPERM if nobody has it. */
+/* 0, or EPERM if no thread holds it. */
 int tek__rwlock_unlock(struct tek_rwlock *lock);
 
-/* Whether anybody has it, or waits. */
+/* Whether a thread holds it or waits for it. */
 bool tek__rwlock_is_used(struct tek_rwlock *lock);
 
 #endif

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What AddressSanitizer and ThreadSanitizer must be told of threads that switch by themselves; nothing at all where
- * neither is built in.
+ * Calls that AddressSanitizer and ThreadSanitizer need for threads that switch by themselves; none
+ * where neither is built in.
  *
  *   tek__fiber_new()      a thread has a stack, and has not run yet
  *   tek__fiber_adopt()    by a context that runs already, on the stack that its kernel thread has
  *   tek__fiber_switch()   right before a switch; `ends`: `from` never runs again
- *   tek__fiber_arrived()  by the one that comes, first thing after the switch; a new one at its very beginning
- *   tek__fiber_end()      by anybody else, when it never runs again
+ *   tek__fiber_arrived()  by the context switched to, first thing after the switch or at its begin
+ *   tek__fiber_end()      by another thread, when it never runs again
  *
- * A function that begins a thread, and returns after its last switch (arch/context.h), is TEK_FIBER_UNWATCHED.
+ * A function that begins a thread, and returns after its last switch (arch/context.h), is
+ * TEK_FIBER_UNWATCHED.
  *
- * All of them are inlined: ThreadSanitizer keeps a stack of calls for each thread, and a function that begins in one
- * and ends in another would mix them up.
+ * All of them are inlined: ThreadSanitizer keeps a stack of calls for each thread, and a function
+ * that begins in one and ends in another would mix them up.
  *
- * ThreadSanitizer takes a switch for an order between what was before it and what comes after it.  That is so: both are
- * on the same worker, whose own data is handed over like that.
+ * ThreadSanitizer takes a switch for an order between the code before it and the code after it.
+ * The order is real: both are on the same worker, and the switch hands over the worker's data.
  */
 #ifndef TEK_UTHREAD_SANITIZER_H
 #define TEK_UTHREAD_SANITIZER_H
@@ -54,14 +55,14 @@
 #include <stdlib.h>
 
 struct tek_fiber {
-	void *fake_stack; /* where variables are that may be used after their function's end */
+	void *fake_stack; /* of variables that may be used after their function's end */
 	const void *low;  /* of the stack; NULL: not known yet */
 	size_t bytes;
 	bool ours;              /* the stack: a root for the search for leaks */
-	struct tek_fiber *left; /* who was switched away from for this one */
+	struct tek_fiber *left; /* the context that was switched away from for this one */
 };
 
-/* Out of memory there is nothing useful to be done about a tool. */
+/* Out of memory: a tool has nothing useful to do then. */
 TEK_FIBER_INLINE struct tek_fiber *tek__fiber_memory(void)
 {
 	struct tek_fiber *fiber = calloc(1, sizeof(*fiber));
@@ -76,7 +77,7 @@ TEK_FIBER_INLINE void tek__fiber_new(struct tek_uthread *thread, void *stack, si
 	fiber->low = stack;
 	fiber->bytes = bytes;
 	fiber->ours = true;
-	/* The frames of the one that was there before were never left. */
+	/* The frames of the thread that was there before were never left. */
 	__asan_unpoison_memory_region(stack, bytes);
 	__lsan_register_root_region(stack, bytes);
 	thread->fiber = fiber;
@@ -84,7 +85,7 @@ TEK_FIBER_INLINE void tek__fiber_new(struct tek_uthread *thread, void *stack, si
 
 TEK_FIBER_INLINE void tek__fiber_adopt(struct tek_uthread *thread)
 {
-	/* Whoever comes after its first switch is told where its stack is. */
+	/* Its stack is unknown until its first switch: tek__fiber_arrived() of the next context. */
 	thread->fiber = tek__fiber_memory();
 }
 
@@ -101,7 +102,7 @@ TEK_FIBER_INLINE void tek__fiber_arrived(struct tek_uthread *self)
 	const void *low;
 	size_t bytes;
 	__sanitizer_finish_switch_fiber(fiber->fake_stack, &low, &bytes);
-	/* The one that left is still there: what is to be done about it comes after this. */
+	/* The context that left still exists: it is settled after this. */
 	if (!fiber->left->low) {
 		fiber->left->low = low;
 		fiber->left->bytes = bytes;
@@ -128,7 +129,7 @@ TEK_FIBER_INLINE void tek__fiber_new(struct tek_uthread *thread, void *stack, si
 	thread->fiber = __tsan_create_fiber(0);
 }
 
-/* The lowest bit says that it is the kernel thread's, which ends it. */
+/* The lowest bit: it is the kernel thread's, which ends it. */
 TEK_FIBER_INLINE void tek__fiber_adopt(struct tek_uthread *thread)
 {
 	thread->fiber = (char *)__tsan_get_current_fiber() + 1;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * RtFIFO: fixed priorities, 0 to 99, a greater one goes first.  Threads are dealt to the workers in turn when they are
- * created, and stay there; nobody balances.  On its worker a thread runs until it waits, yields, or one of a greater
- * priority is ready: quanta do not count.  rtos-linux-scalability-2018, 3.1.3.
+ * RtFIFO: fixed priorities, 0 to 99, a greater one goes first. Threads are dealt to the workers in
+ * turn when they are created, and stay there, without balancing. On its worker a thread runs until
+ * it waits, yields, or one of a greater priority is ready: quanta do not count.
+ * rtos-linux-scalability-2018, 3.1.3.
  *
- * As POSIX has it for SCHED_FIFO, who is preempted comes back first of its priority, who becomes ready last, and a
- * yield lets those of its own priority run, and greater ones.
+ * As POSIX has it for SCHED_FIFO, a preempted thread comes back first of its priority, and a thread
+ * that becomes ready comes last. A yield lets threads of its own and of greater priority run.
  *
  * The queues and their locks: priority_queues.h.
  */
@@ -37,14 +38,16 @@ static int map_queues(unsigned int workers)
 
 static int start(unsigned int workers)
 {
-	/* In the child of fork() they are there, and may be more. */
+	/* In the child of fork() the queues exist, and may be more. */
 	if (workers > queue_count && map_queues(workers))
 		return ENOMEM;
 	for (unsigned int i = 0; i < queue_count; i++)
 		tek__priority_queues_clear(&queues[i]);
 	tek__priority_queues_use(tek__engine.lock);
 	worker_count = workers;
-	/* The first thread of the program is the first that was dealt, to worker 0, where it runs. */
+	/*
+	 * The first thread of the program is the first that was dealt, to worker 0, where it runs.
+	 */
 	atomic_store_explicit(&dealt, 1, memory_order_relaxed);
 	return 0;
 }
@@ -87,12 +90,12 @@ static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthr
 {
 	int least = 0;
 
-	if (running) /* to its equals by a yield, if it is preempted only to greater ones */
+	if (running) /* a yield: to equals or greater; a preemption: to greater ones only */
 		least = tek__priority_now(running) + (why == TEK_READY_PREEMPTED);
 	return tek__priority_take(queues_of(worker), least);
 }
 
-/* Whether somebody on this worker has to go before it. */
+/* Whether a thread on this worker has to go before it. */
 static bool goes_after(const struct tek_uthread *running, const struct tek_worker *worker)
 {
 	return tek__priority_greatest(queues_of(worker)) > tek__priority_now(running);
@@ -106,9 +109,9 @@ static bool tick(struct tek_worker *worker, struct tek_uthread *running)
 }
 
 /*
- * `running` may be one that is just leaving, for one that next() has already taken out: so also what the worker was
- * given counts.  That one's priority may have changed since; then the worker looks in vain.  `ready` may have run and
- * ended, and be another thread by now that was not dealt yet.
+ * `running` may be about to leave for a thread that next() has already taken out. So the priority
+ * that the worker was given counts, too. It may have changed since; then the worker polls in vain.
+ * `ready` may have run and ended, and be another thread by now that was not dealt yet.
  */
 static bool goes_before(const struct tek_uthread *ready, const struct tek_uthread *running)
 {
@@ -131,7 +134,7 @@ static struct tek_worker *reprioritise(struct tek_uthread *thread, signed char p
 	if (tek__priority_set_aside(queues_of(home), thread, priority)) {
 		/* POSIX: last of its new priority, or first if that is less. */
 		tek__priority_add(queues_of(home), thread, tek__priority_now(thread) < before);
-		/* For a moment it was in no queue. */
+		/* For a moment the thread was in no queue. */
 		return home;
 	}
 	return goes_after(thread, home) ? home : NULL;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Multi-level feedback queue: four levels for all workers.  A thread begins at level 0, and may run for L + 1 quanta at
- * level L.  If it uses up all of that it goes one level down; if it waits for something before, it stays where it is.
- * A lower level runs only while the ones above it have nobody.  uthreads, 3.2.
+ * Multi-level feedback queue: four levels for all workers. A thread begins at level 0, and may run
+ * for L + 1 quanta at level L. If it uses up all of that it goes one level down; if it waits
+ * before, it stays where it is. A lower level runs only while the ones above it are empty.
+ * uthreads, 3.2.
  *
- * To the top, by time: who has been at the lowest level for `promote_quanta` quanta, and who at one between has not
- * used up its allotment for as long, because it does not any more, or because it never comes to run.  So nobody
- * waits for ever.  It is seen when it becomes ready, or when it is the first one of its queue, which
- * is looked at once for each tick of the worker: no scan, and nobody is ready for longer than that time without.
+ * Promotion to the top, by time: a thread at the lowest level after `promote_quanta` quanta; a
+ * thread at a middle level that has not used up its allotment for as long, because it waits or
+ * never runs. So no thread waits for ever. The time is checked when the thread becomes ready, and
+ * at each tick of the worker for the first thread of each queue. That needs no scan.
  *
  * Two things that the paper leaves open:
- *   - Those who were promoted have a queue of their own at level 0, which takes turns with the other, and go on later if
- *     somebody wakes up at level 0.  Else whoever waits for input beside n threads that compute would, after
- *     each promotion, come after n quanta.
- *   - Who yields says that it waits for others, and nobody knows for whom.  It keeps its level, but takes turns
- *     with all others, of whatever level; else two threads that wait for a third one by sched_yield(3) would
- *     keep it off the processor until it is promoted.
+ *   - Promoted threads have a queue of their own at level 0, which alternates with the other. A
+ *     thread that wakes up at level 0 preempts them. Else a thread that waits for input beside n
+ *     threads that compute would, after each promotion, wait for n quanta.
+ *   - A thread that yields waits for other threads, and the scheduler does not know which. It keeps
+ *     its level, but alternates with all other threads, of whatever level. Else two threads that
+ *     wait for a third one by sched_yield(3) would keep it off the processor until it is promoted.
  */
 #include "uthread/clock.h"
 #include "uthread/engine.h"
@@ -30,12 +31,12 @@
 #define LOWEST (LEVELS - 1)
 
 /*
- * The queues.  The levels' own have their numbers.  Who was promoted has PROMOTED as its level, which counts as level 0,
- * until it has run or waited.
+ * The queues. The levels' own have their numbers. A promoted thread has PROMOTED as its level,
+ * which counts as level 0, until it has run or waited.
  */
 enum { PROMOTED = LEVELS, YIELDED, QUEUES };
 
-/* So many at most go to the top in one next(), which takes one out: nobody waits for long, none is forgotten. */
+/* The most promotions in one next(), which takes one out: the bound keeps next() short. */
 #define PROMOTED_AT_ONCE 32u
 
 static struct {
@@ -43,13 +44,13 @@ static struct {
 	struct tek_ready_count count;
 	struct tek_fifo queues[QUEUES];
 	uint64_t now;          /* in quanta, as of the last tick that was seen */
-	bool promoted_is_next; /* turns: of PROMOTED with level 0 */
-	bool yielded_is_next;  /* turns: of YIELDED with all others */
+	bool promoted_is_next; /* alternates: of PROMOTED with level 0 */
+	bool yielded_is_next;  /* alternates: of YIELDED with all other queues */
 	bool behind;           /* more could be promoted */
 	uint64_t seen_ticks[TEK_WORKERS_MAX];
 } mlfq __attribute__((aligned(64)));
 
-/* Whoever makes a thread ready may read this while it runs: goes_before(). */
+/* The thread that makes it ready may read this while it runs: goes_before(). */
 static unsigned int level_of(const struct tek_uthread *thread)
 {
 	return __atomic_load_n(&thread->sched.level, __ATOMIC_RELAXED);
@@ -83,14 +84,14 @@ static bool is_due(const struct tek_uthread *thread)
 	       mlfq.now - thread->sched.level_since >= tek__engine.promote_quanta;
 }
 
-/* To which queue it goes. */
+/* The queue that it goes to. */
 static unsigned int place(struct tek_uthread *thread, enum tek_ready why)
 {
 	unsigned int level = level_of(thread);
 
 	if (level > 0 && level <= LOWEST && is_due(thread))
 		set_level(thread, PROMOTED, mlfq.now);
-	/* Who has not run all the time until now goes with its equals. */
+	/* A new thread, and a promoted one that has waited or yielded, goes to level 0. */
 	if (why == TEK_READY_CREATED ||
 	    (level_of(thread) == PROMOTED && why != TEK_READY_PREEMPTED))
 		set_level(thread, 0, mlfq.now);
@@ -116,7 +117,7 @@ static bool any(struct tek_worker *worker)
 	return tek__ready_count(&mlfq.count) != 0;
 }
 
-/* Those whose time has come, at most so many of this queue, go to the top. Returns how many more may. */
+/* Promotes due threads of this queue, at most so many. Returns how many more may be. */
 static unsigned int promote_from(unsigned int queue, unsigned int most)
 {
 	struct tek_fifo *from = &mlfq.queues[queue];
@@ -130,7 +131,7 @@ static unsigned int promote_from(unsigned int queue, unsigned int most)
 	return most;
 }
 
-/* When time has passed, or there was more to do at the last time. */
+/* When time has passed, or the last call left some. */
 static void promote(struct tek_worker *worker)
 {
 	uint64_t *seen = &mlfq.seen_ticks[worker->number];
@@ -147,7 +148,7 @@ static void promote(struct tek_worker *worker)
 	mlfq.behind = more == 0;
 }
 
-/* One of two queues: they take turns while both have somebody. */
+/* One of two queues: they alternate while neither is empty. */
 static unsigned int in_turn(unsigned int one, unsigned int other, bool *other_is_next)
 {
 	bool has_one = mlfq.queues[one].first, has_other = mlfq.queues[other].first;
@@ -157,7 +158,7 @@ static unsigned int in_turn(unsigned int one, unsigned int other, bool *other_is
 	return is_other ? other : one;
 }
 
-/* The queue whose turn it is, of no level below `lowest`; it is empty if all of them are. */
+/* The queue that is next, of no level below `lowest`; it is empty if all of them are. */
 static unsigned int choose(unsigned int lowest)
 {
 	unsigned int level = 0;
@@ -172,7 +173,7 @@ static unsigned int choose(unsigned int lowest)
 static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthread *running,
 				enum tek_ready why)
 {
-	/* Who is preempted goes on if only lower levels are ready. */
+	/* A preempted thread goes on if only lower levels are ready. */
 	unsigned int lowest = LOWEST;
 	struct tek_uthread *thread;
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Preemptive shortest job first: who has used up the fewest quanta goes first, at once; among equals who has waited
- * the longest.  A quantum that was given up early does not count.
+ * Preemptive shortest job first: the thread with the fewest used quanta goes first, at once; among
+ * equals the longest waiting one. A quantum that was given up early does not count.
  *
- * One heap for all workers: O(1) to become ready, O(log n) to be the next one, where the paper sorts, O(n).
+ * One heap for all workers: O(1) to become ready, O(log n) to be the next one, where the paper
+ * sorts, O(n).
  *
- * This is no fair scheduler, by definition: a thread with many quanta behind it waits as long as there are others
- * with fewer, for ever if new ones keep coming.  Only a yield lets one go that has more.
+ * This is no fair scheduler, by definition: a thread with many used quanta waits as long as there
+ * are threads with fewer, for ever if new ones keep coming. Only a yield lets a thread with more
+ * quanta run.
  *
  * uthreads, 3.3.
  */
@@ -20,7 +22,7 @@
 static struct {
 	struct tek_spin lock;
 	struct tek_heap heap;
-	uint64_t order; /* of who becomes ready next */
+	uint64_t order; /* of the next thread to become ready */
 	struct tek_ready_count count;
 } psjf __attribute__((aligned(64)));
 
@@ -29,7 +31,7 @@ static struct tek_uthread *of_node(struct tek_heap_node *node)
 	return (struct tek_uthread *)((char *)node - offsetof(struct tek_uthread, sched.node));
 }
 
-/* Whoever makes a thread ready may read this while it runs: goes_before(). */
+/* The thread that makes it ready may read this while it runs: goes_before(). */
 static uint64_t quanta_of(const struct tek_uthread *thread)
 {
 	return __atomic_load_n(&thread->sched.quanta, __ATOMIC_RELAXED);
@@ -65,7 +67,7 @@ static bool any(struct tek_worker *worker)
 static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthread *running,
 				enum tek_ready why)
 {
-	/* Of those with as many quanta each one waits for longer than who runs. */
+	/* Threads with equal quanta have all waited for longer than the running one. */
 	uint64_t most = running && why == TEK_READY_PREEMPTED ? quanta_of(running) : UINT64_MAX;
 	struct tek_heap_node *first;
 

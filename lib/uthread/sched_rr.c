@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Round robin: one queue for all workers; who was ready first runs next, for one quantum.  With n threads ready
- * and w workers nobody waits for longer than n / w quanta.
+ * Round robin: one queue for all workers; the first ready thread runs next, for one quantum. With n
+ * threads ready and w workers no thread waits for longer than n / w quanta.
  *
  * uthreads, 3.1.
  */

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Work stealing: each worker has ready threads of its own, and takes those of others when it has none.
+ * Work stealing: each worker has ready threads of its own, and steals from other workers when it
+ * has none.
  *
- * Created and woken threads are taken newest first, by the worker that made them ready: what they need is still in
- * its cache, and a program that divides its work goes into depth, with few threads alive at a time.  Those
- * that have yielded or were preempted, and those made ready by somebody who is no worker, go in turn, after them.
- * A thief takes the oldest ones, half of them: they have the most work behind them.
+ * The worker that made them ready takes created and woken threads newest first: their data is still
+ * in its cache, and a program that divides its work goes into depth, with few threads alive at a
+ * time. Yielded and preempted threads, and those made ready outside any worker, go first in first
+ * out, after them. A thief takes the oldest ones, half of them: they have the most work behind
+ * them.
  *
- * Nobody waits for ever: once in each quantum, and once in 64 times, the oldest goes first, in turns the oldest of the
- * new ones and the first of those in turn.
+ * No thread waits for ever: once in each quantum, and once in 64 times, the oldest goes first. It
+ * is alternately the oldest of the new ones and the first of the first-in-first-out queue.
  *
- * Locks: one for each worker, with all that it has, taken by itself and for a moment by thieves, who
- * do not wait for it.  Nobody holds two.  A deque without a lock (Chase-Lev) needs an array, which has to grow, in a
- * place where there may be no memory, and saves one of two atomic operations of a yield.  The lock of one worker is
- * free (spin.h); else it stays in the worker's cache as long as nobody steals, and then costs one exchange.
- * `count` is read without the lock: see ready_count.h.
+ * Locks: one for each worker and all its queues. The worker takes it; thieves take it for a moment,
+ * and do not wait for it. No thread holds two. A lock-free deque (Chase-Lev) needs an array that
+ * grows, where there may be no memory, and saves one of two atomic operations of a yield. With one
+ * worker the lock is free (spin.h); else it stays in the worker's cache until a steal, and costs
+ * one exchange. `count` is read without the lock: see ready_count.h.
  */
 #include "uthread/deque.h"
 #include "uthread/ready_count.h"
@@ -31,10 +33,10 @@ struct own {
 	struct tek_spin lock;
 	struct tek_ready_count count; /* of both */
 	struct tek_deque fresh;       /* created and woken: the first is the newest */
-	struct tek_fifo turns;        /* yielded, preempted, and from outside */
+	struct tek_fifo turns;        /* yielded, preempted, and from outside: first in first out */
 	bool turns_is_next;           /* if the oldest goes first */
 
-	/* Of the worker alone. */
+	/* Accessed by the worker alone. */
 	uint32_t random;
 	unsigned int taken;
 	uint64_t seen_ticks;
@@ -42,7 +44,7 @@ struct own {
 
 static struct own owns[TEK_WORKERS_MAX];
 static unsigned int worker_count;
-static atomic_uint from_outside; /* threads made ready by somebody who is no worker */
+static atomic_uint from_outside; /* threads made ready outside any worker */
 
 static int start(unsigned int workers)
 {
@@ -65,7 +67,9 @@ static unsigned int count_of(const struct own *own)
 	return tek__ready_count(&own->count);
 }
 
-/* Where a thread goes that no worker makes ready: of two in turn to the one that has less. */
+/*
+ * For a thread made ready outside any worker: of the next two workers the one with fewer threads.
+ */
 static struct own *place(void)
 {
 	unsigned int number = atomic_fetch_add_explicit(&from_outside, 1, memory_order_relaxed) %
@@ -111,7 +115,7 @@ static struct tek_uthread *take_newest(struct own *own)
 	return thread ? thread : tek__fifo_take(&own->turns);
 }
 
-/* Whether it is the time of the oldest one. */
+/* Whether the oldest one is next. */
 static bool is_time(struct own *own, const struct tek_worker *worker)
 {
 	if (++own->taken % OLDEST_EACH != 0 && own->seen_ticks == worker->ticks)
@@ -134,7 +138,7 @@ static struct tek_uthread *take_own(struct own *own, const struct tek_worker *wo
 	return thread;
 }
 
-/* What a thief has in its hands. */
+/* The stolen threads of one steal. */
 struct loot {
 	struct tek_uthread *first; /* runs next */
 	struct tek_deque fresh;
@@ -142,7 +146,7 @@ struct loot {
 	int count; /* without the first */
 };
 
-/* The oldest ones: half of all, at least one. Nothing if somebody else has the lock. */
+/* The oldest ones: half of all, at least one. Nothing if another thread has the lock. */
 static struct loot rob(struct own *victim)
 {
 	struct loot loot = {.first = NULL};
@@ -170,7 +174,7 @@ static struct loot rob(struct own *victim)
 	return loot;
 }
 
-/* In the order in which they were. */
+/* In their previous order. */
 static void keep(struct own *own, struct loot *loot)
 {
 	struct tek_uthread *thread;
@@ -193,7 +197,7 @@ static uint32_t next_random(struct own *own)
 	return own->random;
 }
 
-/* From all others in turn, from any of them on. */
+/* From all other workers in turn, starting at any of them. */
 static struct tek_uthread *steal(struct own *own)
 {
 	unsigned int first = next_random(own) % worker_count;

@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define AWAITED 0x80000000u /* the value is 0, somebody waits */
+#define AWAITED 0x80000000u /* the value is 0, a thread waits */
 #define GUARD 1u            /* only with AWAITED */
 
 static unsigned int word_of(struct tek_semaphore *semaphore)
@@ -28,7 +28,7 @@ int tek__semaphore_try(struct tek_semaphore *semaphore)
 	return 0;
 }
 
-/* While somebody has the guard.  Of a word without AWAITED the bit is part of the value. */
+/* While another thread has the guard. In a word without AWAITED the bit is part of the value. */
 static void wait_for_guard(struct tek_semaphore *semaphore)
 {
 	for (unsigned int tries = 1;; tries++) {
@@ -42,7 +42,9 @@ static void wait_for_guard(struct tek_semaphore *semaphore)
 	}
 }
 
-/* Deferred, between tek__guard_enter() and tek__guard_leave().  Takes the guard, if somebody waits. */
+/*
+ * Deferred, between tek__guard_enter() and tek__guard_leave(). Takes the guard, if a thread waits.
+ */
 static bool take_guard(struct tek_semaphore *semaphore)
 {
 	unsigned int word = word_of(semaphore);
@@ -61,12 +63,12 @@ static bool take_guard(struct tek_semaphore *semaphore)
 static bool take_guard_or_unit(struct tek_semaphore *semaphore, bool *got_unit)
 {
 	*got_unit = tek__semaphore_try(semaphore) == 0;
-	/* Else it may be the first one who waits. */
+	/* Else it may be the first waiter. */
 	return *got_unit || take_guard(semaphore) ||
 	       tek__change_unsplit(&semaphore->word, 0, AWAITED | (tek__parallel() ? GUARD : 0));
 }
 
-/* Deferred.  Takes the guard, if somebody waits; false: nobody does. */
+/* Deferred. Takes the guard, if a thread waits; false: none does. */
 static bool lock_awaited(struct tek_semaphore *semaphore)
 {
 	if (tek__parallel())
@@ -77,7 +79,7 @@ static bool lock_awaited(struct tek_semaphore *semaphore)
 	return locked;
 }
 
-/* Deferred.  Takes a unit, or the guard: then it returns true. */
+/* Deferred. Takes a unit, or the guard: then it returns true. */
 static bool lock_or_take(struct tek_semaphore *semaphore)
 {
 	bool got_unit;
@@ -114,7 +116,7 @@ static int wait(struct tek_semaphore *semaphore, const struct timespec *deadline
 				    : tek__wait_deferred(&waiter, deadline, TEK_WAITS_SEMAPHORE);
 	if (how == TEK_WOKEN)
 		return 0; /* it may be destroyed already */
-	/* If nobody waits it is not in the list, and nobody has it in his hands. */
+	/* If no thread waits it is not in the list, and no thread accesses it. */
 	if (lock_awaited(semaphore)) {
 		tek__waiters_remove(&semaphore->waiters, &waiter);
 		unlock(semaphore);
@@ -138,7 +140,7 @@ int tek__semaphore_wait(struct tek_semaphore *semaphore, struct tek_until until,
 	return error;
 }
 
-/* Gives the unit to somebody who waits; false: nobody does any more. */
+/* Gives the unit to a waiter; false: none waits any more. */
 static bool give(struct tek_semaphore *semaphore)
 {
 	tek__enter();

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Semaphores of one process.  Zero is one of value 0.
+ * Semaphores of one process. Zero is one of value 0.
  *
- * The word is the value; or, with its highest bit, it says that the value is 0 and that somebody waits, and has the
- * guard bit (guard.h).  A post with waiters gives its unit to the first of them, it is never seen in the value: who
- * waits longest and is most urgent comes first, and nobody is woken in vain.
+ * The word is the value. With its highest bit set the value is 0 and a thread waits; only then the
+ * lowest bit is the guard (guard.h). A post with waiters gives its unit to the first of them and
+ * never adds it to the value. So the most urgent, then longest waiter comes first, and no wake-up
+ * is in vain.
  *
- * Nobody touches the semaphore after the store that posts it, not even he who is given its unit: he or whoever posted
- * may destroy and free it.
+ * No thread touches the semaphore after the store that posts it, not even the waiter that is given
+ * its unit: that waiter or the posting thread may destroy and free it.
  */
 #ifndef TEK_UTHREAD_SEMAPHORE_H
 #define TEK_UTHREAD_SEMAPHORE_H
@@ -34,15 +35,20 @@ struct tek_semaphore {
 /* 0 or EAGAIN. From anywhere. */
 int tek__semaphore_try(struct tek_semaphore *semaphore);
 
-/* 0, ETIMEDOUT, EINTR (interruptible), EINVAL: `until` is no time. Not between tek__enter() and tek__leave(). */
+/*
+ * 0, ETIMEDOUT, EINTR (interruptible), EINVAL: `until` is no time. Not between tek__enter() and
+ * tek__leave().
+ */
 int tek__semaphore_wait(struct tek_semaphore *semaphore, struct tek_until until,
 			bool interruptible);
 
-/* 0 or EOVERFLOW. From anywhere, also from the program's signal handlers, which do not run between tek__enter() and
- * tek__leave(). */
+/*
+ * 0 or EOVERFLOW. From anywhere, also from the program's signal handlers, which do not run between
+ * tek__enter() and tek__leave().
+ */
 int tek__semaphore_post(struct tek_semaphore *semaphore);
 
-/* 0 if anybody waits. */
+/* 0 if any thread waits. */
 int tek__semaphore_value(struct tek_semaphore *semaphore);
 bool tek__semaphore_is_used(struct tek_semaphore *semaphore);
 

@@ -14,7 +14,7 @@
 
 enum { SIGNALS = 64 };
 
-/* As the kernel has it; sigaction(3) does not let anybody have these signals. */
+/* The kernel's struct; sigaction(3) rejects these signals. */
 struct kernel_action {
 	void (*handler)(int, siginfo_t *, void *);
 	unsigned long flags;
@@ -33,7 +33,7 @@ struct kernel_thread {
 static struct kernel_thread *_Atomic kernel_threads;
 static void (*_Atomic behind[SIGNALS + 1])(int, siginfo_t *, void *); /* the C library's handlers */
 
-/* Those that can be used again. */
+/* Structures that can be reused. */
 static struct {
 	struct tek_spin lock;
 	struct kernel_thread *first;
@@ -99,7 +99,7 @@ static uintptr_t pointer_of_kernel_thread(void)
 	return 0;
 }
 
-/* All signals are blocked meanwhile: nobody else finds the storage exchanged. */
+/* All signals are blocked meanwhile: no other code finds the storage exchanged. */
 static void handle(int number, siginfo_t *info, void *context)
 {
 	const uintptr_t current = tek__tls_pointer(), its = pointer_of_kernel_thread();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the thread information table (abi/tek_abi.h) says of threads while they run: where each does, whether it waits,
- * and which kernel thread carries which worker.  Each is one store, for which nobody takes a lock.  The rest of
- * the table is table.h's; where there is none these do nothing.
+ * The running state of threads in the thread information table (abi/tek_abi.h): where each runs,
+ * whether it waits, and which kernel thread carries which worker. Each is one store, without a
+ * lock. The rest of the table is table.h's; without a table these do nothing.
  */
 #ifndef TEK_UTHREAD_SHOWN_H
 #define TEK_UTHREAD_SHOWN_H
@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-/* Those of the table; NULL: there is none. */
+/* The workers of the table; NULL: there is none. */
 extern struct tek_worker_place *_Atomic tek__shown_workers __attribute__((visibility("hidden")));
 
 /* It goes on on this worker. */
@@ -23,9 +23,10 @@ static inline void tek__shown_runs(const struct tek_uthread *thread, unsigned in
 }
 
 /*
- * Where creating a thread must cost nothing the table tells of one only when it has waited, yielded or been preempted:
- * then it has lived longer than a record takes.  The first of these puts a thread there that is not; NULL: there is no
- * room, no table, or all are there.  The other one is for those that end.
+ * Where creating a thread must cost nothing, a thread enters the table only when it has waited,
+ * yielded or been preempted: then it has lived longer than writing a record takes. The first
+ * function adds a missing thread; NULL: there is no room, no table, or all are there. The second
+ * one is for threads that end.
  */
 extern void (*tek__shown_newcomer)(struct tek_uthread *thread)
 	__attribute__((visibility("hidden")));

@@ -10,14 +10,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* So many are kept; more than that end. */
+/* The most spare ones; more than that end. */
 #define MOST 64
 
 static struct {
 	struct tek_spin lock;
 	struct tek_carrier *first;
-	atomic_uint count;   /* a futex for those who wait for one */
-	atomic_uint waiting; /* so many */
+	atomic_uint count;   /* a futex for threads that wait for one */
+	atomic_uint waiting; /* number of these threads */
 	struct tek_carrier *dropped;
 } spares;
 
@@ -35,7 +35,7 @@ static struct tek_carrier *take(struct tek_carrier **list)
 	return carrier;
 }
 
-/* If there are fewer than so many, and it may run threads. */
+/* If there are fewer than `most`, and it may run threads. */
 static bool add(struct tek_carrier *carrier, unsigned int most)
 {
 	tek__spin_lock(&spares.lock);
@@ -107,7 +107,7 @@ struct tek_carrier *tek__carrier_new(void)
 	carrier = aligned_alloc(64, bytes);
 	if (carrier) {
 		memset(carrier, 0, bytes);
-		carrier->timer = -1; /* others may want it to tick as soon as it has a worker */
+		carrier->timer = -1; /* its ticks may start as soon as it has a worker */
 	}
 	return carrier;
 }

@@ -16,7 +16,10 @@ __attribute__((cold, noinline)) void tek__spin_wait(struct tek_spin *spin)
 				return;
 			tek__relax();
 		}
-		/* Its holder may wait for this very CPU. Not sched_yield(3), which may be ours. */
+		/*
+		 * Its holder may wait for this very CPU. Not sched_yield(3), which may be the
+		 * engine's.
+		 */
 		syscall(SYS_sched_yield);
 	}
 }

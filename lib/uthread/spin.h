@@ -2,12 +2,12 @@
 /*
  * The engine's own lock, for a few instructions at a time.
  *
- * Who takes it defers preemption (uthread/here.h), so its holder is on a CPU unless the kernel has taken that away;
- * a waiter that spins in vain for a while lets the kernel run somebody else.  An engine of one kernel thread
- * needs none of that: tek__parallel() is false.
+ * The locking thread defers preemption (uthread/here.h), so the holder is on a CPU unless the
+ * kernel has preempted it. A waiter that spins in vain for a while yields to the kernel. An engine
+ * of one kernel thread needs none of that: tek__parallel() is false.
  *
- * Order: the loads after an acquire cannot go before it, because the exchange acquires; the stores before a
- * release cannot go after it, because the store releases.
+ * Order: the loads after an acquire cannot go before it, because the exchange acquires; the stores
+ * before a release cannot go after it, because the store releases.
  */
 #ifndef TEK_UTHREAD_SPIN_H
 #define TEK_UTHREAD_SPIN_H
@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Whether more than one kernel thread can be in the engine. Once that is so it stays so: parallel.h. */
+/* Whether more than one kernel thread can be in the engine. Once true it stays true: parallel.h. */
 extern atomic_bool tek__parallel_now __attribute__((visibility("hidden")));
 
 static inline bool tek__parallel(void)
@@ -42,8 +42,8 @@ static inline void tek__relax(void)
 }
 
 /*
- * All stores before it are seen before any load behind it is made.  ThreadSanitizer does not know fences; what they
- * order here are atomic variables, which it does not complain about.
+ * All stores before it are seen before any load behind it is made. ThreadSanitizer does not know
+ * fences; those here order atomic variables, about which it does not complain.
  */
 static inline void tek__fence(void)
 {
@@ -78,7 +78,7 @@ static inline void tek__spin_unlock(struct tek_spin *spin)
 		atomic_store_explicit(&spin->held, 0, memory_order_release);
 }
 
-/* The atomic operations of the engine: plain ones where there is nobody else. */
+/* The atomic operations of the engine: plain ones where there is one kernel thread. */
 static inline unsigned int tek__swap(atomic_uint *word, unsigned int value)
 {
 	if (__builtin_expect(tek__parallel(), 0))
@@ -88,7 +88,7 @@ static inline unsigned int tek__swap(atomic_uint *word, unsigned int value)
 	return old;
 }
 
-/* If *word is `from` it becomes `to`; returns whether it was. */
+/* If *word is `from` it becomes `to`; returns whether it did. */
 static inline bool tek__change(atomic_uint *word, unsigned int from, unsigned int to)
 {
 	if (__builtin_expect(tek__parallel(), 0))

@@ -37,5 +37,5 @@ void tek__spinlock_wait(tek_spinlock *lock)
 		let_others_run();
 	}
 	if (!is_free(lock))
-		tek__pause(); /* it is one of those that yielding does not help */
+		tek__pause(); /* yields do not help: the holder has a lesser priority */
 }

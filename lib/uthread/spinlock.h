@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Spin locks of the program, as pthread_spin_lock(3) has them: a word with the values of the C library's, so a lock
- * of several processes may be used by those that do not run on this engine, too.
+ * Spin locks of the program, as pthread_spin_lock(3) has them: a word with the values of the C
+ * library's. So a lock of several processes may be shared with processes without this engine.
  *
- * Their holder may be a user-level thread that was preempted, so who waits lets others run before long, and at
- * last sleeps for a moment: one of lesser priority has to get there, too.
+ * The holder may be a user-level thread that was preempted. So a waiter soon lets other threads
+ * run, and at last sleeps for a moment: a holder of lesser priority has to run, too.
  */
 #ifndef TEK_UTHREAD_SPINLOCK_H
 #define TEK_UTHREAD_SPINLOCK_H
@@ -24,8 +24,8 @@ enum { TEK_SPINLOCK_FREE = 0, TEK_SPINLOCK_HELD = 1 };
 typedef atomic_uint tek_spinlock;
 
 /*
- * A whole exchange, with the lock prefix if that has one: the word may be shared by processes, of which
- * tek__parallel() knows nothing.
+ * A whole exchange, with the lock prefix if the architecture has one: the word may be shared by
+ * processes, of which tek__parallel() knows nothing.
  */
 static inline bool tek__spinlock_try(tek_spinlock *lock)
 {

@@ -10,14 +10,14 @@
 #include <unistd.h>
 
 #ifndef MADV_GUARD_INSTALL
-#define MADV_GUARD_INSTALL 102 /* Linux 6.13: a guard that needs no mapping of its own */
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13: a guard page that needs no mapping of its own */
 #endif
 
 /* Small blocks are mapped together. */
 #define SLAB_BYTES ((size_t)2 << 20)
-/* What a worker keeps for itself. */
+/* The number of free blocks in a worker's own pool. */
 #define WORKER_KEEPS 256
-/* Beyond that, what a stack had used below this much goes back to the kernel. */
+/* The used part of a stack beyond this much goes back to the kernel. */
 #define KEPT_BYTES ((size_t)64 << 10)
 
 /* Blocks of one size that are free. */
@@ -52,10 +52,13 @@ static size_t up(size_t value, size_t multiple)
 	return (value + multiple - 1) / multiple * multiple;
 }
 
-/* The structure, at a place of its own in the cache: not all of them in the same lines of it. */
+/* The structure, at a place of its own in the cache: not all of them in the same cache lines. */
 #define THREAD_BYTES up(sizeof(struct tek_uthread), 64)
 
-/* Four sizes for each power of 2, so that there are few: at most a quarter is lost, of addresses only. */
+/*
+ * Four sizes for each power of 2, so that there are few: at most a quarter is lost, of addresses
+ * only.
+ */
 static size_t round_size(size_t bytes)
 {
 	size_t power = TEK_STACK_LEAST;
@@ -80,7 +83,7 @@ static size_t block_bytes_for(size_t stack_bytes)
 	return up(round_size(stack_bytes), page_bytes()) + page_bytes();
 }
 
-/* Of the default size, which stays what it was when the engine started. */
+/* The size of a default block, which stays that of the engine's start. */
 static size_t usual_block_bytes(void)
 {
 	static _Atomic size_t known;
@@ -94,8 +97,9 @@ static size_t usual_block_bytes(void)
 }
 
 /*
- * The lowest page of a block must not be used.  Where guards without mappings are unknown, a mapping that cannot be
- * touched does it, until the process has too many of them (vm.max_map_count): then the block has none.
+ * The lowest page of a block must not be used. Where guard pages without mappings are unknown, an
+ * inaccessible mapping replaces them, until the process has too many (vm.max_map_count): then the
+ * block has no guard page.
  */
 static void guard(char *block)
 {
@@ -103,7 +107,7 @@ static void guard(char *block)
 		mprotect(block, page_bytes(), PROT_NONE);
 }
 
-/* For those who look at all threads. */
+/* For observers of all threads. */
 static void list(struct tek_uthread *thread)
 {
 	thread->all_next = atomic_load_explicit(&tek__uthreads, memory_order_relaxed);
@@ -159,7 +163,7 @@ static struct tek_uthread *map_slab(size_t block_bytes)
 	return blocks ? blocks : map_blocks(block_bytes, 1);
 }
 
-/* Of that size. Under the lock. */
+/* The pool of that size. Under the lock. */
 static struct pool *pool_of(size_t block_bytes)
 {
 	unsigned int i = 0;
@@ -207,7 +211,7 @@ struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_byt
 	bool usual = !stack_bytes || stack_bytes == tek__engine.stack_bytes;
 	struct tek_uthread *thread;
 
-	if (sealed) /* no other sizes, and none that another worker keeps for itself */
+	if (sealed) /* no other sizes, and none from a worker's own pool */
 		return stack_bytes <= tek__engine.stack_bytes ? take_common(usual_block_bytes())
 							      : NULL;
 	if (usual && worker && worker->free) {
@@ -266,7 +270,10 @@ int tek__stacks_prepare(unsigned int count)
 
 void tek__stacks_after_fork(void)
 {
-	/* Whoever held it is not there; a list that was being changed may be broken, so it is left alone. */
+	/*
+	 * The holder is not there; a list that was being changed may be broken, so it is left
+	 * alone.
+	 */
 	if (atomic_exchange(&pools.lock.held, 0)) {
 		for (unsigned int i = 0; i < pools.count; i++)
 			pools.of[i].free = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Where user-level threads and their stacks live: blocks of memory of one size, each a guard, a stack, and on top of it
- * the thread's structure, so that a thread that does little touches one page.
+ * The memory of user-level threads and their stacks: blocks of one size. Each has a guard page, a
+ * stack, and on top of it the thread's structure: a thread that does little touches one page.
  *
- * Blocks are never given back to the kernel: whoever still has an address of a thread may read it.  What
- * a large stack had used is (MADV_DONTNEED).
+ * Blocks are never given back to the kernel: a thread with an old address of one may read it. The
+ * used part of a large stack is given back (MADV_DONTNEED).
  */
 #ifndef TEK_UTHREAD_STACKS_H
 #define TEK_UTHREAD_STACKS_H
@@ -13,12 +13,13 @@
 
 struct tek_worker;
 
-/* Block sizes are multiples of the page size; least of a stack that can be asked for. */
+/* Block sizes are multiples of the page size; the smallest stack that can be requested. */
 #define TEK_STACK_LEAST 16384
 
 /*
- * The structure of a block whose stack has so many bytes at least (0: the engine's default), from the worker's pool or a
- * common one, or new; only stack_low, stack_bytes and block_bytes are set.  NULL: there is no memory.
+ * The structure of a block with a stack of at least so many bytes (0: the engine's default), from
+ * the worker's pool or a common one, or new; only stack_low, stack_bytes and block_bytes are set.
+ * NULL: there is no memory.
  */
 struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_bytes);
 
@@ -33,7 +34,7 @@ struct tek_uthread *tek__stacks_take_own(size_t stack_bytes);
 
 /*
  * Makes so many of the default size, and no more for threads from then on: once they are used up
- * tek__stacks_take() returns NULL.  By the first thread, before there are others. 0 or ENOMEM.
+ * tek__stacks_take() returns NULL. By the first thread, before there are more. 0 or ENOMEM.
  */
 int tek__stacks_prepare(unsigned int count);
 

@@ -10,18 +10,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What is kept ready. */
+/* The number of carriers to have ready. */
 #define SPARES 1
 
-/* None could be made: it is not tried again at once. */
+/* After a failure to make one: the time until the next attempt. */
 #define REFUSED_NS 1000000
 
 static atomic_uint called;
 static atomic_int supplier; /* its tid; 0: it does not run */
-static atomic_uint coming;  /* have been begun and are not there yet */
+static atomic_uint coming;  /* have been begun and have not arrived yet */
 static atomic_bool refused; /* the last one could not be made */
 
-/* They are in the engine as soon as they are there: none before others are. */
+/* Carriers enter the engine at once: none is made before a second kernel thread is there. */
 static bool any_missing(void)
 {
 	return tek__parallel() && tek__carrier_spares() + atomic_load(&coming) < SPARES;
@@ -45,7 +45,9 @@ struct tek_uthread *tek__next_stopped(struct tek_worker *worker, const struct te
 	return next;
 }
 
-/* The kernel state that this kernel thread has, and gives to those that it makes, is the process's still. */
+/*
+ * Whether the kernel state of this kernel thread, which new ones inherit, is still the process's.
+ */
 static bool is_current(unsigned int generation)
 {
 	return generation == atomic_load(&tek__carrier_generation);
@@ -75,8 +77,8 @@ bool tek__supplier_is_refused(void)
 void tek__supplier_has_made_one(void)
 {
 	atomic_fetch_sub(&coming, 1);
-	tek__monitor_wake(); /* it may be waiting for it */
-	tek__supplier_look(); /* somebody may have taken it by now, when it still counted as coming */
+	tek__monitor_wake();  /* it may be waiting for it */
+	tek__supplier_look(); /* a thread may have taken it while it still counted as coming */
 }
 
 static void *supply(void *argument)
@@ -104,7 +106,7 @@ static int start(void)
 	return tek__kernel_thread(supply, (void *)(uintptr_t)generation);
 }
 
-/* Those that the one before has begun come still. */
+/* Carriers that the previous supplier has begun still arrive. */
 int tek__supplier_start_again(void)
 {
 	return start();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * syscall(2) and clock_gettime(2) for the engine itself.  The symbols of these names are those of libtek-uthread.so
- * (preload/uthread/), which look at what the program does; so the libraries are compiled with these names as macros for
- * the functions here.  Elsewhere than on these processors there are no such symbols.
+ * syscall(2) and clock_gettime(2) for the engine itself. The symbols of these names are those of
+ * libtek-uthread.so (preload/uthread/), which watch the program's calls. So the libraries are
+ * compiled with these names as macros for the functions here. Other processors have no such
+ * symbols.
  */
 #if defined(__x86_64__) || defined(__aarch64__)
 
@@ -62,7 +63,7 @@ __attribute__((no_sanitize("address"))) long syscall(long number, ...)
 	return result;
 }
 
-/* The C library's asks the kernel's vDSO. */
+/* The C library's function asks the kernel's vDSO. */
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
 	static void *function;

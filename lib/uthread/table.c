@@ -18,10 +18,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Locks of records, each of every so manieth. A power of 2. */
+/* Locks of records, each for every LOCKS-th slot. A power of 2. */
 #define LOCKS 64
 
-/* thread->slot: the number of the slot, from 1, and of the table, of which a child of fork() has another one. */
+/*
+ * thread->slot: the number of the slot, from 1, and of the table; a child of fork() has another
+ * table.
+ */
 #define SLOT_BITS 17
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
 
@@ -64,7 +67,7 @@ static void set_slot(struct tek_uthread *thread, unsigned int slot)
 	__atomic_store_n(&thread->slot, table_number | slot, __ATOMIC_RELAXED);
 }
 
-/* A slot that nobody had yet, or 0. Under the lock. */
+/* A slot without any earlier owner, or 0. Under the lock. */
 static unsigned int new_slot(void)
 {
 	struct tek_table_header *header = tek__table_header();
@@ -76,7 +79,7 @@ static unsigned int new_slot(void)
 	return header->slots;
 }
 
-/* Whether those who are not there yet need not ask. Under the lock. */
+/* Whether threads without a slot may ask for one. Under the lock. */
 static void set_room(bool is_room)
 {
 	__atomic_store_n(&tek__shown_newcomer, is_room ? teller->newcomer : NULL, __ATOMIC_RELAXED);
@@ -123,7 +126,10 @@ __attribute__((cold, noinline)) static void give_slot(struct tek_uthread *thread
 	tek__spin_unlock(&unused.lock);
 }
 
-/* So many live, or have a moment ago: what two workers write at the same time may stay behind by one. */
+/*
+ * The number of live threads, or of a moment ago: concurrent writes of two workers may leave it
+ * behind by one.
+ */
 static void count(unsigned int threads)
 {
 	struct tek_table_header *header = tek__table_header();
@@ -143,7 +149,10 @@ static void set_name(struct tek_record *record, struct tek_side *side,
 		record->flags &= (tek_u8)~TEK_FLAG_NAMED;
 }
 
-/* By its name, of which the first thread has the program's if nobody gave it another. NULL: it stays as it is. */
+/*
+ * By its name; the first thread has the program's if no other was set. NULL: the role stays as it
+ * is.
+ */
 static const char *set_role(struct tek_record *record, const struct tek_uthread *thread)
 {
 	char name[sizeof(thread->name)];
@@ -191,7 +200,7 @@ void tek__table_created(struct tek_uthread *thread, const struct tek_table_birth
 					(birth->fitted ? TEK_STACK_TUNED : 0) |
 					(used_before ? TEK_STACK_UNCLEAN : 0)),
 	};
-	/* Others may know it already, if it comes late, and name it. */
+	/* Other threads may know it already, if it comes late, and name it. */
 	struct tek_spin *lock = teller->newcomer ? &locks[slot_of(thread) % LOCKS] : NULL;
 	if (lock)
 		tek__spin_lock(lock);
@@ -216,7 +225,7 @@ void tek__table_ended(struct tek_uthread *thread, unsigned int threads)
 		give_slot(thread);
 }
 
-/* A record that is being changed. */
+/* A record while it is changed. */
 struct change {
 	struct tek_slot slot;
 	struct tek_spin *lock;
@@ -227,7 +236,7 @@ struct change {
 /* Whether it is still the thread's own. */
 static bool begin_change(const struct tek_uthread *thread, struct change *change)
 {
-	/* It may end meanwhile, and another thread get its slot. */
+	/* The thread may end meanwhile, and another thread get its slot. */
 	const unsigned int slot = slot_of(thread);
 
 	if (!slot)
@@ -269,7 +278,7 @@ void tek__table_scheduled(struct tek_uthread *thread)
 	end_change(&change, NULL);
 }
 
-/* When the process began: the thread that makes the table was there from the first. */
+/* The start time of the process: the thread that makes the table was there from the first. */
 static uint64_t start_of_process(void)
 {
 	const struct tek_table_header *header = tek__table_header();
@@ -329,7 +338,7 @@ void tek__table_after_fork(void)
 	tek__table_forget();
 	table_number += SLOT_MASK + 1;
 	for (struct tek_uthread *each = atomic_load(&tek__uthreads); each; each = each->all_next) {
-		/* Each that is written to is a page that has to be copied. */
+		/* Each write copies a page. */
 		if (each->shown)
 			each->shown = NULL;
 	}

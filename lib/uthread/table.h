@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The user-level threads of a program in the thread information table of its process (abi/tek_abi.h), for
- * `tek ps` and its kin.  Table, run directory and modules are those of libtek.so (ident/).
+ * The user-level threads of a program in the thread information table of its process
+ * (abi/tek_abi.h), for `tek ps` and its kin.  Table, run directory and modules are those of
+ * libtek.so (ident/).
  *
- * The table is made when the program creates its first thread: most that never do need none.  A thread's structure
- * keeps its slot when it is used again, so creating and ending a thread look for nothing.  When all slots have an owner,
- * those of ended threads go to whoever needs one; who finds none is counted as lost.
+ * The table is made when the program creates its first thread: most programs without threads need
+ * none. A thread's structure keeps its slot on reuse, so creating and ending a thread search
+ * nothing. When all slots have an owner, slots of ended threads are reassigned; a thread without a
+ * slot is counted as lost.
  *
- * A record is written by its thread's creator before anybody else knows the thread, and afterwards by whoever changes
- * something, under a lock that a few slots share.
+ * A thread's creator writes the record before any other thread knows the thread. Afterwards the
+ * thread that changes a field writes it, under a lock that a few slots share.
  */
 #ifndef TEK_UTHREAD_TABLE_H
 #define TEK_UTHREAD_TABLE_H
@@ -20,17 +22,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether the table is there, or was tried to be had. */
+/* Whether the table exists, or could not be made. */
 extern bool tek__table_is_settled __attribute__((visibility("hidden")));
 
-/* What those who know tell of a thread: posix/teller.c, native_table.c. */
+/* Sources of a thread's data: posix/teller.c, native_table.c. */
 struct tek_table_teller {
 	void (*set_scheduling)(struct tek_record *record, const struct tek_uthread *thread);
 	void (*set_stack)(struct tek_record *record, struct tek_side *side,
 			  const struct tek_uthread *thread);
-	/* TEK_ROLE_BYTES that stay; NULL: nobody has one. */
+	/* TEK_ROLE_BYTES that stay; NULL: no thread has one. */
 	const char *(*role_of)(const char *name);
-	/* shown.h; NULL: threads are told of when they are created, and when they end. */
+	/* shown.h; NULL: threads are entered when they are created, and when they end. */
 	void (*newcomer)(struct tek_uthread *thread);
 	void (*gone)(struct tek_uthread *thread);
 };
@@ -38,7 +40,7 @@ struct tek_table_teller {
 /* By a user-level thread that is about to create one, not deferred. */
 void tek__table_open(const struct tek_table_teller *teller);
 
-/* What is known of a thread at its creation. */
+/* The data of a thread at its creation. */
 struct tek_table_birth {
 	uintptr_t function;  /* that it runs: ident/start_routine.h */
 	uintptr_t call_site; /* of pthread_create(); 0: not known */
@@ -49,17 +51,17 @@ struct tek_table_birth {
 
 /* All between tek__enter() and tek__leave(). */
 
-/* Before it is launched, or its handle known to anybody.  `threads`: so many there are, with it. */
+/* Before it is launched, or its handle known to any thread. `threads`: the number, with it. */
 void tek__table_created(struct tek_uthread *thread, const struct tek_table_birth *birth,
 			unsigned int threads);
 
-/* It ends: nobody finds it any more. By itself.  `threads`: so many there are, without it. */
+/* It ends and leaves the table. By itself. `threads`: the number, without it. */
 void tek__table_ended(struct tek_uthread *thread, unsigned int threads);
 
 /* thread->name has been set. */
 void tek__table_named(struct tek_uthread *thread);
 
-/* Its policy or priority has. */
+/* Its policy or priority has been set. */
 void tek__table_scheduled(struct tek_uthread *thread);
 
 /* In the child of fork(), first thing: the table is the parent's. */

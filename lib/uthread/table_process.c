@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the parts of libtek.so that write the table (ident/table.c, module.c, rundir.c) need of a process: here of
- * one with user-level threads.
+ * The process's functions that the table's parts of libtek.so (ident/table.c, module.c, rundir.c)
+ * need: here of a process with user-level threads.
  */
 #include "ident/process.h"
 #include "ident/table.h"
@@ -21,7 +21,7 @@ pid_t tek__pid(void)
 	return getpid();
 }
 
-/* Nobody collects it: the line is as the engine's own. */
+/* No part collects these messages: the line is as the engine's own. */
 void tek__report_bad_option(const char *variable, const char *value)
 {
 	char line[256];
@@ -45,7 +45,7 @@ void tek__unlock(void)
 	tek__leave();
 }
 
-/* Earlier than the engine's: it is needed there. */
+/* Earlier than the engine's constructor, which needs it. */
 __attribute__((constructor(101))) static void start(void)
 {
 	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);

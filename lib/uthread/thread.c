@@ -28,7 +28,7 @@ static uint64_t new_id(void)
 	return id;
 }
 
-/* The calling thread is over, but for the switch to the one that is returned. */
+/* The calling thread is over, but for the switch to the returned one. */
 static struct tek_uthread *finish(void *result)
 {
 	struct tek_uthread *self = tek__here_self();
@@ -41,7 +41,10 @@ static struct tek_uthread *finish(void *result)
 	return tek__end_current();
 }
 
-/* Where a new thread begins, and ends as a rule. It arrives from a switch, so preemption is deferred. */
+/*
+ * A new thread begins here, and ends as a rule. It arrives from a switch, so preemption is
+ * deferred.
+ */
 TEK_FIBER_UNWATCHED static const struct tek_context *begin(void *argument)
 {
 	struct tek_uthread *self = argument;
@@ -54,7 +57,10 @@ TEK_FIBER_UNWATCHED static const struct tek_context *begin(void *argument)
 	return &next->context;
 }
 
-/* All that an earlier thread in the same structure may have left, but for what its owners clear. */
+/*
+ * Resets the state of an earlier thread in the same structure, but for parts that their owners
+ * clear.
+ */
 static void reset(struct tek_uthread *thread)
 {
 	atomic_store_explicit(&thread->token, TEK_TOKEN_NONE, memory_order_relaxed);
@@ -75,7 +81,7 @@ static void reset(struct tek_uthread *thread)
 	thread->at_end = NULL;
 }
 
-/* What a thread has of its creator: as the C library's threads. */
+/* The state that a thread inherits from its creator: as the C library's threads. */
 static void inherit(struct tek_uthread *thread, const struct tek_uthread_wish *wish)
 {
 	const struct tek_uthread *self = tek__here_self();
@@ -136,7 +142,7 @@ void tek__uthread_launch(struct tek_uthread *thread)
 	tek__ready(thread, TEK_READY_CREATED);
 }
 
-/* Structure and stack can be used again. */
+/* Structure and stack can be reused. */
 static void give_back(struct tek_uthread *thread)
 {
 	tek__fiber_end(thread);
@@ -190,20 +196,23 @@ void tek__uthread_ended(struct tek_uthread *thread)
 
 	uintptr_t joiner = swap_joiner(thread, TEK_JOIN_ENDED);
 
-	/* From here on it may have been joined, unless nobody could. */
+	/* From here on it may have been joined, unless it is not joinable. */
 	if (joiner == TEK_JOIN_DETACHED) {
 		give_back(thread);
 	} else if (joiner != TEK_JOIN_NONE) {
 		struct tek_waiter *waiter = (struct tek_waiter *)joiner;
-		/* Who has given up meanwhile waits for us to be done with the waiter: was_told(). */
+		/*
+		 * A joiner that has given up meanwhile waits until the waiter is not accessed any
+		 * more: was_told().
+		 */
 		if (!tek__wake(waiter, TEK_WOKEN))
 			__atomic_store_n(&waiter->data, thread, __ATOMIC_RELEASE);
 	}
 }
 
 /*
- * The calling thread has stopped waiting for another reason, and found that the thread has ended all the same: the
- * waiter, which lies on this stack, is just being told so by another worker.
+ * The calling thread has stopped waiting for another reason, but the thread has ended all the same.
+ * Another worker is just waking the waiter, which lies on this stack.
  */
 static void was_told(struct tek_waiter *waiter)
 {

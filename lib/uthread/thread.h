@@ -6,12 +6,13 @@
  *   tek__uthread_launch()   it is ready: from here on it may run, and end, at any moment
  *   tek__uthread_end()      by itself, last: it never runs again
  *   tek__uthread_join(), tek__uthread_detach()
- *                           whichever comes last of these and its end gives structure and stack back
+ *                           the last of these and its end gives structure and stack back
  *
- * The first thread of the program is one too, on the stack that it has (engine.h); it is never given back.
+ * The first thread of the program is one too, on the stack that it has (engine.h); it is never
+ * given back.
  *
- * What may be read of another thread: what lies before `routine` belongs to whoever holds it (its worker while
- * it runs, the scheduler while it is ready); what lies behind says itself.
+ * Access to another thread's fields: those before `routine` belong to its holder (its worker while
+ * it runs, the scheduler while it is ready); those behind have a comment each.
  */
 #ifndef TEK_UTHREAD_THREAD_H
 #define TEK_UTHREAD_THREAD_H
@@ -32,7 +33,7 @@ struct tek_tls;
 struct tek_waiter;
 struct tek_worker;
 
-/* What schedulers (sched.h) know of a thread. */
+/* The schedulers' (sched.h) state of a thread. */
 struct tek_sched_state {
 	struct tek_uthread *next;     /* in its run queue */
 	struct tek_uthread *previous; /* the same, where that is a deque (deque.h); else NULL */
@@ -57,21 +58,21 @@ enum { TEK_TOKEN_NONE, TEK_TOKEN_UNPARKED, TEK_TOKEN_PARKED };
 struct tek_uthread {
 	struct tek_context context;
 	atomic_uint token;
-	unsigned int defer;    /* what `defer` was when it left its worker */
+	unsigned int defer;    /* `defer` at the time when it left its worker */
 	struct tek_here *here; /* its own, if it has thread-local storage of its own; else NULL */
 	uintptr_t tls;         /* then the thread pointer for it */
 	struct tek_carrier *carrier; /* the kernel thread that it cannot leave now; NULL: any */
-	bool bound;                  /* nor ever: bound.h */
-	bool changed;                /* and those that it creates inherit kernel state from it */
-	bool stopped; /* in the middle of something, on that kernel thread; else its context is saved */
+	bool bound;                  /* it can never leave it: bound.h */
+	bool changed;                /* and threads that it creates inherit kernel state from it */
+	bool stopped; /* in mid-run, on that kernel thread; else its context is saved */
 	struct tek_sched_state sched;
 	uint64_t mask;          /* signals that it blocks, as bits: signal n is bit n - 1 */
-	struct tek_side *shown; /* what the table says of it: shown.h; NULL: nothing */
+	struct tek_side *shown; /* its side record in the table: shown.h; NULL: none */
 
 	void *(*routine)(void *);
 	void *argument;
 	void *result;
-	_Atomic uintptr_t joiner; /* struct tek_waiter of who joins it, or TEK_JOIN_* */
+	_Atomic uintptr_t joiner; /* struct tek_waiter of the joining thread, or TEK_JOIN_* */
 	uint64_t id;        /* from 1, never used again; the first thread has 1; 0: it is free */
 	char *stack_low;    /* lowest byte of its stack, above the guard; NULL: not known */
 	size_t stack_bytes; /* from there up */
@@ -79,32 +80,33 @@ struct tek_uthread {
 	struct tek_uthread *next_free;
 	struct tek_uthread *all_next; /* of all, also those that are free: tek__uthreads */
 	char name[16];
-	unsigned char waits_for; /* for those who look: TEK_WAITS_* of tek_abi.h */
+	unsigned char waits_for; /* for observers: TEK_WAITS_* of tek_abi.h */
 	struct tek_spin interrupt_lock;
 	/* Both under interrupt_lock: the wait that tek__interrupt() ends; */
 	struct tek_waiter *interruptible;
-	bool interrupted;               /* it was interrupted, and nobody has been told yet */
+	bool interrupted;               /* it was interrupted, and has not reported it yet */
 	bool sync_unparked;             /* posix/sync_host.c */
 	struct tek_waiter *sync_parked; /* NULL: it is not parked */
 	unsigned int sync_yields;
 	void *keys;              /* uthread/key.c */
-	void *posix;             /* what the pthread functions know of it: preload/uthread */
+	void *posix;             /* its record for the pthread functions: preload/uthread */
 	struct tek_tls *own_tls; /* uthread/tls.h */
 	void *fiber;             /* of a sanitizer: uthread/sanitizer.h */
-	unsigned int slot;       /* posix/table.h: stays when the structure is used again */
-	unsigned int read_locks; /* so many it has, of all read-write locks: rwlock.c */
-	void *own_stack; /* the program's memory that it is on, while it is: own_stacks.h; else NULL */
+	unsigned int slot;       /* table.c: stays when the structure is reused */
+	unsigned int read_locks; /* number that it holds, of all read-write locks: rwlock.c */
+	void *own_stack;         /* the program's memory that it is on: own_stacks.h; or NULL */
 	struct tek_uthread *next_on_own_stack;
 	void (*at_end)(struct tek_uthread *); /* by itself, before it ends; NULL: nothing */
 };
 
 /*
- * All structures that there ever were, for those who look: a list that only grows, at its front, and whose memory
- * stays, so it can be walked without a lock.  Those with an id live, or have ended and were not joined.
+ * All structures that ever existed, for observers. The list only grows, at its front, and its
+ * memory stays, so a reader needs no lock. Threads with an id live, or have ended and were not
+ * joined.
  */
 extern struct tek_uthread *_Atomic tek__uthreads __attribute__((visibility("hidden")));
 
-/* How a thread is to be. Zero: as the engine's defaults have it. */
+/* Attributes of a new thread. Zero: the engine's defaults. */
 struct tek_uthread_wish {
 	size_t stack_bytes;
 	void *stack; /* memory of the program's own; NULL: from the pool */
@@ -115,8 +117,8 @@ struct tek_uthread_wish {
 };
 
 /*
- * A thread that will run routine(argument); NULL: there is no memory.  `wish` may be NULL.  Needs
- * deferred preemption, as the others here do that say nothing else.
+ * A thread that will run routine(argument); NULL: there is no memory. `wish` may be NULL. Needs
+ * deferred preemption, as do the other functions here unless noted otherwise.
  */
 struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish, void *(*routine)(void *),
 				     void *argument);
@@ -129,16 +131,16 @@ void tek__uthread_drop(struct tek_uthread *thread);
 _Noreturn void tek__uthread_end(void *result);
 
 /*
- * Waits until it has ended, at most until `deadline` (CLOCK_MONOTONIC; NULL: for ever), and gives it back.
- * 0, EINVAL (detached, or somebody else joins it), EDEADLK (the caller itself), ETIMEDOUT, EINTR (see tek__wait).
- * The caller has not deferred preemption.
+ * Waits until it has ended, at most until `deadline` (CLOCK_MONOTONIC; NULL: for ever), and gives
+ * it back. 0, EINVAL (detached, or another thread joins it), EDEADLK (the caller itself),
+ * ETIMEDOUT, EINTR (see tek__wait). The caller has not deferred preemption.
  */
 int tek__uthread_join(struct tek_uthread *thread, void **result, const struct timespec *deadline);
 
 /* 0 or EINVAL. Not deferred. */
 int tek__uthread_detach(struct tek_uthread *thread);
 
-/* When a thread that has ended cannot be disturbed any more: tells its joiner, or gives it back. */
+/* When a thread that has ended cannot be disturbed any more: wakes its joiner, or gives it back. */
 void tek__uthread_ended(struct tek_uthread *thread);
 
 static inline bool tek__uthread_is_detached(struct tek_uthread *thread)

@@ -15,10 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* More is not one frame. */
+/* More than that is not one frame. */
 #define MOST_FRAME_BYTES ((size_t)64 << 10)
 
-/* As the kernel has it; sigaction(3) does not let anybody have this signal. */
+/* The kernel's struct; sigaction(3) rejects this signal. */
 struct kernel_action {
 	void (*handler)(int, siginfo_t *, void *);
 	unsigned long flags;
@@ -60,7 +60,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 		struct tek_carrier *carrier = tek__here_carrier();
 		if (!tek__tick_frame_bytes())
 			measure_frame(context);
-		/* The next one may come. */
+		/* The next one may be sent. */
 		if (carrier && info->si_code == SI_QUEUE)
 			atomic_store(&carrier->kicked, false);
 		handler(info, context);
@@ -143,7 +143,7 @@ int tek__tick_start(tek_tick_handler *handler)
 
 #else
 
-/* Of the C library, past ours; it does nothing where there is no such function. */
+/* Calls the C library's function behind ours; nothing where there is no such function. */
 static int real(const char *name, int (*with)(void *function))
 {
 	void *function = dlsym(RTLD_NEXT, name);
@@ -182,8 +182,8 @@ static void *be_cancelled(void *argument)
 }
 
 /*
- * The C library puts its handler in place when somebody is cancelled for the first time, and then never again: that
- * has to be before ours.  So a thread is cancelled, which does not heed it.
+ * The C library installs its handler at the first pthread_cancel(3), and then never again: that has
+ * to be before ours. So a thread is cancelled that ignores it.
  */
 static int have_the_librarys(void)
 {
@@ -200,8 +200,8 @@ static void nothing(int number, siginfo_t *info, void *context)
 }
 
 /*
- * How handlers return is the C library's business: as with any signal that it has installed a handler for, of the same
- * kind.
+ * The C library determines how handlers return. So the restorer is read from a handler of the same
+ * kind that the C library has installed.
  */
 static int find_restorer(void)
 {

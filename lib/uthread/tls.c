@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Blocks that no worker has in its own pool. */
+/* Blocks outside the workers' own pools. */
 static struct {
 	struct tek_spin lock;
 	struct tek_tls *first;
@@ -37,7 +37,7 @@ static struct tek_tls *take_from_pool(void)
 	return block;
 }
 
-/* The upper half of a worker's pool goes to that of all. */
+/* The upper half of a worker's pool goes to the global pool. */
 __attribute__((cold, noinline)) static void spill(struct tek_worker *worker)
 {
 	struct tek_tls *first = worker->free_tls, *last = first;
@@ -75,7 +75,10 @@ static struct tek_tls *take(void)
 	return block;
 }
 
-/* A used block without what does not lie in it; if that needs memory and there is none, the block is lost. */
+/*
+ * A used block without its memory outside the block; if that needs memory and there is none, the
+ * block is lost.
+ */
 static struct tek_tls *trim(struct tek_tls *block)
 {
 	if (__builtin_expect(tek__tls_block_is_outgrown(block), 0) && !tek__tls_block_renew(block))
@@ -89,7 +92,7 @@ static struct tek_tls *take_or_make(void)
 	return block ? trim(block) : tek__tls_libraries_make_block();
 }
 
-/* Of the calling thread: the block that it has reserved. NULL: it is none of the engine's. */
+/* The block that the calling thread has reserved. NULL: it is not the engine's. */
 static struct tek_tls **spare_of_self(void)
 {
 	const struct tek_uthread *self = tek__here_self();
@@ -110,7 +113,7 @@ int tek__tls_reserve(void)
 	return block ? 0 : ENOMEM;
 }
 
-/* Where a variable of ours is in another thread's storage. */
+/* The place of a variable of this library in another thread's storage. */
 static struct tek_here *here_in(uintptr_t pointer)
 {
 	const ptrdiff_t at = (char *)tek__here_find() - (char *)tek__tls_pointer();
@@ -135,10 +138,13 @@ int tek__tls_give(struct tek_uthread *thread)
 
 void tek__tls_begin_current(void)
 {
-	/* The first values of the C library's pointers into its locale, and an error that nobody asked for. */
+	/*
+	 * The first values of the C library's pointers into its locale, and no earlier dlopen(3)
+	 * error.
+	 */
 	tek__glibc.use_locale(LC_GLOBAL_LOCALE);
 	tek__glibc.load_error();
-	errno = 0; /* which that one sets */
+	errno = 0; /* dlerror() sets it */
 }
 
 void tek__tls_end_current(void)
@@ -162,7 +168,7 @@ void tek__tls_take(struct tek_uthread *thread)
 	put(block);
 }
 
-/* The kernel writes no more into the storage of this kernel thread. */
+/* The kernel stops writing into the storage of this kernel thread. */
 static void leave_rseq(uintptr_t pointer)
 {
 	enum { UNREGISTER = 1, LEAST_BYTES = 32, MOST_BYTES = 1024 };
@@ -178,7 +184,9 @@ static void leave_rseq(uintptr_t pointer)
 
 	if (!tek__glibc.rseq_bytes)
 		return;
-	/* The kernel accepts only the size that the C library has registered, so sizes are tried. */
+	/*
+	 * The kernel accepts only the size that the C library has registered, so sizes are tried.
+	 */
 	if (!bytes)
 		bytes = LEAST_BYTES;
 	while (syscall(SYS_rseq, area, bytes, UNREGISTER, signature) != 0) {
@@ -196,7 +204,7 @@ void tek__tls_adopt(struct tek_uthread *thread)
 
 	thread->tls = tek__tls_pointer();
 	thread->here = tek__here_find();
-	/* Only for what it reserves; without memory it reserves nothing. */
+	/* Only for its reserved block; without memory it reserves none. */
 	thread->own_tls = calloc(1, sizeof(*thread->own_tls));
 	leave_rseq(thread->tls);
 	tek__setxid_kernel_thread(thread->tls);
@@ -215,8 +223,8 @@ void tek__tls_after_fork(void)
 	struct tek_tls **spare = spare_of_self();
 
 	/*
-	 * Blocks of threads that are gone are left alone: the C library has taken the arenas that they hold for
-	 * free again.
+	 * Blocks of lost threads are left alone: the C library considers their malloc arenas free
+	 * again.
 	 */
 	if (spare)
 		*spare = NULL;

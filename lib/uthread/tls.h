@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Thread-local storage of their own for user-level threads, as the C library's threads have it: errno,
- * __thread variables, the locale, the cache of malloc(3) are each thread's, wherever it runs.
+ * Thread-local storage of their own for user-level threads, as the C library's threads have it:
+ * errno, __thread variables, the locale, the cache of malloc(3) are each thread's, wherever it
+ * runs.
  *
- * The loader makes the blocks (tls_block.h); switching to another one is one instruction where the processor
- * and the kernel allow it, else a system call.  x86-64 and aarch64 with glibc 2.34 or later; elsewhere threads
- * share their worker's.
+ * The loader makes the blocks (tls_block.h); switching to another one is one instruction where the
+ * processor and the kernel allow it, else a system call.  x86-64 and aarch64 with glibc 2.34 or
+ * later; elsewhere threads share their worker's.
  *
  *   tek__tls_give()            a new thread has storage
  *   tek__tls_begin_current()   by it, before it does anything of the program
  *   tek__tls_end_current()     by it, when it ends
  *   tek__tls_take()            its storage can be used again
  *
- * Blocks that are not used are in a pool of the worker, up to TEK_TLS_POOL of them, the others in one of all; they are
- * never given back.
+ * Free blocks are in a pool of the worker, up to TEK_TLS_POOL of them, and the rest in one global
+ * pool; they are never given back.
  */
 #ifndef TEK_UTHREAD_TLS_H
 #define TEK_UTHREAD_TLS_H
@@ -24,36 +25,43 @@
 
 #define TEK_TLS_POOL 64
 
-/* Whether it can be had here; finds out once, by a trial. By the first thread, before there are others. */
+/* Whether it is available here; tries it once. By the first thread, before there are more. */
 bool tek__tls_available(void);
 
 /*
- * The next tek__tls_give() by the calling thread will need no memory and no lock but the engine's. Not between
- * tek__enter() and tek__leave(), where it may be held up: by a thread that was preempted in malloc(3), in mode klt.
- * Without it tek__tls_give() does the same itself.  0 or ENOMEM.
+ * The next tek__tls_give() by the calling thread will need no memory and no lock but the engine's.
+ * Not between tek__enter() and tek__leave(): it may wait there for a thread that was preempted in
+ * malloc(3), in mode klt. Without this call tek__tls_give() does the same itself. 0 or ENOMEM.
  */
 int tek__tls_reserve(void);
 
-/* Gives `thread`, whose stack is known, storage: its `tls`, `here`, `own_tls`. 0 or ENOMEM. Between tek__enter() and
- * tek__leave(). */
+/*
+ * Gives `thread`, which has a known stack, storage: its `tls`, `here`, `own_tls`. 0 or ENOMEM.
+ * Between tek__enter() and tek__leave().
+ */
 int tek__tls_give(struct tek_uthread *thread);
 
-/* By a new thread, or a carrier's own context with storage that was given to it, before it calls the C library. */
+/* By a new thread, or a carrier's own context with given storage, before it calls the C library. */
 void tek__tls_begin_current(void);
 
 /*
- * By a thread that ends: destructors of thread_local objects.  Before those of keys, and again after them, because those
- * may have made such objects, too; what is left over would be destroyed by whoever has the storage next.
+ * By a thread that ends: destructors of thread_local objects. Before those of keys, and again after
+ * them, because those may have made such objects, too. The next thread with the storage would
+ * destroy the rest.
  */
 void tek__tls_end_current(void);
 
-/* It has ended: its storage can be used again. Nothing if it was adopted. Between tek__enter() and tek__leave(). */
+/*
+ * It has ended: its storage can be used again. Nothing if it was adopted. Between tek__enter() and
+ * tek__leave().
+ */
 void tek__tls_take(struct tek_uthread *thread);
 
 /*
- * The first thread, and carriers: the storage that they have, which is that of the calling kernel thread.  From then on
- * the kernel does not tell that one its CPU in memory (rseq(2)): who runs on it has other storage, and who has
- * this storage runs elsewhere.
+ * For the first thread, and carriers: the storage that they have, which is that of the calling
+ * kernel thread. From then on the kernel does not write the CPU of that kernel thread to memory
+ * (rseq(2)): the threads that run on it have other storage, and the thread with this storage runs
+ * elsewhere.
  */
 void tek__tls_adopt(struct tek_uthread *thread);
 
@@ -61,9 +69,9 @@ void tek__tls_adopt(struct tek_uthread *thread);
 void tek__tls_unadopt(struct tek_uthread *thread);
 
 /*
- * A library has been loaded or unloaded: after dlopen(3), by the thread that called it, and dlclose(3).  Variables of
- * the library that lie in each thread's block get their first values in all of them.  Not between tek__enter() and
- * tek__leave().
+ * A library has been loaded or unloaded: after dlopen(3), by the thread that called it, and
+ * dlclose(3).  Variables of the library that lie in each thread's block get their first values in
+ * all of them.  Not between tek__enter() and tek__leave().
  */
 void tek__tls_libraries_changed(void);
 

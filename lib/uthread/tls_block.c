@@ -9,8 +9,8 @@
 #include <string.h>
 
 /*
- * The C library's recursive locks have the kernel's number of a thread for their owner.  These are above all that the
- * kernel gives out (2^22 at most), and below the bits that futexes use (2^30).
+ * The C library's recursive locks store the kernel's number of a thread as their owner. These ids
+ * are above all of the kernel's (2^22 at most), and below the bits that futexes use (2^30).
  */
 enum { FIRST_ID = 1 << 28, IDS = 1 << 28 };
 
@@ -24,8 +24,8 @@ static void set_word(char *structure, size_t at, uintptr_t value)
 #if defined(__x86_64__)
 
 /*
- * The head of the structure (tcbhead_t), which compiled code knows in part: the stack protector's and longjmp's
- * secrets are those of the whole process.
+ * The head of the structure (tcbhead_t), which compiled code knows in part: the secrets of the
+ * stack protector and of longjmp are those of the whole process.
  */
 static void fill_head(char *structure)
 {
@@ -49,14 +49,17 @@ static void fill_head(char *structure)
 
 #endif
 
-/* A list of itself alone: the C library takes the thread that called fork() out of its list, and puts it in again. */
+/*
+ * A list of itself alone: the C library takes the thread that called fork() out of its list, and
+ * puts it in again.
+ */
 static void fill_list(char *structure)
 {
 	char *node = structure + tek__glibc.list;
 
 	set_word(node, 0, (uintptr_t)node);
 	set_word(node, sizeof(uintptr_t), (uintptr_t)node);
-	/* Else it would take our stack for its own there, to be used again. */
+	/* Else the C library would take the engine's stack for its own there, and reuse it. */
 	if (tek__glibc.given_stack)
 		structure[tek__glibc.given_stack] = 1;
 }
@@ -74,7 +77,7 @@ static void fill_robust(char *structure)
 	set_word(structure, tek__glibc.robust - sizeof(uintptr_t), (uintptr_t)head);
 }
 
-/* The kernel writes into no block of ours: who asks has to ask it. */
+/* The kernel writes into no block of the engine: a reader has to ask the kernel. */
 static void fill_rseq(uintptr_t pointer)
 {
 	const unsigned int of_no_use[2] = {0, -2u}; /* cpu_id_start, cpu_id */
@@ -142,7 +145,10 @@ bool tek__tls_block_renew(struct tek_tls *block)
 	if (!copy)
 		return false;
 	memcpy(copy, from, kept->bytes);
-	/* The vector, and what lies outside the block; then a new vector, and all variables. */
+	/*
+	 * Frees the vector and all data outside the block; then makes a new vector, and all
+	 * variables.
+	 */
 	tek__glibc.deallocate((void *)block->pointer, false);
 	bool done = tek__glibc.allocate((void *)block->pointer) != NULL;
 	memcpy(from, copy, kept->bytes);
@@ -160,7 +166,7 @@ void tek__tls_block_clean(struct tek_tls *block, const void *stack, size_t stack
 	tek__tls_layout_reset(block->layout, block->pointer);
 	memcpy((char *)block->pointer + tek__glibc.error, &none, sizeof(none));
 	memcpy((char *)block->pointer + tek__glibc.host_error, &none, sizeof(none));
-	/* fork() writes its own there. */
+	/* fork() writes the kernel's id there. */
 	memcpy(structure + tek__glibc.tid, &block->id, sizeof(block->id));
 	if (tek__glibc.stack_bytes) {
 		set_word(structure, tek__glibc.stack_bytes, stack_bytes);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Blocks of thread-local storage: made by the loader, filled in as the C library does for its threads, used by one
- * thread after the other, and never given back.
+ * Blocks of thread-local storage: made by the loader, filled in as the C library does for its
+ * threads, used by one thread after the other, and never given back.
  *
- * Never, because the C library's own variables in it hold malloc's cache and arena of "this thread", which no other
- * function than its own thread's end gives up.  So they stay as they are from thread to thread; what a new thread may
- * not find there of an old one (errno, its locale, an error of dlopen) is set back one by one.  All other modules'
- * variables get their first values.
+ * Never, because the C library's own variables in it hold malloc's cache and arena of "this
+ * thread". Only the end of that thread releases these. So they stay as they are from thread to
+ * thread. State that a new thread must not see of an old one (errno, its locale, an error of
+ * dlopen) is reset one by one. All other modules' variables get their first values.
  *
- * The loader and those who change threads' user ids do not know of these threads: the C library's list of threads
- * has only kernel threads.  See tls_libraries.c and setxid.h.
+ * The loader, and setuid(2) and its like, do not know of these threads: the C library's list of
+ * threads has only kernel threads. See tls_libraries.c and setxid.h.
  */
 #ifndef TEK_UTHREAD_TLS_BLOCK_H
 #define TEK_UTHREAD_TLS_BLOCK_H
@@ -22,12 +22,12 @@
 #include <stdint.h>
 
 struct tek_tls {
-	uintptr_t pointer;        /* the thread pointer; 0: storage that is not ours */
+	uintptr_t pointer;        /* the thread pointer; 0: storage that is not the engine's */
 	struct tek_tls *next;     /* in a pool */
 	unsigned int depth;       /* of the pool of a worker, from here on */
 	struct tek_tls *all_next; /* of all blocks */
 	struct tek_tls *spare;    /* for the next thread that this one makes: tek__tls_reserve() */
-	const struct tek_tls_layout *layout; /* that its variables follow */
+	const struct tek_tls_layout *layout; /* of its variables */
 	size_t generation;                   /* of its vector, when that was new */
 	int id;                              /* in place of a kernel thread's */
 	struct __res_state resolver;
@@ -36,16 +36,19 @@ struct tek_tls {
 /* A new one, clean; NULL: no memory. Not listed yet. */
 struct tek_tls *tek__tls_block_make(const struct tek_tls_layout *layout);
 
-/* One that nobody has used. */
+/* One that was never used. */
 void tek__tls_block_drop(struct tek_tls *block);
 
 /* Whether memory of its own has to be given back before another thread uses it. */
 bool tek__tls_block_is_outgrown(const struct tek_tls *block);
 
-/* Does so, and gives all variables but the C library's their first values. False: no memory, the block is lost. */
+/*
+ * Does so, and gives all variables but the C library's their first values. False: no memory, the
+ * block is lost.
+ */
 bool tek__tls_block_renew(struct tek_tls *block);
 
-/* As a new thread is to find it, on a stack of `stack_bytes` from `stack` up. It is not outgrown. */
+/* Prepares it for a new thread, on a stack of `stack_bytes` from `stack` up. It is not outgrown. */
 void tek__tls_block_clean(struct tek_tls *block, const void *stack, size_t stack_bytes);
 
 #endif

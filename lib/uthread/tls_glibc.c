@@ -16,7 +16,10 @@ struct tek_glibc tek__glibc;
 
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
 
-/* How libthread_db is told where a field is: bits of an element, elements, offset in bytes. */
+/*
+ * The C library's description of a field for libthread_db: bits of an element, elements, offset in
+ * bytes.
+ */
 struct description {
 	uint32_t bits, elements, offset;
 };
@@ -57,7 +60,10 @@ static uintptr_t word_at(const char *structure, size_t offset)
 	return word;
 }
 
-/* The first block of thread-specific data lies in the structure, and the table of blocks begins with it. */
+/*
+ * The first block of thread-specific data lies in the structure, and the table of blocks begins
+ * with it.
+ */
 static bool find_keys(const char *structure)
 {
 	const struct description *table = dlsym(c_library, "_thread_db_pthread_specific");
@@ -80,8 +86,8 @@ static void find_given_stack(const char *structure)
 }
 
 /*
- * The C library takes a quarter of a stack's size for what alloca(3) may use in it.  Of the first thread it has no
- * size, and writes the end of its stack there (__libc_stack_end).
+ * The C library takes a quarter of a stack's size for alloca(3). For the first thread it has no
+ * size, and stores the end of its stack there (__libc_stack_end).
  */
 static void find_stack_bytes(const char *structure)
 {
@@ -102,7 +108,10 @@ static void find_stack_bytes(const char *structure)
 		tek__glibc.stack_bytes = found;
 }
 
-/* The kernel knows where the list of robust mutexes is; a word before it points to its last element. */
+/*
+ * The kernel has the address of the list of robust mutexes; a word before it points to its last
+ * element.
+ */
 static void find_robust(const char *structure)
 {
 	struct robust_list_head *head;
@@ -167,7 +176,10 @@ static bool check_vector(void)
 	return same;
 }
 
-/* These follow the thread pointer from one kernel thread's storage to the next one's, or are lost. */
+/*
+ * Sanitizers follow the thread pointer from one kernel thread's storage to the next one's, or are
+ * lost.
+ */
 static bool has_sanitizer(void)
 {
 	static const char *const symbols[] = {"__asan_init", "__tsan_init", "__msan_init",

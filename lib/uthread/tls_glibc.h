@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What has to be known of the C library to make thread-local storage as its threads have it.
+ * The facts about the C library that are needed to make thread-local storage as its threads have
+ * it.
  *
- * It tells debuggers where the parts of its structure of a thread are (_thread_db_*, for libthread_db), and ld.so makes
- * the storage for it, by functions that every glibc has had under the same names for twenty years.  Everything is
- * looked up at run time and compared with what the first thread has; if anything is not as expected there is no
- * storage to be had.
+ * It describes the structure of a thread to debuggers (_thread_db_*, for libthread_db). ld.so makes
+ * the storage for it, by functions that every glibc has had under the same names for twenty years.
+ * Everything is looked up at run time and compared with the first thread's data. If anything is
+ * unexpected no storage is available.
  */
 #ifndef TEK_UTHREAD_TLS_GLIBC_H
 #define TEK_UTHREAD_TLS_GLIBC_H
@@ -15,9 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An entry of the vector of a thread's modules ("dtv"), one for each number of a module; see tek__tls_vector(). */
+/*
+ * An entry of the vector of a thread's modules ("dtv"), one for each number of a module; see
+ * tek__tls_vector().
+ */
 struct tek_tls_entry {
-	void *value; /* TEK_TLS_UNALLOCATED: not yet; [0]: the generation; [-1]: how many entries there are */
+	void *value;   /* TEK_TLS_UNALLOCATED: not yet; [0]: generation; [-1]: number of entries */
 	void *to_free; /* NULL: in the block that all have from the start */
 };
 #define TEK_TLS_UNALLOCATED ((void *)-1)
@@ -28,11 +32,11 @@ struct tek_glibc {
 	void (*static_info)(size_t *bytes,
 			    size_t *alignment); /* _dl_get_tls_static_info; NULL: not there */
 	void (*call_destructors)(void);         /* __call_tls_dtors */
-	locale_t (*use_locale)(locale_t);       /* its own, whoever stands before it */
+	locale_t (*use_locale)(locale_t);       /* its own, even if another object interposes it */
 	char *(*load_error)(void);              /* dlerror, as above */
 
 	size_t bytes; /* of the structure of a thread */
-	/* Where in it, in bytes; those that may be 0 then are not known. */
+	/* Offsets in it, in bytes; those that may be 0 are unknown then. */
 	size_t tid;
 	size_t list;        /* of all threads */
 	size_t keys;        /* the table of blocks of thread-specific data */
@@ -66,7 +70,7 @@ static inline uintptr_t tek__tls_pointer(void)
 	return pointer;
 }
 
-/* The C library's structure of the thread that has this thread pointer. */
+/* The C library's structure of the thread with this thread pointer. */
 static inline char *tek__tls_structure(uintptr_t pointer)
 {
 #if defined(__aarch64__)

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-	SMALL = 512, /* bytes: what is zero is copied, too, rather than set apart from its neighbours */
-	GAP = 64, /* bytes between two modules, for alignment, that are copied with them */
+	SMALL = 512, /* bytes: zeros are copied, too, rather than separated from their neighbours */
+	GAP = 64,    /* bytes between two modules, for alignment, that are copied with them */
 };
 
 struct search {
@@ -46,7 +46,7 @@ static void note_elsewhere(struct link_map *file, void *search)
 		     head->e_phnum);
 }
 
-/* For dl_iterate_phdr(3), which keeps all lists of files as they are meanwhile. */
+/* For dl_iterate_phdr(3), during which all lists of files stay as they are. */
 static int note_module(struct dl_phdr_info *info, size_t size, void *argument)
 {
 	struct search *search = argument;
@@ -59,7 +59,7 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *argument)
 	return 0;
 }
 
-/* All modules with thread-local variables; others may come meanwhile, which are looked at another time. */
+/* All modules with thread-local variables; modules that are loaded meanwhile are found later. */
 static struct tek_tls_layout *list_modules(void)
 {
 	struct search search = {.capacity = 0};
@@ -81,7 +81,7 @@ static int compare_places(const void *one, const void *other)
 	return (a->at > b->at) - (a->at < b->at);
 }
 
-/* Of a block that is new each module is where its vector says, or nowhere yet. */
+/* In a new block each module is where its vector has it, or nowhere yet. */
 static void find_places(struct tek_tls_layout *layout)
 {
 	const struct tek_tls_entry *vector = tek__tls_vector(layout->model);
@@ -100,7 +100,7 @@ static void find_places(struct tek_tls_layout *layout)
 	qsort(layout->modules, layout->module_count, sizeof(layout->modules[0]), compare_places);
 }
 
-/* Pieces before `apart` have nothing to do with it. */
+/* Pieces before `apart` are not extended. */
 static void add_piece(struct tek_tls_layout *layout, size_t apart, ptrdiff_t at, size_t bytes,
 		      bool zero)
 {
@@ -195,7 +195,7 @@ void tek__tls_layout_clear_surplus(const struct tek_tls_layout *layout, uintptr_
 struct tek_tls_layout *tek__tls_layout_make(void)
 {
 	void *model = tek__glibc.allocate(NULL);
-	/* Afterwards: what the model has is among them, unless it is being unloaded. */
+	/* Afterwards: the modules of the model are among them, unless one is being unloaded. */
 	struct tek_tls_layout *layout = model ? list_modules() : NULL;
 
 	if (!layout) {
@@ -274,7 +274,7 @@ static bool has(const struct tek_tls_layout *layout, const struct tek_tls_module
 	return false;
 }
 
-/* What constructors have not set yet. */
+/* Sets words that constructors have not set yet. */
 static void set_zeros(char *to, const char *from, size_t bytes)
 {
 	unsigned int word, value;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The layout of thread-local storage: what of a block (tls_block.h) has to be set to its first values for a
- * new thread.
+ * The layout of thread-local storage: the parts of a block (tls_block.h) that have to be set to
+ * their first values for a new thread.
  *
- * The modules that were there from the start, and a few that came later, have their variables in each thread's block, at
- * a fixed distance from the thread pointer.  A block that nobody ever used, the model, keeps their first values,
- * so they can be had without the loader, and after a module is gone.
+ * The modules of the program's start, and a few later ones, have their variables in each thread's
+ * block. There the distance from the thread pointer is fixed. An unused block, the model, keeps
+ * their first values, so they are available without the loader, and after a module is gone.
  *
- * A layout never changes and is never given back.  The one in force is replaced when a library has come that has
- * variables in the block; which is rare, libraries that are loaded later have theirs elsewhere as a rule.
+ * A layout never changes and is never given back. It is replaced when a loaded library has
+ * variables in the block; that is rare, as libraries that are loaded later mostly have theirs
+ * elsewhere.
  */
 #ifndef TEK_UTHREAD_TLS_LAYOUT_H
 #define TEK_UTHREAD_TLS_LAYOUT_H
@@ -18,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the block that are copied from the model, or set to zero. */
+/* Bytes of the block to be copied from the model, or set to zero. */
 struct tek_tls_piece {
 	ptrdiff_t at; /* from the thread pointer */
 	size_t bytes;
@@ -35,7 +36,7 @@ struct tek_tls_module {
 
 struct tek_tls_layout {
 	uintptr_t model;           /* its thread pointer */
-	_Atomic size_t generation; /* of the loader, when this was known to be so */
+	_Atomic size_t generation; /* of the loader, when this was last verified */
 	size_t piece_count;        /* of all modules but the C library */
 	struct tek_tls_piece *pieces;
 	struct tek_tls_piece c_library; /* all of its own */
@@ -43,7 +44,10 @@ struct tek_tls_layout {
 	struct tek_tls_module modules[];
 };
 
-/* As it is now; NULL: no memory, or not as expected. Not between tek__enter() and tek__leave(). */
+/*
+ * The current layout; NULL: no memory, or not as expected. Not between tek__enter() and
+ * tek__leave().
+ */
 struct tek_tls_layout *tek__tls_layout_make(void);
 
 /* One that was never in force. NULL is none. */
@@ -52,19 +56,24 @@ void tek__tls_layout_drop(struct tek_tls_layout *layout);
 /* Whether modules lie in the block at the same places in both. */
 bool tek__tls_layout_same(const struct tek_tls_layout *one, const struct tek_tls_layout *other);
 
-/* Gives all variables of a block their first values, those of the C library (and of malloc(3) in it) excepted. */
+/*
+ * Gives all variables of a block their first values, those of the C library (and of malloc(3) in
+ * it) excepted.
+ */
 void tek__tls_layout_reset(const struct tek_tls_layout *layout, uintptr_t block);
 
 /*
- * The modules in the block that `before` does not have get their first values.  `used`: their variables are in use
- * already, since constructors ran in the thread that loaded them; only words that are zero are given a value.
+ * The modules in the block that `before` does not have get their first values. `used`: their
+ * variables are in use already, since constructors ran in the thread that loaded them; only words
+ * that are zero get a value.
  */
 void tek__tls_layout_add(const struct tek_tls_layout *layout, const struct tek_tls_layout *before,
 			 uintptr_t block, bool used);
 
 /*
- * Of a new block, where modules may come later.  The loader leaves there what it finds in the memory; a library's
- * constructors, which run before we hear of it, are to find zeros at least.
+ * For a new block: clears the room of later modules. The loader leaves the memory's old contents
+ * there. A library's constructors, which run before the engine detects it, have to find zeros at
+ * least.
  */
 void tek__tls_layout_clear_surplus(const struct tek_tls_layout *layout, uintptr_t block);
 

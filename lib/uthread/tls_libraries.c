@@ -9,12 +9,12 @@
 
 #include <stdatomic.h>
 
-/* The one in force, which all blocks of the list follow. Both are written under the lock. */
+/* The current one, which all blocks of the list follow. Both are written under the lock. */
 static struct tek_tls_layout *_Atomic current;
 static struct tek_tls *all;
 static struct tek_spin lock;
 
-/* Whoever has it stays on its kernel thread.  It needs no worker: the child of fork() has none yet. */
+/* The holder stays on its kernel thread. It needs no worker: the child of fork() has none yet. */
 static void lock_blocks(void)
 {
 	tek__come_in();
@@ -36,7 +36,9 @@ bool tek__tls_libraries_start(void)
 	return layout != NULL;
 }
 
-/* In force from now on, in all blocks; `mine` is that of the thread that loaded the library, or 0. */
+/*
+ * In force from now on, in all blocks; `mine` is that of the thread that loaded the library, or 0.
+ */
 static void put_in_force(struct tek_tls_layout *layout, uintptr_t mine)
 {
 	struct tek_tls_layout *before = atomic_load(&current);
@@ -58,7 +60,7 @@ void tek__tls_libraries_changed(void)
 	size_t generation = atomic_load(&layout->generation);
 	lock_blocks();
 	struct tek_tls_layout *before = atomic_load(&current);
-	/* Two may be here at the same time: the later one counts. */
+	/* Two threads may be here at the same time: the later generation counts. */
 	bool outdated = generation < atomic_load(&before->generation);
 	bool same = tek__tls_layout_same(layout, before);
 	if (same && !outdated)
@@ -72,7 +74,7 @@ void tek__tls_libraries_changed(void)
 
 struct tek_tls *tek__tls_libraries_make_block(void)
 {
-	enum { TRIES = 3 }; /* somebody loads libraries all the time */
+	enum { TRIES = 3 }; /* a program may load libraries all the time */
 
 	for (unsigned int i = 0;; i++) {
 		struct tek_tls_layout *layout = atomic_load(&current);

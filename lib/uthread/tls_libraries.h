@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * All blocks of thread-local storage, and the layout that they follow, which changes when a library comes that has
- * variables in them.
+ * All blocks of thread-local storage, and their layout. The layout changes when a loaded library
+ * has variables in them.
  *
- * The loader gives such variables their first values in the blocks of threads that it knows, which ours are not: that
- * is done here, after dlopen(3).  What constructors do before that, in the thread that loads, is kept.  Libraries that
- * the C library loads by itself (name services, character sets) are found when the next block is made.
+ * The loader gives such variables their first values in the blocks of threads that it knows; the
+ * engine's are not among them. This is done here, after dlopen(3). Values that constructors have
+ * set before that, in the loading thread, stay. Libraries that the C library loads by itself (name
+ * services, character sets) are detected when the next block is made.
  */
 #ifndef TEK_UTHREAD_TLS_LIBRARIES_H
 #define TEK_UTHREAD_TLS_LIBRARIES_H
@@ -21,7 +22,7 @@ struct tek_tls *tek__tls_libraries_make_block(void);
 /* It follows the layout in force from now on. */
 void tek__tls_libraries_update(struct tek_tls *block);
 
-/* In the child of fork(): nobody else is in here. */
+/* In the child of fork(): no other thread is in here. */
 void tek__tls_libraries_after_fork(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Whether a thread can have thread-local storage of its own here: it is tried. */
+/* Whether a thread can have thread-local storage of its own here: a trial. */
 #include "uthread/tls.h"
 #include "uthread/tls_glibc.h"
 #include "uthread/tls_libraries.h"
@@ -22,7 +22,7 @@ __attribute__((noinline)) void tek__tls_switch_by_system_call(uintptr_t pointer)
 {
 	long result;
 
-	/* Not by syscall(): that may write errno, whose is that now? */
+	/* Not by syscall(): that may write errno, which belongs to no known storage here. */
 	__asm__ volatile("syscall"
 			 : "=a"(result)
 			 : "a"(SYS_arch_prctl), "D"((long)ARCH_SET_FS), "S"(pointer)
@@ -50,7 +50,7 @@ enum { FIRST = 1234567, CHANGED = 7654321 };
 
 static __thread volatile int variable __attribute__((tls_model("initial-exec"))) = FIRST;
 
-/* In storage that nobody has used.  Not inlined, so no address is known from before. */
+/* In unused storage. Not inlined, so no address is known from before. */
 static __attribute__((noinline)) bool works_in(uintptr_t pointer)
 {
 	if ((char *)&errno != (char *)pointer + tek__glibc.error || errno != 0 || variable != FIRST)
@@ -59,7 +59,7 @@ static __attribute__((noinline)) bool works_in(uintptr_t pointer)
 	tek__tls_begin_current();
 	if (close(-1) != -1 || errno != EBADF || !isdigit('7'))
 		return false;
-	/* Too large for what is kept of small ones; and one of those. */
+	/* One too large for the allocator's caches of small blocks; and a small one. */
 	for (size_t bytes = 16; bytes <= 1 << 16; bytes <<= 12) {
 		char *volatile memory = malloc(bytes);
 		if (!memory)
@@ -85,7 +85,10 @@ static bool try_it(void)
 	bool works = works_in(thread.tls);
 	tek__tls_switch(mine);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
-	/* Nobody gets that storage again: the allocator may keep a list of all of which it has a part in, as jemalloc does. */
+	/*
+	 * This storage is never used again: the allocator may have a list of all storage with data
+	 * of its own, as jemalloc does.
+	 */
 	return works && errno == EXDEV && variable == FIRST;
 }
 

@@ -19,26 +19,27 @@ bool tek__trace_on;
 static uint64_t start_ns;
 
 /*
- * What a worker writes.  All belongs to whoever is on the worker, but for `next` and `full`, by which blocks go from
- * the monitor to the worker and back.  `full` is set before `next` is taken, and the monitor looks at `full` only
- * when it has seen that `next` was taken (acquire, release).  So there is never a second one that is full.
+ * The blocks of a worker. All belongs to the thread on the worker, but for `next` and `full`, by
+ * which blocks go from the monitor to the worker and back. `full` is set before `next` is taken.
+ * The monitor reads `full` only when it has seen that `next` was taken (acquire, release). So there
+ * is never a second full one.
  */
 struct buffer {
 	struct tek_trace_block *block; /* NULL: none yet */
 	struct tek_trace_record *at, *end;
 	uint64_t lost;
-	bool busy;             /* somebody is writing a record */
+	bool busy;             /* a record is being written */
 	unsigned int sequence; /* the monitor's: of blocks made */
 	_Atomic(struct tek_trace_block *) next;
 	_Atomic(struct tek_trace_block *) full;
 } __attribute__((aligned(64)));
 
-/* The last one is for what is done by kernel threads that are on no worker. */
+/* The last one is for kernel threads that are on no worker. */
 static struct buffer buffers[TEK_WORKERS_MAX + 1];
 static struct buffer *const outside = &buffers[TEK_WORKERS_MAX];
 static atomic_flag outside_taken = ATOMIC_FLAG_INIT;
 
-/* Of what threads wait for: whether the word for it is in the file. */
+/* For each kind of wait: whether its word is in the file. */
 static atomic_bool is_told[TEK_WAITS_WORDS];
 
 static void supply(struct buffer *buffer, unsigned int worker)
@@ -81,7 +82,7 @@ void tek__trace_end(void)
 	tek__trace_on = false;
 }
 
-/* It forgets what is mapped: records of a child would lie between those of its parent. */
+/* It drops the mappings: records of a child would lie between those of its parent. */
 static void forget(struct buffer *buffer)
 {
 	tek__trace_block_done(buffer->block);
@@ -136,14 +137,17 @@ static void write_record(struct buffer *buffer, const struct tek_trace_record *r
 	}
 	struct tek_trace_record *at = buffer->at++;
 	*at = *record;
-	/* Who reads does so when the process is gone: that the kernel may kill it between two stores is all. */
+	/*
+	 * The file is read after the process is gone: the kernel may kill it between two stores, no
+	 * more.
+	 */
 	atomic_signal_fence(memory_order_release);
 	*(volatile tek_u64 *)&at->time_ns = tek__now();
 }
 
 /*
- * A signal handler of the program can come while its thread writes a record, and wake somebody: that is lost.  With
- * `busy` it is seen, without an atomic operation: both are on the same kernel thread.
+ * A signal handler of the program may interrupt its thread in a record, and wake a thread: that
+ * record is lost. `busy` shows it, without an atomic operation: both are on the same kernel thread.
  */
 static void note(struct buffer *buffer, const struct tek_trace_record *record)
 {
@@ -158,7 +162,10 @@ static void note(struct buffer *buffer, const struct tek_trace_record *record)
 	*(volatile bool *)&buffer->busy = false;
 }
 
-/* Where kernel threads that are on no worker write, one at a time; a handler that comes in between does not. */
+/*
+ * Kernel threads that are on no worker write here, one at a time; a handler that interrupts one
+ * does not.
+ */
 #define OUTSIDE_TRIES 200
 
 static void note_outside(const struct tek_trace_record *record)
@@ -197,13 +204,13 @@ static void note_text(struct tek_worker *worker, tek_u8 kind, uint64_t whose, co
 		struct tek_trace_record record = {
 			.thread = whose, .kind = kind, .reason = (tek_u8)part};
 		memcpy(&record.other, padded + part * 8, 8);
-		/* The first part says that there is a text, an empty one behind it nothing. */
+		/* The first part marks that there is a text; an empty later part is left out. */
 		if (part == 0 || record.other)
 			note_on(worker, &record);
 	}
 }
 
-/* What it waits for, as a reason. */
+/* The awaited object, as a reason. */
 static tek_u8 reason_of(struct tek_worker *worker, unsigned char what)
 {
 	if (what && !atomic_load_explicit(&is_told[what], memory_order_relaxed) &&
@@ -233,7 +240,7 @@ __attribute__((noinline)) void tek__trace_note_switch(struct tek_worker *worker,
 						      const struct tek_uthread *from,
 						      const struct tek_uthread *next)
 {
-	/* A carrier's own context is nobody: its id is 0. */
+	/* A carrier's own context is no thread: its id is 0. */
 	struct tek_trace_record record = {.thread = from->id,
 					  .other = next->id,
 					  .kind = TEK_TRACE_SWITCH,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The trace: which thread ran where, when, and why it left.  abi/tek_trace.h has the file; `tek run --trace` makes
- * of it what people look at.
+ * The trace: which thread ran where, when, and why it left. abi/tek_trace.h has the file; `tek run
+ * --trace` converts it for a reader.
  *
- * Each worker has a block of the file mapped and writes records into it, so there is nothing to flush: what was
- * written outlives the process, however that ends.  Nobody else writes there, so it takes no lock.  A second
- * block waits for the first to be full; the monitor makes it, because that takes system calls.  What comes faster
- * than that is lost, and counted.
+ * Each worker maps a block of the file and writes records into it, so there is nothing to flush:
+ * written records outlive the process, however that ends. Each block has one writer, so it takes no
+ * lock. A second block waits for the first to be full; the monitor makes it, because that takes
+ * system calls. Records that come faster than that are lost, and counted.
  *
  * While nothing is traced each function is one load of a global.
  */
@@ -23,18 +23,18 @@
 extern bool tek__trace_on __attribute__((visibility("hidden")));
 
 /*
- * Traces into the file at this path, which is made if there is none; a relative one means the directory of now.
- * Where that is not possible standard error says so: nothing is traced, and all else is as it is.  When it is
- * known how many workers there are, before a second kernel thread is in the engine; tek__trace_supply() has to be
- * called from then on.
+ * Traces into the file at this path, which is made if there is none; a relative one starts at the
+ * current directory. On failure a message goes to standard error: nothing is traced, and all else
+ * is unchanged. Called when the number of workers is known, before a second kernel thread is in the
+ * engine. From then on tek__trace_supply() has to be called.
  */
 void tek__trace_start(const char *path);
 
-/* No more. What was written stays. */
+/* No more. Written records stay. */
 void tek__trace_end(void);
 
 /*
- * Makes blocks for those who have used up theirs.  By the monitor, each time it is woken, and by nobody else: it
+ * Makes blocks for workers that have used up theirs. By the monitor only, each time it is woken: it
  * makes system calls, and takes no lock.
  */
 void tek__trace_supply(void);
@@ -42,14 +42,14 @@ void tek__trace_supply(void);
 /* In the child of fork(), which has blocks of its own. */
 void tek__trace_after_fork(void);
 
-/* The following ones between tek__enter() and tek__leave(), by anybody. */
+/* The following ones between tek__enter() and tek__leave(), by any thread. */
 
 void tek__trace_note_switch(struct tek_worker *worker, const struct tek_uthread *from,
 			    const struct tek_uthread *next);
 void tek__trace_note_ready(const struct tek_uthread *thread);
 void tek__trace_note_name(const struct tek_uthread *thread);
 
-/* `worker` is about to go on with `next` instead of `from`; worker->left says why. */
+/* `worker` is about to go on with `next` instead of `from`; worker->left has the reason. */
 static inline void tek__trace_switch(struct tek_worker *worker, const struct tek_uthread *from,
 				     const struct tek_uthread *next)
 {
@@ -57,7 +57,7 @@ static inline void tek__trace_switch(struct tek_worker *worker, const struct tek
 		tek__trace_note_switch(worker, from, next);
 }
 
-/* It can run. One that only lets others run is known to by its switch. */
+/* It can run. A thread that yields is recorded by its switch. */
 static inline void tek__trace_ready(const struct tek_uthread *thread, enum tek_ready why)
 {
 	if (__builtin_expect(tek__trace_on, 0) &&

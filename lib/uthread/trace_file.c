@@ -22,7 +22,10 @@
 static struct tek_file identity;
 static struct tek_trace_header *header; /* shared with other processes */
 
-/* An empty file becomes a trace. Under the lock of the file: another process may be about to do the same. */
+/*
+ * An empty file becomes a trace. Under the lock of the file: another process may be about to do the
+ * same.
+ */
 static int begin_file(int fd)
 {
 	struct tek_trace_header first = {.magic = TEK_TRACE_MAGIC, .version = TEK_TRACE_VERSION};
@@ -74,8 +77,8 @@ int tek__trace_file_open(const char *path)
 }
 
 /*
- * Makes room by writing: a page of a mapped file that then turns out to have no room on the disk kills the process
- * (SIGBUS).  Nor may a limit on the size of files, which would send SIGXFSZ.
+ * Makes room by writing: a page of a mapped file without room on the disk kills the process
+ * (SIGBUS). A limit on the size of files, which would send SIGXFSZ, is checked before.
  */
 static bool make_room(int file, uint64_t offset)
 {
@@ -87,7 +90,10 @@ static bool make_room(int file, uint64_t offset)
 	for (size_t done = 0; done < TEK_TRACE_BLOCK_BYTES; done += sizeof(zeros)) {
 		const struct iovec part = {.iov_base = zeros, .iov_len = sizeof(zeros)};
 		const uint64_t at = offset + done;
-		/* Not pwrite() of the C library, whose symbol may be ours. The kernel wants two words of 32 bits, or one. */
+		/*
+		 * Not pwrite() of the C library: its symbol may be the engine's. The kernel takes
+		 * two words of 32 bits, or one.
+		 */
 		if (syscall(SYS_pwritev, file, &part, 1, (long)at,
 			    (long)(at >> (sizeof(long) * 4) >> (sizeof(long) * 4))) !=
 		    (long)sizeof(zeros))
@@ -107,7 +113,7 @@ struct tek_trace_block *tek__trace_block_make(unsigned int worker, unsigned int 
 	uint64_t offset = TEK_TRACE_HEADER_BYTES + number * TEK_TRACE_BLOCK_BYTES;
 	if (!make_room(file, offset))
 		return NULL;
-	/* All pages now, so that whoever writes a record does not wait for them. */
+	/* All pages now, so that the writer of a record does not wait for them. */
 	struct tek_trace_block *block = mmap(NULL, TEK_TRACE_BLOCK_BYTES, PROT_READ | PROT_WRITE,
 					     MAP_SHARED | MAP_POPULATE, file, (off_t)offset);
 	if (block == MAP_FAILED)

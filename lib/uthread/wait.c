@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Those who wait until a time, at most. */
+/* Waiters with a deadline. */
 static struct {
 	struct tek_spin lock;
 	struct tek_heap heap;
@@ -101,7 +101,7 @@ void tek__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter)
 	if (!waiter->listed)
 		return;
 	struct tek_waiter *next = waiter->next, *previous = waiter->previous;
-	/* Mostly it is alone. */
+	/* Mostly it is the only one. */
 	if (__builtin_expect(previous != NULL, 0))
 		previous->next = next;
 	else
@@ -115,7 +115,10 @@ void tek__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter)
 
 static inline bool end_wait(struct tek_waiter *waiter, enum tek_wake how)
 {
-	/* Lists of mutexes and the like go into the child of a fork(), with those who are not there any more. */
+	/*
+	 * Lists of mutexes and the like go into the child of a fork(), with waiters of lost
+	 * threads.
+	 */
 	return __builtin_expect(waiter->process == tek__process, 1) &&
 	       tek__change(&waiter->state, TEK_WAITING, how);
 }
@@ -236,7 +239,7 @@ static enum tek_wake state_of(struct tek_waiter *waiter)
 	return atomic_load_explicit(&waiter->state, memory_order_acquire);
 }
 
-/* A kernel thread, which nobody else runs on. */
+/* A kernel thread, on which no other thread runs. */
 __attribute__((noinline)) static enum tek_wake wait_in_kernel(struct tek_waiter *waiter,
 							      const struct timespec *deadline)
 {
@@ -264,7 +267,7 @@ static inline enum tek_wake wait_for_ever(struct tek_waiter *waiter, unsigned ch
 	return state_of(waiter);
 }
 
-/* Not into its callers, for most waits have no time. */
+/* Not inlined into its callers, as most waits have no time. */
 __attribute__((noinline)) static enum tek_wake
 wait_until(struct tek_waiter *waiter, const struct timespec *deadline, unsigned char what)
 {

@@ -22,12 +22,12 @@ const struct tek_sched *tek__sched;
 uint64_t tek__idle_mask;
 atomic_bool tek__plain;
 
-/* A worker that never waits looks after files and times by itself, this often. A power of 2. */
+/* A worker that never waits polls files and times by itself, this often. A power of 2. */
 #define SWITCHES_A_LOOK 64
 
 #define RARELY(condition) __builtin_expect(condition, 0)
 
-/* Somebody critical is ready, or runs. */
+/* A critical thread is ready, or runs. */
 __attribute__((cold, noinline)) static struct tek_uthread *
 next_critical(struct tek_worker *worker, const struct tek_uthread *running, enum tek_ready why)
 {
@@ -59,12 +59,18 @@ bool tek__any_ready(struct tek_worker *worker)
 	return tek__critical_any() || tek__sched->any(worker);
 }
 
-/* A thread has become ready for `at` (NULL: anybody): whoever waits for work, or runs a lesser one, is told. */
+/*
+ * A thread has become ready for `at` (NULL: any): notifies a worker that is idle, or runs a lesser
+ * one.
+ */
 static void tell(struct tek_worker *from, struct tek_worker *at, const struct tek_uthread *thread,
 		 enum tek_ready why)
 {
 	if (tek__parallel()) {
-		/* Who becomes idle says so first, and then looks for ready threads: one of us sees the other. */
+		/*
+		 * A worker that becomes idle sets that first, and then polls ready threads: one
+		 * sees the other.
+		 */
 		tek__fence();
 		if (atomic_load_explicit(&tek__idle_workers, memory_order_relaxed))
 			tek__idle_wake(at);
@@ -73,7 +79,7 @@ static void tell(struct tek_worker *from, struct tek_worker *at, const struct te
 		at = from ? from : &tek__workers[0];
 	if (!atomic_load_explicit(&at->ticking, memory_order_relaxed))
 		tek__preempt_needed(at);
-	/* Who gives way has let the scheduler decide already. */
+	/* A thread that yields has let the scheduler decide already. */
 	if (why == TEK_READY_YIELDED || why == TEK_READY_PREEMPTED)
 		return;
 	const struct tek_uthread *running = tek__runs_on(at);
@@ -105,7 +111,7 @@ void tek__ready(struct tek_uthread *thread, enum tek_ready why)
 {
 	struct tek_worker *worker = tek__here_worker();
 
-	/* With one worker whose timer runs nobody has to be told. */
+	/* With one worker and a running timer no worker has to be notified. */
 	if (tek__is_plain() && is_ticking(worker))
 		tek__sched->ready(worker, thread, why);
 	else
@@ -116,7 +122,7 @@ void tek__unpark(struct tek_uthread *thread)
 {
 	if (tek__swap(&thread->token, TEK_TOKEN_UNPARKED) != TEK_TOKEN_PARKED)
 		return;
-	/* Parked: it is ours alone until it is ready. */
+	/* Parked: only the caller accesses it until it is ready. */
 	atomic_store_explicit(&thread->token, TEK_TOKEN_NONE, memory_order_relaxed);
 	tek__ready(thread, TEK_READY_WOKEN);
 }
@@ -151,14 +157,14 @@ __attribute__((cold, noinline)) void tek__note_kick(void)
 	__atomic_fetch_or(&tek__here_find()->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
 }
 
-/* The kernel thread blocks what the next one blocks. */
+/* The kernel thread gets the mask of the next thread. */
 __attribute__((cold, noinline)) static void change_mask(struct tek_worker *worker, uint64_t mask)
 {
 	worker->kernel_mask = mask;
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 }
 
-/* What the next one finds when it asks where it is. */
+/* Sets the next thread's own state (here.h). */
 static inline void move_here(struct tek_worker *worker, struct tek_uthread *from,
 			     struct tek_uthread *next, struct tek_carrier *carrier,
 			     struct tek_uthread *self)
@@ -178,7 +184,7 @@ static inline void move_here(struct tek_worker *worker, struct tek_uthread *from
 	here->self = self;
 }
 
-/* All but the switch itself. `self`: the thread that comes, NULL: the carrier's own context. */
+/* All but the switch itself. `self`: the next thread, NULL: the carrier's own context. */
 static inline void prepare_switch(struct tek_worker *worker, struct tek_uthread *from,
 				  struct tek_uthread *next, struct tek_carrier *carrier,
 				  struct tek_uthread *self)
@@ -191,7 +197,7 @@ static inline void prepare_switch(struct tek_worker *worker, struct tek_uthread 
 	move_here(worker, from, next, carrier, self);
 }
 
-/* Where nothing else has to be looked after: tek__is_plain(). */
+/* Where the switch is all there is to do: tek__is_plain(). */
 static inline void switch_plainly(struct tek_worker *worker, struct tek_uthread *from,
 				  struct tek_uthread *next, struct tek_carrier *carrier,
 				  struct tek_uthread *self)
@@ -199,7 +205,7 @@ static inline void switch_plainly(struct tek_worker *worker, struct tek_uthread 
 	prepare_switch(worker, from, next, carrier, self);
 	tek__fiber_switch(from, next, false);
 	tek__context_switch(&from->context, &next->context);
-	/* Back, perhaps on another worker, carried by another kernel thread. */
+	/* Back, perhaps on another worker and another kernel thread. */
 	tek__fiber_arrived(from);
 	tek__after_switch(tek__here_worker());
 }
@@ -222,7 +228,10 @@ void tek__switch(struct tek_worker *worker, struct tek_uthread *from, struct tek
 	switch_to(worker, from, next, carrier_of(worker), next);
 }
 
-/* Nobody to run here, or somebody who belongs to another carrier: our own context sees to that. */
+/*
+ * No thread to run here, or one that belongs to another carrier: the carrier's own context
+ * continues.
+ */
 __attribute__((noinline)) static void
 leave_to_carrier(struct tek_worker *worker, struct tek_uthread *self, struct tek_uthread *next)
 {
@@ -232,7 +241,7 @@ leave_to_carrier(struct tek_worker *worker, struct tek_uthread *self, struct tek
 	switch_to(worker, self, &carrier->context, carrier, NULL);
 }
 
-/* The calling thread leaves, as worker->left says, for `next`, or for nobody. */
+/* The calling thread leaves, as worker->left specifies, for `next`, or for no thread. */
 static inline void go_on(struct tek_worker *worker, struct tek_uthread *self,
 			 struct tek_uthread *next)
 {
@@ -250,7 +259,7 @@ void tek__move_to(struct tek_carrier *carrier)
 	leave_to_carrier(tek__here_worker(), self, self);
 }
 
-/* Files and times, by a worker that always has somebody to run. */
+/* Polls files and times, by a worker that always has a thread to run. */
 __attribute__((noinline)) static void look(void)
 {
 	if (tek__timers_any())
@@ -259,7 +268,10 @@ __attribute__((noinline)) static void look(void)
 		tek__events_run(0);
 }
 
-/* Without ticks a thread that gives way to nobody, again and again, is the only one to find out who could go on. */
+/*
+ * Without ticks a thread that yields in vain, again and again, has to poll for threads that could
+ * go on.
+ */
 static inline void look_if_alone(void)
 {
 	if (tek__engine.preempt == TEK_PREEMPT_OFF)
@@ -290,7 +302,7 @@ yield_unless_plain(struct tek_worker *worker, struct tek_uthread *self, enum tek
 	go_on(worker, self, next);
 }
 
-/* Where its branches lie in the lines of the cache makes 1.5 ns: not by what happens to lie before it. */
+/* The alignment of its branches to cache lines makes 1.5 ns: independent of the code before it. */
 __attribute__((aligned(64))) void tek__yield(enum tek_ready why)
 {
 	struct tek_worker *worker = tek__here_worker();
@@ -307,12 +319,12 @@ __attribute__((aligned(64))) void tek__yield(enum tek_ready why)
 		look_if_alone();
 		return;
 	}
-	/* Nobody else can take it before it has left, and nobody has to be told. */
+	/* No other worker can take it before it has left, and none has to be notified. */
 	tek__sched->ready(worker, self, why);
 	switch_plainly(worker, self, next, carrier_of(worker), next);
 }
 
-/* It is unparked when it has left, or has been already: then it is ready, and gives way to others still. */
+/* It is unparked when it has left, or has been already: then it is ready, and still yields. */
 static void leave_parked(struct tek_worker *worker, struct tek_uthread *self)
 {
 	worker->left = (struct tek_left){self, TEK_LEFT_PARKED, TEK_READY_WOKEN};
@@ -348,13 +360,13 @@ void tek__park(void)
 	}
 	if (RARELY(is_time_to_look(worker))) {
 		look();
-		/* It may be its own time that has come. */
+		/* Its own deadline may have expired. */
 		if (token_of(self) != TEK_TOKEN_NONE) {
 			leave_parked(worker, self);
 			return;
 		}
 	}
-	/* Nobody else runs before it has left. */
+	/* No other thread runs before it has left. */
 	atomic_store_explicit(&self->token, TEK_TOKEN_PARKED, memory_order_relaxed);
 	struct tek_uthread *next = tek__sched->next(worker, NULL, TEK_READY_WOKEN);
 	if (next)
@@ -364,8 +376,8 @@ void tek__park(void)
 }
 
 /*
- * With one worker who waits for its end is told at once, so that it may come next: it cannot come before this one has
- * left.  Who is detached gives its own stack back, and needs it until then.
+ * With one worker the joining thread is woken at once, so that it may come next: it cannot run
+ * before this one has left. A detached thread gives its own stack back, and needs it until then.
  */
 static void leave_ended(struct tek_worker *worker, struct tek_uthread *self)
 {

@@ -32,7 +32,7 @@ struct ranges {
 	struct range *of;
 };
 
-/* One is read while the other one is filled; a reader in a signal handler takes no time to speak of. */
+/* One is read while the other one is filled; a reader in a signal handler takes almost no time. */
 static struct ranges both[2];
 static _Atomic(struct ranges *) current;
 static atomic_flag is_being_filled = ATOMIC_FLAG_INIT;
@@ -66,7 +66,7 @@ static const char *parse_address(const char *text, uintptr_t *address)
 }
 
 /*
- * Whether there is room for one more.  What is too small is kept, for a reader may still be in it.
+ * Whether there is room for one more. A too small array stays, as a reader may still be in it.
  */
 static bool has_room(struct ranges *ranges)
 {
@@ -128,7 +128,7 @@ static void read_lines(struct ranges *ranges, int file)
 
 int tek__zones_find(void)
 {
-	/* Who is at it may have begun too early to see what the caller wants to know. */
+	/* The filling thread may have begun before the change that the caller needs. */
 	if (atomic_flag_test_and_set(&is_being_filled))
 		return EAGAIN;
 	struct ranges *next = atomic_load(&current) == &both[0] ? &both[1] : &both[0];
@@ -165,7 +165,7 @@ void tek__zones_changed(void)
 
 void tek__zones_after_fork(void)
 {
-	/* Whoever was at it is not there in the child. */
+	/* The filling thread is not there in the child. */
 	atomic_flag_clear(&is_being_filled);
 }
 
@@ -196,7 +196,7 @@ bool tek__zones_allow(uintptr_t address)
 		return false;
 	if (range)
 		return !range->kept;
-	/* More than there is room for: of a program that makes code all the time. */
+	/* More ranges than there is room for: a program that generates code all the time. */
 	if (ranges && ranges->count == RANGES)
 		return true;
 	tek__zones_changed();

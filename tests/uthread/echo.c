@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * An echo server as people write them, and its clients.
+ * A typical echo server, and its clients.
  *
- *   echo server CONNECTIONS    prints its port; when so many clients have come and gone, what it did
+ *   echo server CONNECTIONS    prints its port; after so many clients have come and gone, its work
  *   echo client PORT CONNECTIONS ROUNDS
  *
- * The server's main thread waits while another one accepts, in blocking calls, and deals the connections to
- * four that wait by epoll(7).  The client has all its connections open at once and sends something on each of
- * them, ROUNDS times, before it reads what comes back.
+ * The server's main thread waits while another thread accepts, in blocking calls, and deals the
+ * connections to four threads that wait by epoll(7). The client has all its connections open at
+ * once and sends a message on each of them, ROUNDS times, before it reads the replies.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -47,7 +47,7 @@ static void count(int closed, long echoed)
 	pthread_mutex_unlock(&lock);
 }
 
-/* All there is to be read goes back; false: that was all. */
+/* Sends all available input back; false: that was all. */
 static bool echo(int connection)
 {
 	char message[1024];

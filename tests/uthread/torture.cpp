@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// torture SECONDS [THREADS]: threads that are in the C library and in C++'s all the time, in code that holds locks,
-// keeps things for each thread, or unwinds stacks.  Each looks at what it gets; the first that finds something wrong
-// ends the program, and so does one that has done nothing for 10 seconds.  All do all the jobs in turn, and none waits
-// for anybody, so who is preempted is always in the middle of something.
+// torture SECONDS [THREADS]: threads that are in the C and C++ libraries all the time. The code
+// there holds locks, has data for each thread, or unwinds stacks. Each checks its results; the
+// first that finds an error ends the program, and so does one that has done nothing for 10 seconds.
+// All do all the jobs in turn, and none waits for another, so a preempted thread is always in the
+// middle of something.
 #include <arpa/inet.h>
 #include <atomic>
 #include <cerrno>
@@ -32,7 +33,7 @@ constexpr size_t SHARED_BLOCKS = 64;
 std::atomic<bool> stop;
 std::atomic<int> destroyed; // by unwinding
 FILE *shared_file;          // of all threads
-std::string localhost;      // what that is here; empty: nobody knows it
+std::string localhost;      // its address here; empty: not resolvable
 thread_local unsigned own_number;
 
 [[noreturn]] __attribute__((format(printf, 1, 2))) void fail(const char *format, ...)
@@ -185,7 +186,7 @@ int compare(const void *one, const void *other)
 
 void sort(Random &random)
 {
-	// Of both sides of what the C library sorts without allocating.
+	// On both sides of the size that the C library sorts without allocating.
 	std::vector<uint32_t> numbers(random(2) ? 100 : 2000);
 	uint64_t sum = 0;
 
@@ -270,8 +271,8 @@ struct Thread {
 	pthread_t handle;
 	unsigned number;
 	std::atomic<uint64_t> rounds;
-	uint64_t seen; // of rounds, at the last look
-	int still;     // so many looks it has done nothing
+	uint64_t seen; // of rounds, at the last poll
+	int still;     // number of polls without progress
 	int stillest;
 };
 
@@ -285,7 +286,7 @@ void *torture(void *argument)
 		jobs[job % JOBS](random);
 		CHECK(own_number == self->number);
 		self->rounds++;
-		// It is where the thread left it, whoever ran meanwhile.
+		// It keeps the thread's value, whatever thread ran meanwhile.
 		errno = static_cast<int>(self->number) + 1000;
 		for (volatile int i = 0; i < 1000; i++)
 			;
@@ -298,7 +299,8 @@ void watch(std::vector<Thread> &threads, int seconds)
 {
 	const time_t end = time(nullptr) + seconds;
 
-	// Of pauses looks are counted, not time: where the whole program stands still, nobody is to blame.
+	// Pauses are counted in polls, not time: where the whole program stands still, no thread is
+	// to blame.
 	while (time(nullptr) < end) {
 		usleep(1000000 / LOOKS_A_SECOND);
 		for (Thread &thread : threads) {

@@ -23,7 +23,7 @@ typedef void handler_function(int, siginfo_t *, void *);
 
 static void on_signal(int number, siginfo_t *info, void *argument);
 
-/* What the program has asked for. handler: SIG_DFL, SIG_IGN or a function. */
+/* The program's settings. handler: SIG_DFL, SIG_IGN or a function. */
 static struct {
 	_Atomic uintptr_t handler;
 	atomic_int flags;
@@ -37,7 +37,7 @@ struct tek_handler_frame {
 	bool kept; /* preemption is deferred for it */
 };
 
-/* Of an instruction, not sent by anybody: it would come again at once. */
+/* Whether an instruction raised it, not a process: it would occur again at once. */
 static bool is_error(int number, const siginfo_t *info)
 {
 	const uint64_t errors = tek__signal_bit(SIGSEGV) | tek__signal_bit(SIGBUS) |
@@ -53,7 +53,7 @@ static uint64_t mask_of(const ucontext_t *context)
 	return mask;
 }
 
-/* SA_RESETHAND is ours to see to, since a signal that is put off comes to the kernel twice. */
+/* The engine handles SA_RESETHAND, since a deferred signal reaches the kernel twice. */
 static handler_function *handler_for(int number)
 {
 	uintptr_t handler = atomic_load(&actions[number].handler);
@@ -73,18 +73,21 @@ static bool is_handler(uintptr_t handler)
 
 static void call(handler_function *handler, int number, siginfo_t *info, void *context)
 {
-	/* None any more: it was taken away at this very moment. */
+	/* Without a handler: the program removed it at this very moment. */
 	if (is_handler((uintptr_t)handler))
 		handler(number, info, context);
 }
 
-/* The same signal again, once the handler has returned, with the registers of before; and to that action. */
+/*
+ * The same signal again, once the handler has returned, with the registers of before; and to that
+ * action.
+ */
 static void deliver_again(const struct sigaction *action, int number, siginfo_t *info)
 {
 	const int error = errno;
 
 	TEK_REAL(sigaction)(number, action, NULL);
-	/* An error that cannot be sent comes by itself. */
+	/* An error that cannot be sent occurs again by itself. */
 	if (syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), number, info) &&
 	    info->si_code <= 0)
 		syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), number);
@@ -95,7 +98,9 @@ static struct tek_overflow_stack stack_of(const struct tek_uthread *thread)
 {
 	const struct tek_posix *posix = thread ? thread->posix : NULL;
 
-	/* The first thread's is the program's, and so are those that it brings. */
+	/*
+	 * The first thread's stack is the program's, and so are stacks that the program provides.
+	 */
 	if (!posix || !thread->stack_low ||
 	    (size_t)(posix->stack - thread->stack_low) >= thread->stack_bytes)
 		return (struct tek_overflow_stack){.low = NULL};
@@ -107,8 +112,8 @@ static struct tek_overflow_stack stack_of(const struct tek_uthread *thread)
 }
 
 /*
- * The kernel runs our handler of SIGSEGV on the alternate stack, whatever the program has said.  Returns whether the
- * program's cannot be called here; then the kernel sees to it.
+ * The kernel runs our handler of SIGSEGV on the alternate stack, whatever the program has set.
+ * Returns whether the program's handler cannot be called here; then the kernel handles the signal.
  */
 static bool is_segv_settled(siginfo_t *info, ucontext_t *context)
 {
@@ -135,7 +140,10 @@ static bool is_segv_settled(siginfo_t *info, ucontext_t *context)
 	return true;
 }
 
-/* Where a thread runs the program's code. The tick is blocked, so it stays on its worker until the handler waits. */
+/*
+ * Where a thread runs the program's code. The tick is blocked, so it stays on its worker until the
+ * handler waits.
+ */
 static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 		ucontext_t *context)
 {
@@ -165,7 +173,7 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 	call(handler_for(number), number, info, context);
 
 	if (self->frames ==
-	    &frame) { /* else a jump has left it, and what it jumped to has come back here */
+	    &frame) { /* else a jump has left it, and the target of the jump has returned here */
 		self->frames = frame.previous;
 		if (frame.kept) {
 			self->level--;
@@ -173,9 +181,15 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 		}
 	}
 	tek__here_defer();
-	/* A wait that begins just now must not miss it; the kernel sets the mask as soon as this returns. */
+	/*
+	 * A wait that begins just now must not miss it; the kernel sets the mask as soon as this
+	 * returns.
+	 */
 	tek__interrupt(tek__here_self());
-	/* If it has interrupted the tick's handler the kernel blocks that signal there, the thread does not. */
+	/*
+	 * If it has interrupted the tick's handler the kernel blocks that signal there, the thread
+	 * does not.
+	 */
 	tek__signal_mask_is(mask_of(context) & ~(self->frames ? 0 : tek__own_signals()));
 	if (taken)
 		self->taking = true;
@@ -183,7 +197,7 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 		tek__here_undefer();
 }
 
-/* It stays blocked on this kernel thread, and waits there: there was no room for it elsewhere. */
+/* It stays blocked and pending on this kernel thread: there was no room for it elsewhere. */
 static void leave_to_kernel(int number, siginfo_t *info, ucontext_t *context)
 {
 	const uint64_t mask = mask_of(context) | tek__signal_bit(number);
@@ -216,7 +230,7 @@ static void on_signal(int number, siginfo_t *info, void *argument)
 	} else if (self && depth <= self->level + self->taking) {
 		const bool aside = self->aside && !tek__here_entry();
 		run(self, depth > self->level, number, info, context);
-		/* It goes on to wait in the kernel. */
+		/* The thread returns to its wait in the kernel. */
 		if (aside && tek__here_entry())
 			tek__aside_begin();
 		tek__overflow_keep_stack(carrier, context);
@@ -227,7 +241,9 @@ static void on_signal(int number, siginfo_t *info, void *argument)
 	}
 }
 
-/* For the kernel: ours instead of the program's. Alternate stacks belong to kernel threads: only for errors. */
+/*
+ * Whether the kernel gets our handler. Alternate stacks belong to kernel threads: only for errors.
+ */
 static bool has_ours(int number, const struct sigaction *action)
 {
 	return is_handler((uintptr_t)action->sa_handler) ||
@@ -251,7 +267,7 @@ static struct sigaction for_kernel(int number, const struct sigaction *action)
 	return ours;
 }
 
-/* What the program is told: what it asked for. */
+/* The program reads its own settings. */
 static void as_asked(struct sigaction *old, uintptr_t handler, int flags)
 {
 	if (old->sa_sigaction != on_signal || !(old->sa_flags & SA_SIGINFO))
@@ -268,7 +284,7 @@ int tek__action_set(int number, const struct sigaction *action, struct sigaction
 	if (number < 1 || number > TEK_SIGNALS || tek__start_is_borrowed())
 		return real(number, action, old);
 	const struct tek_posix *self = tek__posix_self();
-	/* A signal that was put off is still for this handler, and must not meet the default action. */
+	/* A deferred signal is still for this handler, and must not meet the default action. */
 	if (action && !is_handler((uintptr_t)action->sa_handler) && self && !self->frames &&
 	    is_handler(atomic_load(&actions[number].handler)))
 		tek__signals_take_last();
@@ -277,7 +293,10 @@ int tek__action_set(int number, const struct sigaction *action, struct sigaction
 	struct sigaction ours, before;
 	if (action) {
 		ours = for_kernel(number, action);
-		/* First here: a signal that comes in between finds the new one, which is about to be in force. */
+		/*
+		 * First here: a signal in between finds the new action, which is about to be in
+		 * force.
+		 */
 		if (has_ours(number, action)) {
 			uint64_t mask = tek__signals_of(&ours.sa_mask);
 			if (!(action->sa_flags & SA_NODEFER))
@@ -303,7 +322,7 @@ void tek__action_start(void)
 {
 	struct sigaction now;
 
-	/* Another one has come through here, or belongs to somebody who was there before. */
+	/* Any other action was set through here, or belongs to a library that was there before. */
 	if (TEK_REAL(sigaction)(SIGSEGV, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
 		tek__action_set(SIGSEGV, &now, NULL);
 }
@@ -337,7 +356,10 @@ void tek__action_leave(const struct __jmp_buf_tag *env)
 
 	if (!self || (!in_handler && !env->__mask_was_saved))
 		return;
-	/* A buffer deeper in the stack than the handler's frame is of a function that the handler has called. */
+	/*
+	 * A buffer deeper in the stack than the handler's frame is of a function that the handler
+	 * has called.
+	 */
 	const char low = 0;
 	bool leaves = false;
 	while (self->frames &&

@@ -2,17 +2,19 @@
 /*
  * The program's handlers, called by one of ours.
  *
- * A handler that the program installs is kept here; the kernel is given ours, which finds out where the signal has
- * come:
- *   - while the thread runs the program's code: the handler is called, and the thread's mask is the handler's meanwhile;
+ * A handler that the program installs is stored here; the kernel gets ours, which checks where the
+ * signal has arrived:
+ *   - while the thread runs the program's code: the handler is called, and the thread's mask is the
+ *     handler's meanwhile;
  *   - the same, but it is for the process and the first thread takes it: router.h passes it on;
- *   - in the engine, or on a kernel thread that has no thread to run: a handler could not call anything there, so the
- *     signal is put off: router.h finds a thread for it;
- *   - an error of the program itself (SIGSEGV of an instruction): at once, wherever that is.
+ *   - in the engine, or on a kernel thread that has no thread to run: a handler could not call
+ *     anything there, so the signal is deferred: router.h finds a thread for it;
+ *   - an error of the program itself (SIGSEGV of an instruction): at once, at any place.
  *
- * A thread is not preempted in a handler: the tick is blocked until it returns.  If it has interrupted the C library
- * (zones.h), preemption is deferred as well, so that a handler that calls sem_post() does not give way in the middle of
- * malloc().  A handler may be left by siglongjmp(), which tek__action_leave() makes up for.
+ * A thread is not preempted in a handler: the tick is blocked until it returns. If the handler has
+ * interrupted the C library (zones.h), preemption is deferred as well: a sem_post() in it must not
+ * yield in the middle of malloc(). A handler may be left by siglongjmp(); tek__action_leave()
+ * restores the state then.
  */
 #ifndef TEK_UTHREAD_POSIX_ACTION_H
 #define TEK_UTHREAD_POSIX_ACTION_H
@@ -28,19 +30,22 @@
  */
 int tek__action_set(int number, const struct sigaction *action, struct sigaction *old);
 
-/* When the engine runs: SIGSEGV comes to us first, so that an overflow can be reported (uthread/overflow.h). */
+/*
+ * When the engine runs: SIGSEGV arrives here first, so that an overflow is reported
+ * (uthread/overflow.h).
+ */
 void tek__action_start(void);
 
-/* What siginterrupt(3) has said: whether signal(3) leaves out SA_RESTART. */
+/* The setting of siginterrupt(3): whether signal(3) leaves out SA_RESTART. */
 void tek__action_interrupt(int number, bool interrupts);
 bool tek__action_interrupts(int number);
 
-/* Whether nothing happens when this signal comes: it is ignored, by the program or by default. */
+/* Whether this signal has no effect: it is ignored, by the program or by default. */
 bool tek__action_ignores(int number);
 
 /*
- * Before a longjmp(3) by the calling thread: handlers that it is in are left, unless what it jumps to lies in
- * them.  `env` as it is given to longjmp().
+ * Before a longjmp(3) by the calling thread: leaves its handlers, unless the target of the jump
+ * lies in them. `env` as it is given to longjmp().
  */
 void tek__action_leave(const struct __jmp_buf_tag *env);
 

@@ -13,18 +13,18 @@
 #include "uthread/wait.h"
 #include "uthread/worker.h"
 
-/* So long one that is being made is waited for. */
+/* The longest wait for a carrier that is being made. */
 #define BEING_MADE_NS 10000000
 
-/* How long a thread is patient: so often it lets others run, and then so often it pauses. */
+/* The patience of a thread: so often it yields, and then so often it pauses. */
 #define YIELDS 20
 #define PAUSES 20
 
-/* How long it pauses when it asks again and again: twice as long each time. */
+/* The length of a pause between polls: twice as long each time. */
 #define FIRST_PAUSE_NS 50000
 #define DOUBLINGS 6
 
-/* Nobody could be had who carries it. */
+/* No carrier was available for the worker. */
 static void take_back(struct tek_worker *worker)
 {
 	struct tek_uthread *self = tek__here_self();
@@ -38,15 +38,16 @@ static void take_back(struct tek_worker *worker)
 	tek__set_current(worker, self);
 	tek__carrier_set_worker(tek__here_find(), worker);
 	tek__preempt_gain(worker, carrier);
-	tek__after_switch(worker); /* who kicked it meanwhile met nobody */
+	tek__after_switch(worker); /* a kick meanwhile found no thread */
 }
 
-/* Who makes a carrier if there is no spare one. */
+/* The kernel thread that makes a carrier if there is no spare one. */
 enum maker {
 	CALLER,
 	/*
-	 * With kernel threads for preemption nobody else: a thread that was stopped may have a lock of the C library that
-	 * making one takes.  Nor may a bound thread: the new one would inherit its kernel state.
+	 * With KLT preemption only the supplier: a stopped thread may hold a lock of the C library
+	 * that making one takes. The same for a bound thread: the new one would inherit its kernel
+	 * state.
 	 */
 	SUPPLIER,
 	SUPPLIER_LATER, /* the caller does not wait for it */
@@ -89,14 +90,14 @@ static bool begin(enum maker maker)
 	bool is_aside;
 
 	tek__posix_self()->aside = true;
-	/* There will be two kernel threads in the engine, and who asks for that is the one that carries. */
+	/* There will be two kernel threads in the engine, and the asking one is the carrier. */
 	if (!tek__parallel())
 		tek__parallel_grant();
 	for (;;) {
 		is_aside = step_aside(tek__enter(), maker);
 		if (!tek__here_undefer())
 			break;
-		/* Something has come that is to be seen to first, on a worker. */
+		/* A pending event has to be handled first, on a worker. */
 		tek__leave_pending();
 	}
 	set_errno(error);
@@ -142,7 +143,7 @@ bool tek__aside_is_patient(unsigned int *times)
 	return true;
 }
 
-/* Then the call does not wait any more, or finds fault with the time. */
+/* If so the call does not wait any more, or rejects the time. */
 static bool is_over(struct tek_until until)
 {
 	const struct timespec *deadline;
@@ -161,7 +162,7 @@ bool tek__aside_or_pause(unsigned int *pauses, struct tek_until until)
 
 	if (!tek__here_self())
 		return true;
-	/* One that cannot be made is not worth the attempt each time; and meanwhile the worker has others. */
+	/* After a failure it does not try each time; meanwhile the worker runs other threads. */
 	const bool later = *pauses || maker_at_once() == SUPPLIER;
 	if (begin(later ? SUPPLIER_LATER : CALLER) || is_over(until))
 		return true;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * System calls that wait in the kernel, for things of which no file says when they have come: messages and semaphores of
- * System V, locks of files, children, who opens the other end of a FIFO, and objects of several processes, which are the
- * C library's.  To ask again and again would lose the kernel's order of who waits, its detection of deadlocks, and what
- * is there for a moment only.
+ * System calls that block for events which no file reports: messages and semaphores of System V,
+ * file locks, children, the other end of a FIFO, and objects of several processes, which are the C
+ * library's. Polling would lose the kernel's order of waiters, its deadlock detection, and
+ * short-lived events.
  *
- * So the calling thread gives its worker to a spare carrier first, as the monitor would take it away some milliseconds
- * later (carrier.h), and waits on its own: as with kernel threads, one of which it takes meanwhile.
+ * So the calling thread first gives its worker to a spare carrier, as the monitor would some
+ * milliseconds later (carrier.h). It waits on its own: it occupies a kernel thread meanwhile.
  *
- * Where none can be had (a limit of processes or of mappings) it does ask again and again, so that others run: one of
- * them may have what it waits for.  Calls without a form that does not wait keep their worker then, which stands still
- * until they are done: pthread_cond_wait(), pthread_barrier_wait(), the opening of a FIFO or a device.
+ * Without a spare carrier (a limit of processes or of mappings) it does poll, so that other threads
+ * run: one of them may hold the awaited object. A call without a non-blocking form keeps its worker
+ * then, which stands still: pthread_cond_wait(), pthread_barrier_wait(), the opening of a FIFO or a
+ * device.
  */
 #ifndef TEK_UTHREAD_POSIX_ASIDE_H
 #define TEK_UTHREAD_POSIX_ASIDE_H
@@ -22,14 +23,14 @@
 #include <stdbool.h>
 
 /*
- * By a user-level thread, not between tek__enter() and tek__leave(): the call comes between these two.  If there
- * is no spare carrier it keeps its worker, and the monitor sees to it.  Handlers may run in both.  errno stays.  For
- * kernel threads they do nothing.
+ * By a user-level thread, not between tek__enter() and tek__leave(): the call comes between these
+ * two. Without a spare carrier the thread keeps its worker, and the monitor acts. Handlers may run
+ * in both. errno stays. For kernel threads they do nothing.
  */
 void tek__aside_begin(void);
 void tek__aside_end(void);
 
-/* The result of a call that is made so.  One that is cancelled there does not come to the end. */
+/* The result of a call made so. A thread that is cancelled in the call does not reach the end. */
 #define TEK_ASIDE(call) \
 	({ \
 		tek__aside_begin(); \
@@ -39,15 +40,16 @@ void tek__aside_end(void);
 	})
 
 /*
- * Lets others run for a while: who has what is waited for may be one of them, and lets it go before long.  *times is
- * 0 at first; false, at once: that has been enough.
+ * Lets other threads run for a while: the holder of the awaited object may be one of them, and soon
+ * release it. *times is 0 at first; false, at once: that has been enough.
  */
 bool tek__aside_is_patient(unsigned int *times);
 
 /*
- * tek__aside_begin(), and true: the call is to be made now, which waits until then at most, and then tek__aside_end().
- * False: nobody else could be had who carries its worker, and it has paused, a while longer each time (*pauses is 0 at
- * first): it asks again whether it need wait at all.
+ * tek__aside_begin(), and true: the call has to be made now, which waits until then at most, and
+ * then tek__aside_end(). False: no other carrier was available for its worker. The thread has
+ * paused, a while longer each time (*pauses is 0 at first), and has to check again whether it need
+ * wait at all.
  */
 bool tek__aside_or_pause(unsigned int *pauses, struct tek_until until);
 
@@ -68,8 +70,8 @@ bool tek__aside_or_pause(unsigned int *pauses, struct tek_until until);
 	})
 
 /*
- * The same at once, for a call that fails with -1: `attempt` has failed because it `would_wait`, by errno.
- * `restarts`: only handlers without SA_RESTART make it fail with EINTR.
+ * The same at once, for a call that fails with -1: `attempt` has failed because it `would_wait`, by
+ * errno. `restarts`: only handlers without SA_RESTART make it fail with EINTR.
  */
 #define TEK_ASIDE_IF_IT_WOULD_WAIT(attempt, would_wait, call, until, restarts) \
 	({ \

@@ -7,18 +7,18 @@
 #include <errno.h>
 #include <string.h>
 
-/* No size that anybody sets, so that it can be found again. */
+/* A size that no program sets, so that it can be found again. */
 #define ODD_SIZE ((size_t)0x00fedc00)
 #define NOWHERE ((size_t)-1)
 
 /*
- * A size that was not set reads as the C library's default, which is not what the engine's threads get.  Where in
- * the object a size lies, and reads 0 until it is set, is found out.
+ * An unset size reads as the C library's default, which differs from the engine's. The place of the
+ * size in the object, which reads 0 until it is set, is searched at the start.
  */
 static size_t size_lies_at = NOWHERE;
 static size_t default_stack_bytes; /* as the C library had it at the start */
 static size_t
-	wanted_stack_bytes; /* as the program set it: of threads that say nothing else; 0: it did not */
+	wanted_stack_bytes; /* as the program set it: of threads without a size; 0: it did not */
 static size_t page_guard_bytes;
 
 static size_t stack_bytes_of(const pthread_attr_t *attr)
@@ -85,7 +85,7 @@ static void read_stack(const pthread_attr_t *attr, struct tek_attr *read)
 	size_t bytes = 0, said = stack_bytes_of(attr);
 
 	read->stack_bytes = says_size(attr, said) ? said : wanted_stack_bytes;
-	/* Without a stack the C library answers with an address so far below 0 as the size. */
+	/* Without a stack the C library returns an address so far below 0 as the size. */
 	pthread_attr_getstack(attr, &low, &bytes);
 	if (!low || (uintptr_t)low + bytes == 0)
 		return;
@@ -153,10 +153,10 @@ int tek__attr_of(struct tek_posix *posix, pthread_attr_t *attr)
 	}
 	if (tek__posix_flags(posix) & TEK_POSIX_DETACHED)
 		pthread_attr_setdetachstate(attr, PTHREAD_CREATE_DETACHED);
-	/* A policy of ours is none that the C library lets in. */
+	/* The C library rejects a policy of the engine's own. */
 	if (pthread_attr_setschedpolicy(attr, policy) == 0)
 		pthread_attr_setschedparam(attr, &param);
-	/* Not those that its worker is kept to. */
+	/* Not the CPUs that its worker is pinned to. */
 	cpu_set_t cpus;
 	if (tek__sched_get_cpus(posix, sizeof(cpus), &cpus) == 0)
 		TEK_REAL(pthread_attr_setaffinity_np)(attr, sizeof(cpus), &cpus);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a pthread_attr_t says.  The object is the C library's, and so are the functions that set it; here it is read,
- * with those that get.
+ * The contents of a pthread_attr_t. The object is the C library's, and so are the functions that
+ * set it; here it is read, with those that get.
  */
 #ifndef TEK_UTHREAD_POSIX_ATTR_H
 #define TEK_UTHREAD_POSIX_ATTR_H
@@ -15,7 +15,7 @@
 
 struct tek_attr {
 	bool detached;
-	size_t stack_bytes; /* 0: nothing is said */
+	size_t stack_bytes; /* 0: not set */
 	char *stack;        /* the program's own memory, of stack_bytes; NULL: none */
 	size_t guard_bytes;
 	bool explicit_sched; /* PTHREAD_EXPLICIT_SCHED: the next two count */
@@ -24,10 +24,10 @@ struct tek_attr {
 	uint64_t mask;
 };
 
-/* How attributes look that were not set. Before threads are made. */
+/* Reads the values of unset attributes. Before threads are made. */
 void tek__attr_start(void);
 
-/* pthread_setattr_default_np() has changed what NULL means. */
+/* pthread_setattr_default_np() has changed the meaning of NULL. */
 void tek__attr_default_changed(void);
 
 /* `attr` may be NULL. 0, EINVAL, or EPERM: a policy or priority that does not exist. */

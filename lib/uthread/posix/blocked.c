@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-/* After as many waits that the kernel ended for nothing a call is made itself. */
+/* After this number of waits that the kernel ended in vain the call itself is made. */
 #define VAIN_WAITS 3
 
 __attribute__((noinline)) int tek__errno(void)
@@ -53,7 +53,7 @@ bool tek__ready_now(int file, short events)
 	return tek__look(&one, 1) != 0;
 }
 
-/* What holds for all waits of this call. 0 or EAGAIN. */
+/* The properties of all waits of this call. 0 or EAGAIN. */
 static int begin(struct tek_blocked *blocked)
 {
 	struct timeval limit = {0};
@@ -101,12 +101,12 @@ int tek__blocked_wait(struct tek_blocked *blocked, bool done)
 {
 	if (blocked->waits == 0 && begin(blocked) != 0)
 		return EAGAIN;
-	/* With a timeout of its own a socket's call is never begun again: signal(7). */
+	/* With a timeout of its own a socket's call is never restarted: signal(7). */
 	const struct tek_handlers handlers = tek__handlers_from_here(
 		!(blocked->limited && blocked->timeout_option));
 	/*
-	 * A datagram for somebody whose queue is full: its sender's socket is ready, and still it has to wait.  Those who
-	 * receive do come in vain when others are faster.
+	 * A datagram for a receiver with a full queue: the sender's socket is ready, and still it
+	 * has to wait. Receivers wake up in vain when other ones are faster.
 	 */
 	if (blocked->waits++ >= VAIN_WAITS && (blocked->events & POLLOUT) && !done)
 		return TEK_CALL_ITSELF;

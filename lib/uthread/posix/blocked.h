@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the calls of blocking.h share: the wait between two tries. */
+/* The common part of the calls of blocking.h: the wait between two tries. */
 #ifndef TEK_UTHREAD_POSIX_BLOCKED_H
 #define TEK_UTHREAD_POSIX_BLOCKED_H
 
@@ -12,8 +12,9 @@
 #include <time.h>
 
 /*
- * errno of the thread as it is now, and a call that fails.  Functions of their own: a compiler that sees errno
- * twice takes its address once, and a thread with its worker's storage may be on another worker by then.
+ * errno of the thread as it is now, and a call that fails. Functions of their own: a compiler that
+ * sees errno twice takes its address once, and a thread with its worker's storage may be on another
+ * worker by then.
  */
 int tek__errno(void);
 int tek__fail(int error); /* -1 */
@@ -24,10 +25,10 @@ static inline ssize_t tek__done_or_fail(size_t done, int error)
 	return done ? (ssize_t)done : tek__fail(error);
 }
 
-/* A call that found nothing to do at its first try. */
+/* A call that could do nothing at its first try. */
 struct tek_blocked {
 	int file;
-	short events;       /* what it waits for, as of poll(2) */
+	short events;       /* awaited, as of poll(2) */
 	int timeout_option; /* SO_RCVTIMEO or SO_SNDTIMEO; 0: none */
 	unsigned int waits;
 	bool limited; /* there is a deadline */
@@ -38,45 +39,48 @@ struct tek_blocked {
 #define TEK_CALL_ITSELF (-1)
 
 /*
- * Waits until it is worth another try.  0; TEK_CALL_ITSELF; or the error number that the call fails with: EAGAIN
- * (O_NONBLOCK, or its time has come), EINTR.  Cancellation acts here, unless the call has moved something
- * already (`done`): then it is EINTR, and acts at the next cancellation point.
+ * Waits until another try is worthwhile. 0; TEK_CALL_ITSELF; or the error number that the call
+ * fails with: EAGAIN (O_NONBLOCK, or its time has come), EINTR. Cancellation acts here, unless the
+ * call has moved data already (`done`): then it is EINTR, and acts at the next cancellation point.
  */
 int tek__blocked_wait(struct tek_blocked *blocked, bool done);
 
 /*
- * poll(2) without waiting.  The kernel fails it with EINTR even so if a signal comes, a tick as well: that is no
- * answer, and it is made again.
+ * poll(2) without waiting. A signal makes the kernel fail it with EINTR even so, a tick as well:
+ * then it is repeated.
  */
 int tek__look(struct pollfd *files, nfds_t count);
 
-/* Whether that has anything to say about the file. */
+/* Whether that reports anything about the file. */
 bool tek__ready_now(int file, short events);
 
-/* The handlers of signals that count for a call: all, or those without SA_RESTART if the kernel would restart it. */
+/*
+ * The handlers of signals that count for a call: all, or those without SA_RESTART if it would be
+ * restarted.
+ */
 struct tek_handlers {
 	bool restarts;
-	unsigned long run; /* so many before it began to wait */
+	unsigned long run; /* the number before the wait began */
 };
 
 struct tek_handlers tek__handlers_from_here(bool restarts);
 bool tek__handlers_came(const struct tek_handlers *handlers);
 
-/* The engine's wait was ended by an interrupt.  0: go on waiting; EINTR: the call fails.  Cancellation acts. */
+/* The engine's wait was interrupted. 0: go on waiting; EINTR: the call fails. Cancellation acts. */
 int tek__blocked_interrupted(const struct tek_handlers *handlers);
 
 /*
- * After a call that was made itself has failed: whether the engine interrupted it, not the program, so that it is
- * to be made again.  `handlers`: of all.
+ * After the call itself has failed: whether the engine interrupted it, not the program, so that it
+ * has to be repeated. `handlers`: of all.
  */
 bool tek__failed_by_engine(const struct tek_handlers *handlers);
 
-/* Now and so much time, of CLOCK_MONOTONIC; one that is beyond all times is the last one. */
+/* Now plus so much time, of CLOCK_MONOTONIC; a time beyond all times becomes the last one. */
 struct timespec tek__deadline_in(const struct timespec *time);
 /* The time from now until then, not less than 0. */
 struct timespec tek__time_until(const struct timespec *deadline);
 
-/* What is left of an array of buffers of which some bytes are done. */
+/* The rest of an array of buffers of which some bytes are done. */
 struct tek_rest {
 	const struct iovec *vector;
 	size_t count;

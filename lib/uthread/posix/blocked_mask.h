@@ -2,8 +2,8 @@
 /*
  * The mask of signals that ppoll(2) and its kin set for as long as they wait.
  *
- * The kernel sets it and begins to wait at once, so that no signal can come in between and be missed.  Here a
- * handler may run as soon as the mask is set, before the wait; it is seen by its having been counted.
+ * The kernel sets it and begins to wait at once, so that no signal can arrive in between and be
+ * missed. Here a handler may run as soon as the mask is set, before the wait; its count shows that.
  */
 #ifndef TEK_UTHREAD_POSIX_BLOCKED_MASK_H
 #define TEK_UTHREAD_POSIX_BLOCKED_MASK_H
@@ -29,7 +29,7 @@ static inline struct tek_blocked_mask tek__blocked_mask_set(const sigset_t *mask
 	return set;
 }
 
-/* Returns the result that it is given, and errno as it is. */
+/* Returns the given result, and leaves errno as it is. */
 static inline int tek__blocked_mask_reset(const struct tek_blocked_mask *set, int result)
 {
 	int error = tek__errno();

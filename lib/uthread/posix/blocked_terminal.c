@@ -10,7 +10,7 @@ int tek__terminal_read(struct tek_blocked *blocked, size_t size)
 
 	if (tcgetattr(blocked->file, &settings))
 		return 0; /* another device */
-	/* In the background: the kernel stops the process, or says EIO. */
+	/* In the background: the kernel stops the process, or returns EIO. */
 	pid_t foreground = tcgetpgrp(blocked->file);
 	if (foreground > 0 && foreground != getpgrp())
 		return TEK_CALL_ITSELF;
@@ -24,7 +24,7 @@ int tek__terminal_read(struct tek_blocked *blocked, size_t size)
 		blocked->deadline = tek__deadline_in(&time);
 		blocked->limited = true;
 	} else if (tenths == 0 && size < least) {
-		return TEK_CALL_ITSELF; /* ready for poll(2) is more than it wants */
+		return TEK_CALL_ITSELF; /* poll(2) would wait for more than it wants */
 	}
 	return 0;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a read of a terminal, or a serial line, waits for: VMIN and VTIME of termios(3). */
+/* The wait of a read of a terminal, or a serial line: VMIN and VTIME of termios(3). */
 #ifndef TEK_UTHREAD_POSIX_BLOCKED_TERMINAL_H
 #define TEK_UTHREAD_POSIX_BLOCKED_TERMINAL_H
 
 #include "uthread/posix/blocked.h"
 
 /*
- * Before the first wait for `blocked->file`, a character device with nothing to read: 0, and *blocked has the
- * terminal's deadline if it has one; or TEK_CALL_ITSELF.
+ * Before the first wait for `blocked->file`, a character device with nothing to read: 0, and
+ * *blocked has the terminal's deadline if it has one; or TEK_CALL_ITSELF.
  */
 int tek__terminal_read(struct tek_blocked *blocked, size_t size);
 

@@ -2,16 +2,17 @@
 /*
  * System calls that may block, by a user-level thread: it waits, its worker does not.
  *
- * Each first tries without blocking.  If the kernel says that there is nothing to do now, it waits in the engine
- * (events.h) until the kernel says that there is, and tries again.  What the kernel has no such word for waits there
- * without its worker (aside.h).  What is left, regular files that are not in memory and calls that are not here,
- * holds up the kernel thread, whose worker goes to another one after a while (carrier.h).
+ * Each first tries without blocking. If nothing is ready the thread waits in the engine (events.h)
+ * until the kernel reports readiness, and tries again. For events without such a report it waits in
+ * the kernel, without its worker (aside.h). Regular files that are not in memory, and calls that
+ * are not here, block the kernel thread. Its worker goes to another one after a while (carrier.h).
  *
- * Results, errno and cancellation are those of the C library's functions of the same names: cancellation acts
- * before the call or while it waits, never after it has moved a byte.  Signals end a wait as
- * signal(7) says; the engine's own never do.
+ * Results, errno and cancellation are those of the C library's functions of the same names:
+ * cancellation acts before the call or while it waits, never after it has moved a byte.  Signals
+ * end a wait as signal(7) says; the engine's own never do.
  *
- * All are for user-level threads, outside tek__enter() and tek__leave(); tek__here_self() is not NULL.
+ * All are for user-level threads, outside tek__enter() and tek__leave(); tek__here_self() is not
+ * NULL.
  */
 #ifndef TEK_UTHREAD_POSIX_BLOCKING_H
 #define TEK_UTHREAD_POSIX_BLOCKING_H
@@ -58,7 +59,10 @@ ssize_t tek__sendto(int file, const void *bytes, size_t size, int flags,
 		    const struct sockaddr *address, socklen_t length);
 ssize_t tek__sendmsg(int file, const struct msghdr *message, int flags);
 int tek__sendmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags);
-/* No cancellation point at its start; nor while it waits if `begun`: the call has sent something already. */
+/*
+ * No cancellation point at its start; nor while it waits if `begun`: the call has sent something
+ * already.
+ */
 ssize_t tek__send_all(int file, const struct msghdr *whole, int flags, bool begun);
 
 /* blocking_poll.c: `mask` as of ppoll(2), may be NULL; `timeout` too, for ever. */
@@ -77,7 +81,7 @@ int tek__clock_nanosleep(clockid_t clock, int flags, const struct timespec *time
 			 struct timespec *left);
 unsigned int tek__sleep(unsigned int seconds);
 
-/* blocking_signal.c: with this mask until a handler has run; NULL: with the one that it has. */
+/* blocking_signal.c: with this mask until a handler has run; NULL: with its current one. */
 int tek__sigsuspend(const sigset_t *mask);
 
 /* blocking_ipc.c: of System V. `timeout` may be NULL. */
@@ -91,7 +95,7 @@ int tek__flock(int file, int operation);
 int tek__fcntl_lock(int file, int command, struct flock *lock);
 int tek__lockf(int file, off_t size);
 
-/* blocking_open.c. Whether opening that may wait for something: a FIFO or a device. */
+/* blocking_open.c. Whether opening that may block: a FIFO or a device. */
 bool tek__open_may_wait(int directory, const char *path);
 int tek__openat(int directory, const char *path, int flags, mode_t mode);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * wait(2) and its kin.  What has not come yet is waited for in the kernel, while the worker goes to another kernel
- * thread (aside.h).  A descriptor of the child (pidfd_open(2)) would only say when it has ended, and one that is
- * traced is waited for when it stops, too, whatever the options say (ptrace(2)): it may have begun that by itself.
+ * wait(2) and its kin. The thread waits in the kernel for a child, while its worker goes to another
+ * kernel thread (aside.h). A descriptor of the child (pidfd_open(2)) would only report its end. But
+ * a traced child is also reported when it stops, whatever the options are (ptrace(2)), and it may
+ * have begun that by itself.
  */
 #include "uthread/posix/blocking.h"
 
@@ -33,7 +34,7 @@ pid_t tek__wait4(pid_t child, int *status, int options, struct rusage *usage)
 	}
 }
 
-/* Of a descriptor that does not wait (pidfd_open(2), PIDFD_NONBLOCK) the kernel says EAGAIN, too. */
+/* For a non-blocking descriptor (pidfd_open(2), PIDFD_NONBLOCK) the kernel returns EAGAIN, too. */
 static bool never_waits(idtype_t type, id_t id, int options)
 {
 	return options & WNOHANG || (type == P_PIDFD && fcntl((int)id, F_GETFL) & O_NONBLOCK);
@@ -43,7 +44,7 @@ static bool never_waits(idtype_t type, id_t id, int options)
 static int try_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
 	tek__cancel_point();
-	info->si_pid = 0; /* "there is nothing" is said in it alone */
+	info->si_pid = 0; /* only this shows "there is nothing" */
 	int result = TEK_REAL(waitid)(type, id, info, options | WNOHANG);
 	return result == 0 && info->si_pid == 0 ? tek__fail(EAGAIN) : result;
 }

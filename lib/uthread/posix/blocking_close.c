@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Descriptors that close, by any thread, user-level or not: those who wait for them hear of it, and the engine keeps
- * its own (hidden.h).
+ * Descriptors that close, by any thread, user-level or not: their waiters are woken, and the
+ * engine's own stay open (hidden.h).
  */
 #include "uthread/posix/blocking.h"
 
@@ -42,7 +42,7 @@ int tek__close(int file)
 	return close_one(file);
 }
 
-/* `to` becomes another file: whatever it was is closed. */
+/* `to` becomes another file: its previous file is closed. */
 static int replaced(int to, int result)
 {
 	int error = tek__errno();
@@ -81,7 +81,7 @@ static void close_each(unsigned int first, unsigned int last)
 		close_one((int)file);
 }
 
-/* None of ours is among them. */
+/* None of the engine's is among them. */
 static int close_part(unsigned int first, unsigned int last, int flags)
 {
 	int most = last > INT_MAX ? INT_MAX : (int)last;
@@ -107,7 +107,7 @@ int tek__close_range(unsigned int first, unsigned int last, int flags)
 {
 	unsigned int from = first;
 
-	/* Ours are closed by exec anyway; and what is wrong, the kernel says. */
+	/* The engine's are closed by exec anyway; and the kernel reports invalid arguments. */
 	if (flags & CLOSE_RANGE_CLOEXEC || first > last)
 		return (int)syscall(SYS_close_range, first, last, flags);
 	for (unsigned int own = first; own <= last && own <= INT_MAX; own++) {

@@ -10,13 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 
-/* After as many times that somebody else was about to accept we do not believe that any more. */
+/* After this number of vain claims the claims of other threads are ignored. */
 #define VAIN_CLAIMS 3
 
 /*
- * accept(2) knows no "do not wait" for one call.  So whether there is a connection is looked at before, by one
- * thread at a time, or two would see the same one.  Another process may still be faster: then the kernel makes us
- * wait.  Returns whether it was tried; *result then.
+ * accept(2) has no non-blocking flag for one call. So one thread at a time first polls whether
+ * there is a connection; two would see the same one. Another process may still be faster: then the
+ * kernel makes this thread wait. Returns whether it was tried; *result then.
  */
 static bool try_accept(int file, struct sockaddr *address, socklen_t *length, int flags,
 		       unsigned int waits, int *result)
@@ -45,7 +45,7 @@ int tek__accept4(int file, struct sockaddr *address, socklen_t *length, int flag
 	tek__cancel_point();
 	while (!try_accept(file, address, length, flags, blocked.waits, &result)) {
 		int error = tek__blocked_wait(&blocked, false);
-		/* Non-blocking: what it would have said, for it may be no socket that listens. */
+		/* Non-blocking: the kernel's own result, as it may not be a listening socket. */
 		if (error == TEK_CALL_ITSELF || (error == EAGAIN && blocked.waits == 0))
 			return TEK_REAL(accept4)(file, address, length, flags);
 		if (error != 0)
@@ -55,8 +55,9 @@ int tek__accept4(int file, struct sockaddr *address, socklen_t *length, int flag
 }
 
 /*
- * Begins to connect, as if the socket were non-blocking.  There is no other way to say so, and the flag belongs to
- * all who share the file: so it is set for one system call, during which nobody else runs here.
+ * Begins to connect, as if the socket were non-blocking. There is no flag for one call, and
+ * O_NONBLOCK belongs to all sharers of the file. So it is set for one system call, during which no
+ * other thread runs here.
  */
 static int begin_to_connect(int file, int flags, const struct sockaddr *address, socklen_t length)
 {
@@ -80,21 +81,23 @@ int tek__connect(int file, const struct sockaddr *address, socklen_t length)
 
 	tek__cancel_point();
 	int flags = fcntl(file, F_GETFL);
-	/* Datagrams' sockets do not wait. */
+	/* Datagram sockets do not wait. */
 	if (flags < 0 || flags & O_NONBLOCK ||
 	    getsockopt(file, SOL_SOCKET, SO_TYPE, &type, &size) || type == SOCK_DGRAM)
 		return TEK_REAL(connect)(file, address, length);
 	int error = begin_to_connect(file, flags, address, length);
-	/* Another call may have been interrupted and left a connection that is being made: EALREADY. */
+	/* Another call may have been interrupted and left a pending connection: EALREADY. */
 	while (error == EINPROGRESS || error == EALREADY) {
 		error = tek__blocked_wait(&blocked, false);
 		if (error == EAGAIN)
 			return tek__fail(EINPROGRESS); /* SO_SNDTIMEO: socket(7) */
-		/* Made or refused: the kernel says which, and remembers that we know, when asked once more. */
+		/* Made or refused: one more call reports which, and clears the kernel's state. */
 		if (error == 0)
 			error = tek__ready_now(file, POLLOUT) ? EAGAIN : EINPROGRESS;
 	}
-	/* Of a local socket: who listens has too many who wait, and there is nothing to wait for but the call. */
+	/*
+	 * A local socket: the listener's queue is full, and only the call itself can wait for that.
+	 */
 	if (error == EAGAIN || error == TEK_CALL_ITSELF) {
 		const struct tek_handlers handlers = tek__handlers_from_here(false);
 		int result;

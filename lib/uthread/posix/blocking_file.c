@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * read(2) and write(2), of whatever it is.  A socket, the most frequent by far, is asked at once as one (its
- * MSG_DONTWAIT is known to every kernel); what turns out to be none is looked at.
+ * read(2) and write(2), of any file. A socket, the most frequent kind by far, is tried at once as
+ * one (its MSG_DONTWAIT is known to every kernel); another file is then examined.
  *
  *   a regular file, a block device   the call itself: it waits for a disk at most
- *   a pipe, an eventfd, and so on    RWF_NOWAIT, or poll(2) and then the call where the kernel has none for it
- *   a terminal                       poll(2) and then the call, as its settings say (blocked_terminal.h)
+ *   a pipe, an eventfd, and so on    RWF_NOWAIT, or poll(2) and then the call where the kernel has
+ *                                    no RWF_NOWAIT for it
+ *   a terminal                       poll(2) and then the call, by its settings
+ *                                    (blocked_terminal.h)
  */
 #include "uthread/posix/blocking.h"
 
@@ -18,7 +20,7 @@
 #include <limits.h>
 #include <sys/stat.h>
 
-/* What is no socket. */
+/* The kinds of files that are no sockets. */
 enum kind { KIND_STORED, KIND_PIPE, KIND_CHARACTERS, KIND_OTHER };
 
 static enum kind kind_of(int file)
@@ -26,7 +28,7 @@ static enum kind kind_of(int file)
 	struct stat status;
 
 	if (fstat(file, &status))
-		return KIND_STORED; /* let the call say what is wrong */
+		return KIND_STORED; /* the call itself reports the error */
 	switch (status.st_mode & S_IFMT) {
 	case S_IFREG:
 	case S_IFBLK:
@@ -41,13 +43,13 @@ static enum kind kind_of(int file)
 	}
 }
 
-/* The kernel cannot do this to that file without waiting. */
+/* Whether the kernel cannot do this to that file without waiting. */
 static bool is_unknown(int error)
 {
 	return error == EOPNOTSUPP || error == ENOSYS;
 }
 
-/* poll(2) says no: 0 look again; else read_other() returns *result. */
+/* After poll(2) found nothing: true: try again; else read_other() returns *result. */
 static bool wait_to_read(struct tek_blocked *blocked, enum kind kind, const struct iovec *vector,
 			 int count, ssize_t *result)
 {
@@ -101,7 +103,7 @@ ssize_t tek__readv(int file, const struct iovec *vector, int count)
 				 .msg_iovlen = (size_t)count};
 
 	tek__cancel_point();
-	/* Of nothing, or of too much, the call itself says so at once. */
+	/* With no bytes, or too many vectors, the call itself returns at once. */
 	if (count <= 0 || count > IOV_MAX || tek__iovec_bytes(vector, (size_t)count) == 0)
 		return TEK_REAL(readv)(file, vector, count);
 	for (;;) {
@@ -126,7 +128,7 @@ ssize_t tek__read(int file, void *bytes, size_t size)
 	return tek__readv(file, &one, 1);
 }
 
-/* What is left is to be written by the call itself; after `done` bytes. */
+/* The call itself writes the rest; after `done` bytes. */
 static ssize_t write_itself(int file, struct tek_rest *rest, size_t done)
 {
 	size_t count;
@@ -137,8 +139,8 @@ static ssize_t write_itself(int file, struct tek_rest *rest, size_t done)
 }
 
 /*
- * A pipe that is ready has room for PIPE_BUF bytes, and takes so many in one piece: more would make it wait.  A terminal
- * waits in the kernel while somebody has stopped it, like any program's.
+ * A pipe that is ready has room for PIPE_BUF bytes, and takes so many in one piece: more would make
+ * it wait. A terminal waits in the kernel while its output is stopped, like any program's.
  */
 static ssize_t write_ready(int file, struct tek_rest *rest, enum kind kind)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Messages and semaphores of System V.  These calls fail with EINTR after any handler: signal(7); and after a signal of
- * the engine's, when they are made again.
+ * Messages and semaphores of System V. The calls fail with EINTR after any handler: signal(7);
+ * and after a signal of the engine's, when they are repeated.
  */
 #include "uthread/posix/blocking.h"
 
@@ -45,7 +45,9 @@ int tek__msgsnd(int queue, const void *message, size_t size, int flags)
 
 enum { MOST_OPERATIONS = 32 }; /* more are rare, and wait at once */
 
-/* Without waiting.  All of them are done or none, so what succeeds here would have at once. */
+/*
+ * Without waiting. All of them are done or none, so a call that succeeds here would have at once.
+ */
 static int try(int set, const struct sembuf *operations, size_t count)
 {
 	struct sembuf now[MOST_OPERATIONS];
@@ -58,7 +60,7 @@ static int try(int set, const struct sembuf *operations, size_t count)
 	return TEK_REAL(semop)(set, now, count);
 }
 
-/* Whether that says the same as the call itself, but for the wait. */
+/* Whether that has the same result as the call itself, but for the wait. */
 static bool can_be_tried(const struct sembuf *operations, size_t count)
 {
 	bool can = count <= MOST_OPERATIONS;
@@ -84,7 +86,7 @@ int tek__semtimedop(int set, struct sembuf *operations, size_t count,
 	struct tek_until until = TEK_FOR_EVER;
 	struct timespec deadline;
 
-	/* The kernel is to say what is wrong with it. */
+	/* The kernel has to report the error. */
 	if (timeout &&
 	    (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000))
 		return TEK_REAL(semtimedop)(set, operations, count, timeout);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Locks of files. The kernel begins these calls again after signals of the engine's, and as handlers say. */
+/*
+ * Locks of files. The kernel restarts these calls after signals of the engine's, and as handlers
+ * request.
+ */
 #include "uthread/posix/blocking.h"
 
 #include "preload/uthread/real.h"

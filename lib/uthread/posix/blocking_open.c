@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Opening a FIFO waits for who opens its other end, and opening a device for the device. */
+/* Opening a FIFO waits for the other end, and opening a device for the device. */
 #include "uthread/posix/blocking.h"
 
 #include "preload/uthread/real.h"
@@ -18,7 +18,7 @@ bool tek__open_may_wait(int directory, const char *path)
 
 int tek__openat(int directory, const char *path, int flags, mode_t mode)
 {
-	/* Those never wait; and some are the engine's own, where nobody may be cancelled. */
+	/* No wait with these flags; the engine's own calls have them, and must not be cancelled. */
 	if (flags & (O_NONBLOCK | O_PATH | O_DIRECTORY))
 		return TEK_REAL(openat)(directory, path, flags, mode);
 	tek__cancel_point();

@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-/* How long a call may wait. */
+/* The time limit of a call. */
 struct limit {
 	bool limited;
 	struct timespec deadline;
@@ -40,7 +40,7 @@ static bool is_none(const struct timespec *time)
 	return time && !time->tv_sec && !time->tv_nsec;
 }
 
-/* The engine cannot wait for these: the kernel does, for what is left of the time. */
+/* The engine cannot wait for these: the kernel does, for the rest of the time. */
 static int poll_itself(struct pollfd *files, nfds_t count, const struct limit *limit,
 		       const struct tek_blocked_mask *mask)
 {
@@ -65,7 +65,7 @@ static int poll_until(struct pollfd *files, nfds_t count, const struct limit *li
 			return tek__fail(EINTR);
 		switch (tek__events_wait_any(files, count, deadline_of(limit))) {
 		case 0:
-		case -EBADF: /* closed meanwhile: poll(2) will say so */
+		case -EBADF: /* closed meanwhile: poll(2) will report that */
 			break;
 		case -ETIMEDOUT:
 			return 0;
@@ -104,7 +104,7 @@ static int epoll_itself(int set, struct epoll_event *events, int most, const str
 		else
 			return ready;
 		if (ready != 0)
-			return ready; /* else somebody else was faster */
+			return ready; /* else another thread was faster */
 	}
 }
 

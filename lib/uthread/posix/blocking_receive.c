@@ -9,8 +9,8 @@
 #include <errno.h>
 
 /*
- * What the kernel does at once, or in a way of its own: with both MSG_PEEK and MSG_WAITALL it waits for more than
- * poll(2) can tell of.
+ * Whether the kernel does it at once, or in a way of its own: with both MSG_PEEK and MSG_WAITALL it
+ * waits for more than poll(2) can report.
  */
 static bool is_special(int flags)
 {
@@ -18,7 +18,7 @@ static bool is_special(int flags)
 	       (flags & (MSG_PEEK | MSG_WAITALL)) == (MSG_PEEK | MSG_WAITALL);
 }
 
-/* MSG_WAITALL: streams alone take no less than all. */
+/* MSG_WAITALL: only streams wait for the whole. */
 static bool is_stream(int file)
 {
 	int type = 0;
@@ -40,8 +40,7 @@ static ssize_t receive(int file, struct msghdr *message, int flags, bool begun)
 		const struct tek_handlers handlers = tek__handlers_from_here(false);
 		ssize_t got = TEK_REAL(recvmsg)(file, &part, flags | dont_wait);
 		if (got >= 0) {
-			if (done ==
-			    0) { /* an address, control messages: as the first part has them */
+			if (done == 0) { /* an address, control messages: those of the first part */
 				message->msg_namelen = part.msg_namelen;
 				message->msg_controllen = part.msg_controllen;
 			}
@@ -118,7 +117,7 @@ int tek__recvmmsg(int file, struct mmsghdr *messages, unsigned int count, int fl
 		return TEK_REAL(recvmmsg)(file, messages, count, flags, timeout);
 	if (timeout)
 		deadline = tek__deadline_in(timeout);
-	/* As many as are there in one call; for the next one each waits like recvmsg(2). */
+	/* All available messages in one call; the wait for the next one is as in recvmsg(2). */
 	while (!is_enough(done, count, flags, timeout ? &deadline : NULL)) {
 		int more = TEK_REAL(recvmmsg)(file, messages + done, count - done,
 					      one | MSG_DONTWAIT, NULL);

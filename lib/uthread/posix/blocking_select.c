@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * select(2): asked without waiting until it has an answer; in between the engine waits for the same files as
- * poll(2) would.
+ * select(2): called without waiting until it has a result; in between the engine waits for the same
+ * files as poll(2) would.
  */
 #include "uthread/posix/blocking.h"
 
@@ -19,7 +19,7 @@ struct sets {
 	fd_set *in, *out, *exceptions;
 };
 
-/* What a call begins with: select(2) overwrites it. */
+/* The arguments of a call: select(2) overwrites them. */
 struct asked {
 	int count;
 	bool waits;       /* its time limit is not 0 */
@@ -35,7 +35,7 @@ static void keep(fd_set *copy, const fd_set *set)
 		FD_ZERO(copy);
 }
 
-/* The caller's sets are as they were: for another call, or because this one fails. */
+/* Restores the caller's sets: for another call, or because this one fails. */
 static void restore(const struct asked *asked)
 {
 	if (asked->sets.in)
@@ -46,7 +46,7 @@ static void restore(const struct asked *asked)
 		*asked->sets.exceptions = asked->exceptions;
 }
 
-/* select(2) as it was asked, without waiting. As tek__look(). */
+/* select(2) with the caller's sets, without waiting. As tek__look(). */
 static int look(const struct asked *asked)
 {
 	int ready;
@@ -72,7 +72,7 @@ static short events_of(const struct asked *asked, int file)
 	return events;
 }
 
-/* How many there are, and which, if `files` is not NULL. */
+/* The number of awaited files, and their list, if `files` is not NULL. */
 static nfds_t files_of(const struct asked *asked, struct pollfd *files)
 {
 	nfds_t found = 0;
@@ -89,8 +89,8 @@ static nfds_t files_of(const struct asked *asked, struct pollfd *files)
 }
 
 /*
- * After a wake-up for nothing.  The kernel tells whoever waits of a hang-up, but select(2) takes it for
- * something only in one of its sets.  Such a file will have nothing else to say: no more waiting for it.
+ * After a vain wake-up. The kernel reports a hang-up to every waiter, but select(2) counts it only
+ * in one of its sets. Such a file will have no other event, so the wait leaves it out.
  */
 static void leave_out_the_dead(struct pollfd *files, nfds_t count)
 {
@@ -114,7 +114,7 @@ static int select_itself(const struct asked *asked, const struct timespec *deadl
 		int ready = TEK_REAL(pselect)(asked->count, asked->sets.in, asked->sets.out,
 					      asked->sets.exceptions, deadline ? &left : NULL,
 					      NULL);
-		/* Sets are as they were when it fails. */
+		/* A failure leaves the sets as they were. */
 		if (ready >= 0 || !tek__failed_by_engine(&mask->handlers))
 			return ready;
 	}
@@ -156,7 +156,7 @@ static int select_until(const struct asked *asked, const struct timespec *deadli
 	}
 }
 
-/* `timeout` is right, and may be NULL. */
+/* `timeout` is valid, and may be NULL. */
 static int select_masked(int count, const struct sets *sets, const struct timespec *timeout,
 			 const sigset_t *mask)
 {
@@ -168,7 +168,7 @@ static int select_masked(int count, const struct sets *sets, const struct timesp
 			      .sets = *sets};
 	int ready;
 
-	/* Beyond that size only the kernel knows how much of the sets there is. */
+	/* Beyond that size only the kernel knows the size of the sets. */
 	if (count > FD_SETSIZE) {
 		ready = select_itself(&asked, deadline, &set);
 	} else {
@@ -188,7 +188,7 @@ int tek__pselect(int count, fd_set *in, fd_set *out, fd_set *exceptions,
 	const struct sets sets = {in, out, exceptions};
 
 	tek__cancel_point();
-	/* What is wrong, the kernel says. */
+	/* The kernel reports invalid arguments. */
 	if (count < 0 || (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 ||
 				      timeout->tv_nsec >= (long)TEK_NS_A_SECOND)))
 		return TEK_REAL(pselect)(count, in, out, exceptions, timeout, NULL);
@@ -209,7 +209,7 @@ int tek__select(int count, fd_set *in, fd_set *out, fd_set *exceptions, struct t
 				      timeout->tv_usec % 1000000 * 1000};
 	const struct timespec end = tek__deadline_in(&time);
 	int ready = select_masked(count, &sets, &time, NULL);
-	/* Linux says what is left: select(2). */
+	/* Linux returns the remaining time: select(2). */
 	const struct timespec left = tek__time_until(&end);
 	timeout->tv_sec = left.tv_sec;
 	timeout->tv_usec = left.tv_nsec / 1000;

@@ -8,8 +8,8 @@
 #include <errno.h>
 
 /*
- * Of a blocking stream all is sent before the call returns.  What fails after some of it was sent does so
- * without a signal, and the call says how much: the next one fails.
+ * On a blocking stream all is sent before the call returns. An error after a part was sent raises
+ * no signal, and the call returns the number of bytes: the next one fails.
  */
 ssize_t tek__send_all(int file, const struct msghdr *whole, int flags, bool begun)
 {
@@ -49,7 +49,7 @@ ssize_t tek__send_all(int file, const struct msghdr *whole, int flags, bool begu
 	}
 }
 
-/* What the kernel does at once, or in a way of its own. */
+/* Whether the kernel does it at once, or in a way of its own. */
 static bool is_special(int flags, size_t bytes)
 {
 	return flags & (MSG_DONTWAIT | MSG_FASTOPEN) || bytes == 0;
@@ -83,7 +83,10 @@ int tek__sendmmsg(int file, struct mmsghdr *messages, unsigned int count, int fl
 	unsigned int sent = 0;
 
 	tek__cancel_point();
-	/* One by one, each waits for itself; that none was sent is said as the first one's error. */
+	/*
+	 * One by one, each with its own wait; if none was sent the call returns the first one's
+	 * error.
+	 */
 	for (; sent < count; sent++) {
 		const struct msghdr *message = &messages[sent].msg_hdr;
 		ssize_t bytes = is_special(flags,

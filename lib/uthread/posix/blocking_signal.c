@@ -13,7 +13,9 @@ int tek__sigsuspend(const sigset_t *mask)
 	sigset_t before;
 
 	tek__cancel_point();
-	/* What has waited for this mask runs at once, and ends the wait before it begins. */
+	/*
+	 * Signals that this mask unblocks are handled at once, and end the wait before it begins.
+	 */
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, mask, &before);
 	while (!tek__handlers_came(&handlers)) {

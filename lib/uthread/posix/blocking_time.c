@@ -39,8 +39,8 @@ static int sleep_for(const struct timespec *time, struct timespec *left)
 }
 
 /*
- * A time of a clock that can be set, or that goes on while the machine sleeps: the kernel notices when it has come.
- * 0, EINTR or TEK_CALL_ITSELF.  The descriptor is closed before cancellation acts.
+ * A time of a clock that can be set, or that goes on while the machine sleeps: the kernel reports
+ * when it has come. 0, EINTR or TEK_CALL_ITSELF. The descriptor is closed before cancellation acts.
  */
 static int sleep_until_clock(clockid_t clock, const struct timespec *time)
 {
@@ -92,7 +92,7 @@ int tek__clock_nanosleep(clockid_t clock, int flags, const struct timespec *time
 	if (!time || time->tv_sec < 0 || time->tv_nsec < 0 ||
 	    time->tv_nsec >= (long)TEK_NS_A_SECOND)
 		return TEK_REAL(clock_nanosleep)(clock, flags, time, left);
-	/* Time that passes is the same on both. */
+	/* A relative time is the same on both. */
 	if (clock == CLOCK_MONOTONIC || (clock == CLOCK_REALTIME && !(flags & TIMER_ABSTIME)))
 		return flags & TIMER_ABSTIME ? sleep_until(time) : sleep_for(time, left);
 	int error = TEK_CALL_ITSELF;

@@ -38,7 +38,10 @@ void tek__cancel(struct tek_posix *posix)
 		tek__posix_attention(posix);
 }
 
-/* Sets one of the flags or takes it away, and makes up for what that made due. Returns the old ones. */
+/*
+ * Sets or clears one of the flags, and acts on a cancellation that is due then. Returns the old
+ * ones.
+ */
 static unsigned int set_flag(unsigned int flag, bool set)
 {
 	struct tek_posix *self = tek__posix_self();

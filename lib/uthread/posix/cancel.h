@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Cancellation: pthread_cancel(3) and what it asks for; the points where it takes effect are in interrupt.h. */
+/*
+ * Cancellation: pthread_cancel(3) and its settings; the points where it takes effect are in
+ * interrupt.h.
+ */
 #ifndef TEK_UTHREAD_POSIX_CANCEL_H
 #define TEK_UTHREAD_POSIX_CANCEL_H
 
@@ -8,18 +11,21 @@
 /* Not deferred. Does not return if the caller cancels itself asynchronously. */
 void tek__cancel(struct tek_posix *posix);
 
-/* pthread_setcancelstate(3) and pthread_setcanceltype(3) of the calling user-level thread. `old` may be NULL. */
+/*
+ * pthread_setcancelstate(3) and pthread_setcanceltype(3) of the calling user-level thread. `old`
+ * may be NULL.
+ */
 int tek__cancel_set_state(int state, int *old);
 int tek__cancel_set_type(int type, int *old);
 
-/* It is to be cancelled, at a point where it can be: flags of a record. */
+/* Whether it has to be cancelled, at a cancellation point: flags of a record. */
 static inline bool tek__cancel_is_due_for(unsigned int flags)
 {
 	return (flags & (TEK_POSIX_CANCELLED | TEK_POSIX_DISABLED | TEK_POSIX_EXITING)) ==
 	       TEK_POSIX_CANCELLED;
 }
 
-/* It is to be cancelled wherever it is. */
+/* Whether it has to be cancelled wherever it is. */
 static inline bool tek__cancel_is_due_at_once(unsigned int flags)
 {
 	return (flags & (TEK_POSIX_CANCELLED | TEK_POSIX_ASYNC | TEK_POSIX_DISABLED |

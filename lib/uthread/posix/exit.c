@@ -56,20 +56,26 @@ void tek__posix_finish(void)
 	struct tek_uthread *thread = tek__here_self();
 	struct tek_posix *self = thread->posix;
 
-	/* On a stack of the program's own it is quick: who knows that it is about to end wants that back. */
+	/*
+	 * On a stack of the program's own it skips that: a thread that knows of its end wants the
+	 * stack back.
+	 */
 	if (!self->own_stack)
 		tek__signals_take_last();
 	atomic_fetch_or(&self->flags, TEK_POSIX_EXITING);
 	if (tek__engine.own_tls)
 		tek__tls_end_current();
 	tek__keys_end();
-	if (tek__engine.own_tls) /* what those destructors have made */
+	if (tek__engine.own_tls) /* objects that those destructors have made */
 		tek__tls_end_current();
 	tek__posix_leave_stack(self);
 	const unsigned int threads = atomic_fetch_sub(&tek__posix_threads, 1) - 1;
 	if (!threads)
 		exit(0);
-	/* From here on nobody looks at its record for it, because it does not leave the engine any more. */
+	/*
+	 * From here on no thread reads its record for it, because it does not leave the engine any
+	 * more.
+	 */
 	tek__enter();
 	tek__table_ended(thread, threads);
 	if (tek__signals_end(self) & TEK_POSIX_DETACHED)
@@ -83,8 +89,8 @@ static _Noreturn void end(void *result)
 }
 
 /*
- * The unwinder has come to a frame: whatever lies below `frame` is done with.  The jump buffer of a function is jumped
- * to while its frame is still there.
+ * The unwinder has reached a frame: all below `frame` is finished. The jump buffer of a function is
+ * jumped to while its frame still exists.
  */
 static void run_listed(struct tek_posix *self, uintptr_t frame)
 {
@@ -119,7 +125,7 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exc
 	return _URC_NO_REASON;
 }
 
-/* Somebody caught it and did not throw it on. */
+/* A handler caught it and did not rethrow it. */
 static void caught(_Unwind_Reason_Code reason, struct _Unwind_Exception *exception)
 {
 	static const char text[] = "FATAL: exception not rethrown\n";
@@ -134,7 +140,7 @@ static _Noreturn void unwind(struct tek_posix *self)
 	self->unwind.exception_class = 0;
 	self->unwind.exception_cleanup = caught;
 	_Unwind_ForcedUnwind(&self->unwind, stop, self);
-	/* There is a frame that it cannot read: what is listed is run, the rest cannot be. */
+	/* A frame is unreadable: listed handlers are run, the rest cannot be. */
 	run_listed(self, UINTPTR_MAX);
 	end(self->result);
 }

@@ -2,10 +2,11 @@
 /*
  * How a user-level thread of a pthread program ends.
  *
- * pthread_exit() and cancellation unwind the stack, frame by frame, so that clean-up handlers of code with unwind
- * tables and destructors of C++ run.  Clean-up handlers of C that was compiled without exceptions are jump
- * buffers in a list: each is jumped to when the unwinder has come to its frame, runs its handler,
- * and lets the unwinding go on.  Then come, as in the C library, destructors of thread_local objects and those of keys.
+ * pthread_exit() and cancellation unwind the stack, frame by frame, so that clean-up handlers of
+ * code with unwind tables and destructors of C++ run.  Clean-up handlers of C that was compiled
+ * without exceptions are jump buffers in a list: each is jumped to when the unwinder has reached
+ * its frame, runs its handler, and lets the unwinding go on. Then come, as in the C library,
+ * destructors of thread_local objects and of keys.
  */
 #ifndef TEK_UTHREAD_POSIX_EXIT_H
 #define TEK_UTHREAD_POSIX_EXIT_H
@@ -15,8 +16,8 @@
 #include <setjmp.h>
 
 /*
- * What the macros of pthread.h have on the stack: __pthread_unwind_buf_t.  The four words at its end are ours; here
- * they say where we are.
+ * The macros of pthread.h have this on the stack: __pthread_unwind_buf_t. The four words at its end
+ * are ours.
  */
 struct tek_cleanup {
 	struct {
@@ -24,7 +25,7 @@ struct tek_cleanup {
 		int mask_was_saved;
 	} jump;
 	struct tek_cleanup *previous;
-	uintptr_t frame;   /* what the stack pointer was in the function that has it */
+	uintptr_t frame;   /* the stack pointer in the function that has it */
 	void *cancel_type; /* before, of the _defer kind: as an integer */
 	void *unused;
 };
@@ -45,12 +46,13 @@ _Noreturn void tek__cleanup_next(void);
 _Noreturn void tek__posix_exit(void *result);
 
 /*
- * The start routine of the calling thread has returned: what the program and others have to do with it is over.  From
- * then on it is between tek__enter() and tek__leave(), and all that is left is its end, as the engine's (thread.h).
+ * The start routine of the calling thread has returned, and all code of the program for its end has
+ * run. From then on it is between tek__enter() and tek__leave(); only its end remains, as the
+ * engine's (thread.h).
  */
 void tek__posix_finish(void);
 
-/* So many threads of the program have not ended. The last one ends the process. */
+/* The number of threads of the program that have not ended. The last one ends the process. */
 extern atomic_uint tek__posix_threads __attribute__((visibility("hidden")));
 
 #endif

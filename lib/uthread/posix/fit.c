@@ -10,7 +10,7 @@
 #include "uthread/spin.h"
 #include "uthread/worker.h"
 
-/* What was found of places lately: a profile may have thousands of lines. A power of 2. */
+/* Recent results for places: a profile may have thousands of lines. A power of 2. */
 #define PLACES 64
 
 static struct {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * fork(): the child has one thread, the one that called it, and the memory of the process as it was at that moment.  So
- * nothing of it may be half done: the calling thread is in the engine meanwhile, nobody else is under the guard of
- * an object (guard.h), and the engine's own locks are made new in the child.
+ * fork(): the child has one thread, the one that called it, and a copy of the process's memory at
+ * that moment. So no data in it may be half changed. The calling thread is in the engine meanwhile,
+ * and no other thread is under the guard of an object (guard.h). The child resets the engine's own
+ * locks.
  *
- * The functions here are the first of their kind in the child and in the parent, and the last before the fork, whoever
- * registers others: those take locks, and need the guards for it.
+ * These handlers run first in the child and in the parent, and last before the fork. Handlers of
+ * other libraries take locks, and need the guards for that.
  */
 #include "uthread/engine.h"
 #include "uthread/guard.h"
@@ -24,7 +25,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The engine runs, and what it does after a fork can be done. */
+/* The engine runs, and its actions after a fork are possible. */
 static atomic_bool started;
 
 static void before(void)
@@ -34,7 +35,7 @@ static void before(void)
 	if (!atomic_load(&started))
 		return;
 	tek__guards_enter_and_close();
-	/* A signal now could be put into a place that the child makes new. */
+	/* A signal now could be put into a place that the child resets. */
 	if (tek__here_self())
 		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof(all));
 }

@@ -23,7 +23,7 @@ long tek__futex_wait(const unsigned long *argument, long (*make)(const struct te
 	const bool has_limit = argument[3] != 0;
 	unsigned int times = 0;
 
-	/* With a limit of time it goes at once: the kernel sees to the limit. */
+	/* With a time limit it waits at once: the kernel handles the limit. */
 	do {
 		if (word && __atomic_load_n(word, __ATOMIC_RELAXED) != (uint32_t)argument[2])
 			return tek__fail(EAGAIN);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * futex(2) by syscall(2): C++20, Rust, GLib and TBB wait so.  A user-level thread lets others run for a while, since
- * one of them may be about to wake it, and then waits without its worker (aside.h).
+ * futex(2) by syscall(2): C++20, Rust, GLib and TBB wait so. A user-level thread first lets other
+ * threads run for a while, since one of them may wake it. Then it waits without its worker
+ * (aside.h).
  */
 #ifndef TEK_UTHREAD_POSIX_FUTEX_H
 #define TEK_UTHREAD_POSIX_FUTEX_H

@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How the C library describes a field to libthread_db: _thread_db_*. */
+/* The C library's description of a field for libthread_db: _thread_db_*. */
 struct description {
 	uint32_t bits, count, offset;
 };
@@ -51,7 +51,7 @@ static void find_note(void)
 	if (!field || field->bits != 32 || !self)
 		return;
 	note_lies_at = field->offset;
-	/* The same as a program asks for that can be cancelled everywhere. */
+	/* The same as for a program that requests to be cancelled anywhere. */
 	const unsigned int before = read_note(self);
 	if (TEK_REAL(pthread_setcanceltype)(PTHREAD_CANCEL_ASYNCHRONOUS, &old) != 0)
 		return;
@@ -162,7 +162,7 @@ bool tek__held_may_end(const struct tek_uthread *thread)
 }
 
 /*
- * Whether the C library lets the thread be cancelled just now, where a signal has interrupted it.
+ * Whether the C library allows cancelling the thread now, where a signal has interrupted it.
  */
 static bool can_end(const struct tek_uthread *thread, const ucontext_t *context)
 {
@@ -176,17 +176,17 @@ void tek__held(struct tek_uthread *thread, ucontext_t *context)
 
 	if (!self || !(tek__posix_flags(self) & (TEK_POSIX_SIGNALLED | TEK_POSIX_CANCELLED)))
 		return;
-	/* Then it goes on to wait without its worker, which it has while handlers run. */
+	/* If so it returns to its wait without its worker, which it has while handlers run. */
 	const bool aside = self->aside && !tek__here_entry();
 	if (tek__cancel_is_due() && can_end(thread, context)) {
-		/* It is not in that call any more; who has this storage next is not, either. */
+		/* It is not in that call any more; nor is the next thread with this storage. */
 		if (by == TEK_HELD_BY_NOTE)
 			__atomic_fetch_and(note_of(thread->tls), ~note, __ATOMIC_RELAXED);
 		self->aside = false;
 		tek__tick_unblock();
 		tek__posix_exit(PTHREAD_CANCELED);
 	}
-	/* What it holds there it keeps until the handlers have run: they do not give way. */
+	/* It may hold locks there until the handlers have run: they do not yield. */
 	const unsigned long failing = self->failing;
 	tek__here_defer();
 	self->level++;

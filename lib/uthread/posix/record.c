@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 
 /*
- * Records lie in chunks, each twice as large as the one before: few, so that an address is quickly
- * known for one of them, and no larger than needed, because mlockall(2) and RLIMIT_AS count
+ * Records lie in chunks, each twice as large as the one before. Chunks are few, so that an address
+ * is quickly identified. They are no larger than needed, because mlockall(2) and RLIMIT_AS count
  * addresses.
  */
 #define FIRST_CHUNK_BYTES ((size_t)32 << 10)
@@ -17,8 +17,8 @@ struct tek_posix_first tek__posix_first;
 
 static struct {
 	struct tek_spin lock;
-	_Atomic(struct tek_posix *) chunks[CHUNKS]; /* NULL from the first on that there is not */
-	unsigned int chunk;                         /* the one that is being used up */
+	_Atomic(struct tek_posix *) chunks[CHUNKS]; /* NULL from the first missing one on */
+	unsigned int chunk;                         /* the one in use */
 	size_t used;                                /* of that one */
 	struct tek_posix *free;
 } records;

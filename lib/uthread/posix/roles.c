@@ -19,7 +19,7 @@ static bool fits(const char *glob, const char *text)
 	return !glob[0] || (text[0] && fnmatch(glob, text, 0) == 0);
 }
 
-/* Whether it gives a role to threads of this program. Those that go by the function are not followed. */
+/* Whether it gives a role to threads of this program. Rules by function are not applied. */
 static bool is_for_us(const struct tek_rule *rule)
 {
 	return rule->sets & 1u << TEK_SET_ROLE && !rule->function[0] &&

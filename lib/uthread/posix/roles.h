@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What user-level threads are for: the roles that rules (TEK_RULES, tek-rules(5)) give by program and name.  What else
- * rules set is about threads of the kernel.
+ * The roles of user-level threads, which rules (TEK_RULES, tek-rules(5)) assign by program and
+ * name. All other settings of rules are for threads of the kernel.
  */
 #ifndef TEK_UTHREAD_POSIX_ROLES_H
 #define TEK_UTHREAD_POSIX_ROLES_H
@@ -14,7 +14,7 @@ extern bool tek__roles_any __attribute__((visibility("hidden")));
 /* At the start: reads the environment. */
 void tek__roles_start(void);
 
-/* TEK_ROLE_BYTES of which those behind the role are zero, and stay; "": none.  `name` may be empty: none was set. */
+/* TEK_ROLE_BYTES, zero behind the role, that stay; "": none. `name` may be empty: none was set. */
 const char *tek__role_of(const char *name);
 
 #endif

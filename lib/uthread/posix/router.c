@@ -23,15 +23,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Who could not be stopped is tried again after so long, later less often. */
+/* A thread that could not be stopped is tried again after so long, later less often. */
 #define AGAIN_LEAST_MS 1
 #define AGAIN_MOST_MS 64
-/* Where it cannot be called, for RLIMIT_SIGPENDING, it looks as often as that. */
+/* Where it cannot be called, for RLIMIT_SIGPENDING, it polls this often. */
 #define DEAF_MS 10
 
 enum { FREE, FILLING, FULL };
 
-/* Signals that were put off. */
+/* Signals that were deferred. */
 #define PLACES 256
 static struct place {
 	atomic_uint state;
@@ -39,17 +39,17 @@ static struct place {
 	siginfo_t info;
 } places[PLACES];
 static _Atomic uint64_t last_order;
-static atomic_uint full; /* so many places, or more */
+static atomic_uint full; /* number of full places, or more */
 
 static atomic_int router = 0; /* its tid; 0: it does not run */
 static atomic_bool called;
 static bool deaf;
-static atomic_bool busy; /* it may have a signal in its hands */
+static atomic_bool busy; /* it may have a signal that it has not passed on yet */
 
 static void call_it(void)
 {
 	int tid = atomic_load(&router);
-	/* The tick ends its wait: it is not blocked there, and nowhere else. */
+	/* The tick ends its wait: it is unblocked only there. */
 	if (tid && !atomic_exchange(&called, true) && !tek__tick_send(tid))
 		atomic_store(&called, false); /* the next call */
 }
@@ -83,7 +83,7 @@ bool tek__router_is_busy(void)
 	return atomic_load(&busy);
 }
 
-/* How well a thread suits; 0: it does not take this signal. */
+/* The suitability of a thread; 0: it does not take this signal. */
 static int suits(const struct tek_uthread *thread, uint64_t bit)
 {
 	const struct tek_posix *posix = thread->posix;
@@ -95,7 +95,7 @@ static int suits(const struct tek_uthread *thread, uint64_t bit)
 		return 4;
 	if (thread->mask & bit)
 		return 0;
-	/* The kernel prefers the first thread, and programs have come to count on that. */
+	/* The kernel prefers the first thread, and programs rely on that. */
 	if (thread == tek__posix_first.thread)
 		return 3;
 	return __atomic_load_n(&thread->interruptible, __ATOMIC_RELAXED) ? 2 : 1;
@@ -103,9 +103,9 @@ static int suits(const struct tek_uthread *thread, uint64_t bit)
 
 /*
  * Whether the kernel chose the thread for another reason than that it runs: it was named, or has
- * caused the signal.  A write(2) that raises SIGPIPE or SIGXFSZ looks like kill(2) by the process
- * itself.  A timer, a file or a queued signal that names a thread looks as if it named the process,
- * but only a bound thread has a thread id of its own to be named by.
+ * caused the signal. A write(2) that raises SIGPIPE or SIGXFSZ has the same siginfo_t as kill(2) by
+ * the process itself. A timer, a file or a queued signal that names a thread has the siginfo_t of
+ * one that names the process. But only a bound thread has a thread id of its own to be named by.
  */
 static bool is_for_one_thread(const siginfo_t *info)
 {
@@ -161,14 +161,14 @@ static struct tek_posix *choose(int number)
 	return best ? best->posix : NULL;
 }
 
-/* Nobody takes it now: it waits with the process, as one that everybody blocks. */
+/* No thread takes it now: it stays pending on the process, as one that all threads block. */
 static void send_back(siginfo_t *info)
 {
 	if (syscall(SYS_rt_sigqueueinfo, getpid(), info->si_signo, info) != 0)
 		syscall(SYS_kill, getpid(), info->si_signo);
 }
 
-/* The oldest one of those, which are not free from then on; NULL: there is none. */
+/* The oldest of the wanted ones, which the caller has claimed then; NULL: there is none. */
 static struct place *claim_oldest(uint64_t wanted)
 {
 	for (;;) {
@@ -217,8 +217,8 @@ static bool takes(const struct tek_uthread *thread, uint64_t bit)
 }
 
 /*
- * Somebody who runs, or whom the kernel holds up, does not block it: the kernel has told that one, and interrupts its
- * system call, which we could not.
+ * Whether a thread that runs, or is blocked in the kernel, does not block the signal. The kernel
+ * has notified that one, and interrupts its system call, which the engine could not.
  */
 static bool kernel_has_somebody(uint64_t bit)
 {
@@ -234,7 +234,10 @@ static bool kernel_has_somebody(uint64_t bit)
 	return false;
 }
 
-/* What waits with the process. Returns whether to look again soon: somebody is about to take something. */
+/*
+ * Routes signals pending on the process. Returns whether to poll again soon: a thread is about to
+ * take one.
+ */
 static bool route_process(void)
 {
 	static const struct timespec at_once;
@@ -258,7 +261,7 @@ static bool route_process(void)
 			tek__parallel_begin();
 			posix = choose(number);
 		}
-		/* Somebody else may take it first: then there is none. */
+		/* Another thread may take it first: then there is none. */
 		while (posix &&
 		       syscall(SYS_rt_sigtimedwait, &bit, &info, &at_once, sizeof(bit)) == number) {
 			if (!(atomic_load(&posix->awaited) & bit) && tek__action_ignores(number))
@@ -279,12 +282,15 @@ static enum tek_due due(const struct tek_uthread *thread)
 	return posix ? tek__posix_due(posix) : TEK_DUE_NOT;
 }
 
-/* Stops those who have something to see to. Returns whether somebody has, or will have. */
+/* Stops threads that have to act. Returns whether any has, or will have, to. */
 static bool stop_those_due(void)
 {
 	bool any = false;
 
-	/* Without preemption nobody is stopped in the program, but who waits in the kernel is. */
+	/*
+	 * Without preemption no thread is stopped in the program, but threads blocked in the kernel
+	 * are.
+	 */
 	const unsigned int workers = tek__engine.preempt == TEK_PREEMPT_OFF ? 0 : tek__worker_count;
 	for (unsigned int i = 0; i < workers; i++) {
 		struct tek_worker *worker = &tek__workers[i];
@@ -315,7 +321,9 @@ static int open_files(void)
 		     tek__hidden_place(signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC)));
 	atomic_store(&tek__hidden[TEK_HIDDEN_ROUTER],
 		     tek__hidden_place(epoll_create1(EPOLL_CLOEXEC)));
-	/* Each signal that comes to the process is an event, also if there are others already. */
+	/*
+	 * Each signal that arrives for the process is an event, also while one is pending already.
+	 */
 	struct epoll_event wanted = {.events = EPOLLIN | EPOLLET};
 	if (epoll_ctl(tek__hidden_file(TEK_HIDDEN_ROUTER), EPOLL_CTL_ADD,
 		      tek__hidden_file(TEK_HIDDEN_SIGNALS), &wanted))
@@ -330,7 +338,9 @@ static void wait_for_calls(int ms)
 	const uint64_t blocked = ~tek__own_signals();
 	struct epoll_event event;
 
-	/* Who calls it sets `called` first and then sends the tick, which ends the wait, whenever it comes. */
+	/*
+	 * The caller sets `called` first and then sends the tick, which ends the wait at any time.
+	 */
 	if (atomic_load(&called))
 		return;
 	if (deaf && (ms < 0 || ms > DEAF_MS))
@@ -339,7 +349,7 @@ static void wait_for_calls(int ms)
 			     &blocked, sizeof(blocked));
 	if (count >= 0 || errno == EINTR)
 		return;
-	/* The program has closed what it did not know. */
+	/* The program has closed descriptors that it did not know. */
 	const struct timespec moment = {.tv_nsec = 1000000};
 	tek__hidden_forget_closed();
 	if (open_files() != 0)
@@ -380,7 +390,10 @@ static void *route(void *argument)
 	return NULL;
 }
 
-/* Without preemption: it ends the router's wait, and a thread that the kernel holds up sees to what has come. */
+/*
+ * Without preemption: it ends the router's wait, and a thread that is blocked in the kernel acts on
+ * it.
+ */
 static void on_call(siginfo_t *info, void *context)
 {
 	const int error = errno;
@@ -394,11 +407,11 @@ static void on_call(siginfo_t *info, void *context)
 
 int tek__router_start(void)
 {
-	/* Without preemption nobody else has a handler for the tick. */
+	/* Without preemption no other part has a handler for the tick. */
 	int error = tek__engine.preempt == TEK_PREEMPT_OFF ? tek__tick_start(on_call) : 0;
 	if (!error)
 		error = open_files();
-	/* Its own may be closed with that. */
+	/* The router's own may be closed with that. */
 	tek__event_set_lost = call_it;
 	if (!error)
 		error = tek__kernel_thread(
@@ -435,7 +448,7 @@ void tek__router_after_fork(void)
 	for (unsigned int i = 0; i < PLACES; i++)
 		atomic_store(&places[i].state, FREE);
 	atomic_store(&full, 0);
-	/* Closed with the numbers that are the parent's, too. */
+	/* Also closes the epoll and signal descriptors inherited from the parent. */
 	tek__hidden_close(TEK_HIDDEN_ROUTER);
 	tek__hidden_close(TEK_HIDDEN_SIGNALS);
 }

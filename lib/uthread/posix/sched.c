@@ -35,7 +35,7 @@ int tek__sched_rank(int policy, int priority)
 	return policy == SCHED_TEK ? TEK_PRIORITY_MAX - priority : priority;
 }
 
-/* Whether the kernel, or we, know such a policy. */
+/* Whether the kernel, or the engine, has such a policy. */
 static bool is_policy(int policy)
 {
 	return policy == SCHED_TEK || tek__sched_least(policy) >= 0;
@@ -49,18 +49,18 @@ int tek__sched_check(int policy, int priority)
 		       : EINVAL;
 }
 
-/* The engine goes by what the thread has: its policy and priority, and what it has entered. */
+/* Gives the engine the thread's scheduling: its policy and priority, and its critical sections. */
 static void apply(struct tek_posix *posix, struct tek_uthread *thread)
 {
 	const int policy = atomic_load(&posix->policy);
 	const int entered = posix->entered ? tek__sched_rank(SCHED_TEK, 0) : INT_MIN;
 	const int own = tek__sched_rank(policy, atomic_load(&posix->priority));
-	/* Ranks of other policies are not to be compared with those of critical threads. */
+	/* Ranks of other policies must not be compared with those of critical threads. */
 	const int rank = entered > own || (posix->entered && policy != SCHED_TEK) ? entered : own;
 	const bool critical = policy == SCHED_TEK || posix->entered;
 	const bool lower = rank < thread->sched.priority || (thread->sched.critical && !critical);
 
-	/* A word of its own, which whoever queues it next reads. */
+	/* A word of its own, which is read when the thread is queued next. */
 	tek__critical_set(thread, critical);
 	tek__priority_set(thread, rank);
 	tek__enter();
@@ -115,7 +115,7 @@ size_t tek__sched_default_stack(void)
 	return tek__engine.stack_bytes;
 }
 
-/* The process's, in as many bytes. */
+/* The process's CPUs, in as many bytes. */
 static int process_cpus(size_t bytes, cpu_set_t *cpus)
 {
 	memset(cpus, 0, bytes);

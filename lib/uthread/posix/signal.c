@@ -24,9 +24,9 @@ struct tek_pending_signal {
 	siginfo_t info;
 };
 
-/* Those that wait, of all threads. Not by malloc(3), since they come in signal handlers too. */
+/* Pending signals, of all threads. Not by malloc(3), since they also arrive in signal handlers. */
 #define MOST 1024
-#define AT_ONCE 64 /* so many are mapped together */
+#define AT_ONCE 64 /* mapped together */
 static struct {
 	struct tek_spin lock;
 	struct tek_pending_signal *of[MOST / AT_ONCE];
@@ -83,7 +83,10 @@ static void append(struct tek_posix *posix, struct tek_pending_signal *node)
 	atomic_fetch_or(&posix->flags, TEK_POSIX_SIGNALLED);
 }
 
-/* The first of the least number, as POSIX has it for real-time signals; NULL: none of `wanted`. Under its lock. */
+/*
+ * The first of the least number, as POSIX has it for real-time signals; NULL: none of `wanted`.
+ * Under its lock.
+ */
 static struct tek_pending_signal *take_node(struct tek_posix *posix, uint64_t wanted)
 {
 	wanted &= atomic_load_explicit(&posix->pending, memory_order_relaxed);
@@ -203,12 +206,12 @@ uint64_t tek__signals_pending(void)
 	return atomic_load(&tek__posix_self()->pending);
 }
 
-/* The kernel does with it what the program has asked for, before this returns. */
+/* The kernel performs the program's action for it, before this returns. */
 static void deliver(struct tek_posix *self, const siginfo_t *info)
 {
 	tek__enter();
 	self->taking = true;
-	/* Its own kernel thread may be told whatever siginfo_t says: rt_tgsigqueueinfo(2). */
+	/* For its own kernel thread the kernel accepts any siginfo_t: rt_tgsigqueueinfo(2). */
 	syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), info->si_signo, info);
 	self->taking = false;
 	tek__leave();
@@ -221,7 +224,10 @@ void tek__posix_resume(struct tek_uthread *thread, bool in_program)
 	if (!self || !(tek__posix_flags(self) & (TEK_POSIX_SIGNALLED | TEK_POSIX_CANCELLED)))
 		return;
 	siginfo_t info;
-	/* Programs install handlers first thing in a thread: it gets that far, until the router comes for it. */
+	/*
+	 * Programs install handlers first thing in a thread: it gets that far, until the router
+	 * stops it.
+	 */
 	if (!self->begun)
 		return;
 	while ((tek__posix_flags(self) & TEK_POSIX_SIGNALLED) &&
@@ -238,7 +244,7 @@ void tek__signals_take_last(void)
 
 	while (tek__router_take(~tek__posix_thread(self)->mask, &info))
 		deliver(self, &info);
-	/* One that it has in its hands may be for this thread. */
+	/* The router may be about to pass one to this thread. */
 	while (tek__router_is_busy())
 		syscall(SYS_sched_yield);
 	while (tek__signal_take(~tek__posix_thread(self)->mask, &info))
@@ -267,7 +273,7 @@ void tek__posix_attention(struct tek_posix *posix)
 		return;
 	tek__enter();
 	tek__interrupt(thread);
-	/* If it is in the engine, or comes there, it looks when it leaves. */
+	/* If it is in the engine, or enters it, it polls when it leaves. */
 	if (thread->here)
 		__atomic_fetch_or(&thread->here->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
 	bool runs = thread->stopped;
@@ -278,7 +284,7 @@ void tek__posix_attention(struct tek_posix *posix)
 		}
 	}
 	tek__leave();
-	/* If that comes at a bad moment it is tried again. */
+	/* If that happens at a bad moment it is tried again. */
 	if (runs && tek__posix_due(posix) != TEK_DUE_NOT)
 		tek__router_look();
 }
@@ -302,7 +308,7 @@ unsigned int tek__signals_end(struct tek_posix *self)
 	return flags;
 }
 
-/* What tek__interrupted() is about: interrupt.h. */
+/* For an interrupted wait: interrupt.h. */
 void tek__interrupted(void)
 {
 	struct tek_posix *self = tek__posix_self();
@@ -317,7 +323,9 @@ void tek__interrupted_by_signal(void)
 {
 	struct tek_posix *self = tek__posix_self();
 
-	/* The caller holds nothing: one that may be cancelled anywhere can be cancelled here. */
+	/*
+	 * The caller holds nothing: a thread with asynchronous cancellation can be cancelled here.
+	 */
 	if (self)
 		tek__posix_resume(tek__posix_thread(self), true);
 }
@@ -339,7 +347,7 @@ void tek__signals_after_fork(void)
 	struct tek_posix *self = tek__posix_self();
 
 	atomic_store(&nodes.lock.held, 0);
-	/* Signals that wait for the parent are not the child's: fork(2). */
+	/* Signals pending for the parent are not the child's: fork(2). */
 	nodes.used = 0;
 	nodes.free = NULL;
 	if (!self)

@@ -2,13 +2,15 @@
 /*
  * Signals of user-level threads.
  *
- * Each thread has a mask (struct tek_uthread.mask), which its kernel thread has while it runs, so what comes to the
- * process in the meantime is handled at once, on its stack.  What is sent to one thread, and what comes while
- * the engine is at work or nobody runs who would take it (router.h), is put into that thread's list.  It takes
- * it when it next goes on, by sending it to the kernel thread that it is on just then: so the kernel
- * does what the program has asked for, be that a handler, to stop, or to die.
+ * Each thread has a mask (struct tek_uthread.mask), which its kernel thread has while it runs. So a
+ * signal to the process is then handled at once, on that thread's stack. A signal to one thread is
+ * put into that thread's list. So is one that arrives while the engine is at work, or while no
+ * thread runs that would take it (router.h). The thread takes the signal when it next goes on, by
+ * sending it to its current kernel thread: so the kernel does what the program has asked for:
+ * handler, stop, or death.
  *
- * Handlers of the program are called by one of ours (action.h), never between tek__enter() and tek__leave().
+ * Handlers of the program are called by one of ours (action.h), never between tek__enter() and
+ * tek__leave().
  */
 #ifndef TEK_UTHREAD_POSIX_SIGNAL_H
 #define TEK_UTHREAD_POSIX_SIGNAL_H
@@ -42,79 +44,93 @@ static inline void tek__signals_to(sigset_t *set, uint64_t signals)
 	memcpy(set, &signals, sizeof(signals));
 }
 
-/* pthread_sigmask(3) of the calling user-level thread. 0 or EINVAL. Handlers may run. Not deferred. */
+/*
+ * pthread_sigmask(3) of the calling user-level thread. 0 or EINVAL. Handlers may run. Not deferred.
+ */
 int tek__signal_mask(int how, const sigset_t *set, sigset_t *old);
 
 /*
- * By the only thread of a process: the same for the engine's own signals, too.  No other thread is
- * there that the tick could switch to.  They are unblocked before there is a second thread.
+ * By the only thread of a process: the same for the engine's own signals, too. The tick has no
+ * other thread to switch to. They are unblocked before there is a second thread.
  */
 void tek__signal_mask_with_own(int how, uint64_t signals);
 void tek__signal_mask_without_own(void);
 
-/* The calling user-level thread blocks just these. Handlers may run. Not deferred. */
+/* The calling user-level thread blocks exactly these. Handlers may run. Not deferred. */
 void tek__signal_mask_set(uint64_t mask);
 
-/* For a jump to where it blocked these; `out`: out of all handlers, so that ticks come again. Not deferred. */
+/*
+ * For a jump to code that had this mask; `out`: out of all handlers, so that ticks come again. Not
+ * deferred.
+ */
 void tek__signal_mask_jump(uint64_t mask, bool out);
 
 /*
- * Its kernel thread gets the mask of the calling user-level thread.  Handlers may run in the middle of it, on this level.
- * Between tek__enter() and tek__leave(): whoever runs next on the kernel thread would have another mask than it.
+ * Its kernel thread gets the mask of the calling user-level thread. Handlers may run in the middle
+ * of it, on this level. Between tek__enter() and tek__leave(): the next thread on the kernel thread
+ * would have a different mask otherwise.
  */
 void tek__signal_mask_take(struct tek_uthread *thread);
 
-/* Its kernel thread has this mask, or is about to have it: notes that. Between tek__enter() and tek__leave(). */
+/*
+ * Its kernel thread has this mask, or soon will: notes that. Between tek__enter() and tek__leave().
+ */
 void tek__signal_mask_is(uint64_t mask);
 
 /*
- * This one is for that thread: pthread_kill(3) and pthread_sigqueue(3), with siginfo_t as the handler will
- * see it.  0, EAGAIN: too many wait already, or ESRCH: it has ended.  If it is the caller its handler runs before
- * this returns, unless it blocks it.  Not deferred.
+ * This signal is for that thread: pthread_kill(3) and pthread_sigqueue(3), with siginfo_t as the
+ * handler will see it. 0, EAGAIN: too many are queued already, or ESRCH: it has ended. If it is the
+ * caller its handler runs before this returns, unless it blocks the signal. Not deferred.
  */
 int tek__signal_send(struct tek_posix *posix, const siginfo_t *info);
 
-/* One that was sent to the process, for that thread. Whether it gets it. By the router, which has deferred. */
+/*
+ * One that was sent to the process, for that thread. Whether it gets it. By the router, which has
+ * deferred.
+ */
 bool tek__signal_pass(struct tek_posix *posix, const siginfo_t *info);
 
-/* As the two functions make it. */
+/* As those two functions make it. */
 siginfo_t tek__signal_info(int number, const union sigval *value);
 
-/* sigpending(2): of these, what waits in the calling thread's list. */
+/* sigpending(2): of these, the ones in the calling thread's list. */
 uint64_t tek__signals_pending(void);
 
 /* Takes one of `wanted` out of the calling thread's list, or returns false. Not deferred. */
 bool tek__signal_take(uint64_t wanted, siginfo_t *info);
 
 /*
- * sigtimedwait(2) by a user-level thread: the number, or -1 and errno: EAGAIN, EINTR, EINVAL.  `timeout` and `info`
- * may be NULL.  A cancellation point.
+ * sigtimedwait(2) by a user-level thread: the number, or -1 and errno: EAGAIN, EINTR, EINVAL.
+ * `timeout` and `info` may be NULL.  A cancellation point.
  */
 int tek__signal_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout);
 
-/* That thread has something to see to: it is woken, or stopped for a moment, wherever it is. Not by itself. */
+/* That thread has to act: it is woken, or stopped for a moment, wherever it is. Not by itself. */
 void tek__posix_attention(struct tek_posix *posix);
 
-/* The calling thread goes on: handlers run; it ends, if it is to be cancelled at once. See preempt.h. */
+/*
+ * The calling thread goes on: handlers run; it ends, if it has to be cancelled at once. See
+ * preempt.h.
+ */
 void tek__posix_resume(struct tek_uthread *thread, bool in_program);
 
 /*
- * The calling thread is about to end: it takes what has been sent and what it does not block, as a kernel thread would
- * on its way out of the kernel.
+ * The calling thread is about to end: it takes its queued signals that it does not block, as a
+ * kernel thread would on its way out of the kernel.
  */
 void tek__signals_take_last(void);
 
-/* Whether that thread, which runs or is held up in the kernel, has something to see to. A guess. */
+/* Whether that thread, which runs or is blocked in the kernel, has to act. A guess. */
 enum tek_due {
 	TEK_DUE_NOT,
-	TEK_DUE_LATER, /* it is to be cancelled, and cannot be where it is now */
+	TEK_DUE_LATER, /* it has to be cancelled, and cannot be where it is now */
 	TEK_DUE_NOW,
 };
 enum tek_due tek__posix_due(const struct tek_posix *posix);
 
 /*
- * The calling thread ends: nothing can be sent to it any more.  What was sent to the process and waits for it goes to
- * somebody else.  Returns its flags of before.  Between tek__enter() and tek__leave().
+ * The calling thread ends: nothing can be sent to it any more. Signals to the process in its list
+ * go to another thread. Returns its previous flags. Between tek__enter() and tek__leave().
  */
 unsigned int tek__signals_end(struct tek_posix *self);
 

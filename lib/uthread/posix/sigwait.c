@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * sigwait(3) and its kin.  The thread says what it waits for, and then looks whether it is there; who sends something to
- * it, or routes what comes to the process (router.h), does so in the other order: one sees the other.
+ * sigwait(3) and its kin. The thread first stores the awaited signals, and then checks for one. A
+ * thread that sends one to it, or routes one of the process (router.h), does so in the other order:
+ * one sees the other.
  */
 #include "uthread/clock.h"
 #include "uthread/posix/interrupt.h"

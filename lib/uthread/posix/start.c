@@ -41,7 +41,10 @@ void tek__start_after_fork(void)
 	process = getpid();
 }
 
-/* What threads of this program have without us, RLIMIT_STACK as a rule: it may use all of it. Only addresses. */
+/*
+ * The stack size of this program's threads without the engine, RLIMIT_STACK as a rule. Only
+ * addresses.
+ */
 static size_t usual_stack_bytes(void)
 {
 	pthread_attr_t attr;
@@ -104,7 +107,10 @@ static int adopt(pthread_t handle)
 	return ENOMEM;
 }
 
-/* Others whose idea of a thread is the kernel's, and that have some of our symbols: then theirs do it all. */
+/*
+ * Objects that assume kernel threads, and that define some of our symbols: then their functions are
+ * used and the engine does not start.
+ */
 static bool stands_down(void)
 {
 	static const struct {
@@ -129,7 +135,7 @@ static bool stands_down(void)
 
 /*
  * Objects of the program lie in memory that the C library's headers describe, and static
- * initialisers write some of it.  Where it is not as this library has it the engine's objects
+ * initialisers write some of it. If the layout differs from this library's the engine's objects
  * cannot work, and the C library's cannot any more either.
  */
 static void check_objects(void)

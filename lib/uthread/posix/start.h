@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The start of the engine in a pthread program: by a constructor of libtek-uthread.so, before main() and before the
- * constructors of the program.  What is called earlier, by other libraries, goes to the C library.
+ * The start of the engine in a pthread program: by a constructor of libtek-uthread.so, before
+ * main() and before the constructors of the program. Earlier calls, by other libraries, go to the C
+ * library.
  */
 #ifndef TEK_UTHREAD_POSIX_START_H
 #define TEK_UTHREAD_POSIX_START_H
@@ -9,15 +10,21 @@
 #include <stdbool.h>
 
 /*
- * With the options of TEK_UTHREAD.  What is wrong with them, and what cannot be had here, is told on standard
- * error; without an engine the program has the C library's threads.
+ * With the options of TEK_UTHREAD. Wrong and unavailable options are reported on standard error;
+ * without an engine the program has the C library's threads.
  */
 void tek__posix_start(void);
 
-/* Whether the caller is a child of vfork(2): its memory is its parent's, and the parent's tables are not to be changed. */
+/*
+ * Whether the caller is a child of vfork(2): its memory is its parent's, and the parent's tables
+ * must not change.
+ */
 bool tek__start_is_borrowed(void);
 
-/* Handlers for fork(): they are registered before those of anybody else, and work from the engine's start on. */
+/*
+ * Handlers for fork(): they are registered before all other ones, and work from the engine's start
+ * on.
+ */
 void tek__fork_register(void);
 void tek__fork_start(void);
 

@@ -119,7 +119,9 @@ bool tek__state_begin(struct tek_state_call *call)
 /* The engine's kernel threads have the earlier state. */
 static atomic_bool is_to_finish;
 
-/* A filter may forbid to make kernel threads, so none is made before the program itself makes one. */
+/*
+ * A filter may forbid making kernel threads, so none is made before the program itself makes one.
+ */
 static bool is_filter(const struct tek_state_call *call)
 {
 	return call->number == SYS_seccomp ||
@@ -173,7 +175,7 @@ bool tek__state_begin_timer(struct tek_state_call *call, struct sigevent *own)
 	return true;
 }
 
-/* What is behind a number and '/', if the text begins so; else NULL. */
+/* The text behind a number and '/', if the text begins so; else NULL. */
 static const char *behind_number(const char *text, pid_t *number)
 {
 	pid_t value = 0;
@@ -191,7 +193,10 @@ static const char *behind(const char *text, const char *prefix)
 	return strncmp(text, prefix, length) == 0 ? text + length : NULL;
 }
 
-/* The rest of a path to a file of the calling thread in /proc, such as "attr/current"; NULL: it is another path. */
+/*
+ * The rest of a path to a file of the calling thread in /proc, such as "attr/current"; NULL: it is
+ * another path.
+ */
 static const char *own_file_in_proc(const char *path)
 {
 	pid_t number;

@@ -112,7 +112,7 @@ static struct tek_effect io_priority(unsigned long *argument)
 						 : tek__ordinary;
 }
 
-/* To the CPUs that it has already: nothing changes. */
+/* Whether the CPUs are those that it has already: nothing changes. */
 static bool has_cpus(size_t bytes, const void *cpus)
 {
 	unsigned char now[1024], wanted[1024];
@@ -158,19 +158,19 @@ static struct tek_effect always(unsigned long *argument)
 	return tek__binds;
 }
 
-/* A process with one thread asks for that as a rule just before it executes another program. */
+/* A process with one thread does that as a rule just before it executes another program. */
 static struct tek_effect tracing(unsigned long *argument)
 {
 	return argument[0] == PTRACE_TRACEME && tek__state_is_alone() ? tek__ordinary : tek__binds;
 }
 
-/* Calls that set something where a pointer is given, and only read without it. */
+/* Calls that set a value through a pointer, and only read with NULL. */
 static struct tek_effect with_pointer(unsigned long *argument)
 {
 	return argument[0] ? tek__binds : tek__ordinary;
 }
 
-/* The engine waits for files by their numbers, which would mean several files then. */
+/* The engine waits for files by their numbers, which would be ambiguous then. */
 static struct tek_effect own_files(void)
 {
 	if (tek__state_is_alone())
@@ -209,7 +209,7 @@ static struct tek_effect usage(unsigned long *argument)
 	return (int)argument[0] == RUSAGE_THREAD ? tek__reads : tek__ordinary;
 }
 
-/* The kernel knows the owner of such a futex by its thread id. */
+/* The kernel identifies the owner of such a futex by its thread id. */
 static struct tek_effect inheriting(unsigned long *argument)
 {
 	switch (argument[1] & FUTEX_CMD_MASK) {
@@ -259,7 +259,7 @@ static struct tek_effect processor(unsigned long *argument)
 }
 #endif
 
-/* NULL: it changes what new threads inherit, whatever its arguments are. */
+/* NULL: it changes state that new threads inherit, for all arguments. */
 static const struct rule {
 	long number;
 	struct tek_effect (*judge)(unsigned long *argument);
@@ -301,7 +301,7 @@ static const struct rule {
 	{SYS_timer_create, clock_of_thread},
 	{SYS_getrusage, usage},
 	{SYS_perf_event_open, of_counter},
-	/* what the kernel knows a thread by */
+	/* the kernel's identification of a thread */
 	{SYS_sigaltstack, with_pointer},
 	{SYS_set_tid_address, always},
 	{SYS_set_robust_list, robust},

@@ -29,8 +29,8 @@ enum {
 };
 
 /*
- * Options that read something, or that set something of the process or its memory.  All others,
- * also those that are not known here, belong to the calling thread.
+ * Options that read, or that set a property of the process or its memory. All other options, also
+ * unknown ones, belong to the calling thread.
  */
 static const int of_process[] = {
 	PR_GET_PDEATHSIG,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What libtek-sync.so asks for where its locks are used by user-level threads (sync/waiting.h).  It finds this by its name.
+ * The functions that libtek-sync.so needs where user-level threads use its locks (sync/waiting.h).
+ * It finds this by its name.
  *
- * An unpark that comes before the park counts, and no more than one does: it stands in the thread, under its
- * interrupt_lock.  So does the wait while there is one, and who unparks touches it under the lock only: it is on a stack.
+ * An unpark before the park counts, and only one does: it is stored in the thread, under its
+ * interrupt_lock. So is the wait while there is one. The unparking thread accesses the wait under
+ * the lock only: it is on a stack.
  */
 #include "sync/waiting.h"
 
@@ -13,7 +15,7 @@
 
 #include <errno.h>
 
-/* Yields in a row, then it is one that they do not help: its holder has a lesser priority. */
+/* So many yields in a row did not help: the holder has a lesser priority. */
 #define YIELDS 16u
 
 static void *self(void)
@@ -34,7 +36,7 @@ static void yield(void)
 	tek__leave();
 }
 
-/* Whether there is anything to wait for. */
+/* Whether it has to wait. */
 static bool begin(struct tek_uthread *thread, struct tek_waiter *waiter)
 {
 	tek__enter();

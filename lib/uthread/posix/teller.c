@@ -22,7 +22,7 @@ static void set_stack(struct tek_record *record, struct tek_side *side,
 	const unsigned int shift = (unsigned int)__builtin_ctzl(tek__page_bytes);
 	const struct tek_posix *posix = thread->posix;
 
-	if (!thread->block_bytes) /* the first thread's is the kernel's business */
+	if (!thread->block_bytes) /* the first thread's stack is the kernel's */
 		return;
 	if (posix->stack != thread->stack_low + posix->extra_guard) {
 		side->stack_flags = TEK_STACK_OWN;
@@ -30,7 +30,7 @@ static void set_stack(struct tek_record *record, struct tek_side *side,
 		record->stack_pages = (tek_u32)(posix->stack_bytes >> shift);
 		return;
 	}
-	/* Below it is the engine's guard, of a page. */
+	/* Below it is the engine's guard page. */
 	const size_t bytes = thread->block_bytes - tek__page_bytes - posix->extra_guard;
 	side->stack_end = (uintptr_t)posix->stack + bytes;
 	record->stack_pages = (tek_u32)(bytes >> shift);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the table (uthread/table.h) says of threads of pthread programs: they are there from their creation to their end. */
+/*
+ * The table's (uthread/table.h) data of threads of pthread programs: present from creation to end.
+ */
 #ifndef TEK_UTHREAD_POSIX_TELLER_H
 #define TEK_UTHREAD_POSIX_TELLER_H
 

@@ -57,25 +57,30 @@ static void *begin(void *argument)
 	return result;
 }
 
-/* The engine's guard is one page.  Where more is asked for, the lowest part of the stack becomes guard, too. */
+/*
+ * The engine's guard is one page. For a larger one the lowest part of the stack becomes guard, too.
+ */
 static size_t extra_guard(const struct tek_attr *attr)
 {
 	size_t bytes = (attr->guard_bytes + page_bytes() - 1) / page_bytes() * page_bytes();
 	return !attr->stack && bytes > page_bytes() ? bytes - page_bytes() : 0;
 }
 
-/* So much of a stack the tick's handler uses at most, below the kernel's frame. */
+/* The most stack that the tick's handler uses, below the kernel's frame. */
 #define HANDLER_BYTES ((size_t)2048)
-/* What the C library keeps on a thread's stack, at least: its structure of the thread, and thread-local storage. */
+/*
+ * The C library's least use of a thread's stack: its structure of the thread, and thread-local
+ * storage.
+ */
 #define C_LIBRARY_BYTES ((size_t)4096)
 /* Programs that choose a size below this use nearly all of it. */
 #define SMALL_BYTES ((size_t)64 << 10)
 
 /*
- * Of one that says its size.  A tick puts a signal frame onto any stack, also onto one whose size
- * the program has set, at any point of the program.  A small stack has room for that and the
- * handler below.  In a larger one it takes the place of what the C library would keep there, and
- * lies elsewhere here: so an overflow is found where it is found without us.
+ * For a thread with a set size. A tick puts a signal frame onto any stack, also onto one with a
+ * size from the program, at any point of the program. A small stack has extra room for that and the
+ * handler below. In a larger one the frame uses the room of the C library's data, which lies
+ * elsewhere here: so an overflow occurs at the same depth as without the engine.
  */
 static size_t stack_bytes(const struct tek_attr *attr)
 {
@@ -86,7 +91,7 @@ static size_t stack_bytes(const struct tek_attr *attr)
 	return attr->stack_bytes + (frame > C_LIBRARY_BYTES ? frame - C_LIBRARY_BYTES : 0);
 }
 
-/* Sizes of stacks are rounded: what is above the size that was asked for is guard, too. */
+/* Sizes of stacks are rounded: the part above the requested size is guard, too. */
 static size_t down_to_asked(const struct tek_uthread *thread, const struct tek_attr *attr,
 			    size_t extra)
 {
@@ -132,7 +137,10 @@ static struct tek_uthread_wish wish_of(const struct tek_attr *attr, size_t extra
 	return wish;
 }
 
-/* As the C library tells it: a size that was asked for is that of everything down from the end of its memory. */
+/*
+ * As the C library reports it: a requested size is that of everything down from the end of its
+ * memory.
+ */
 static void describe_stack(struct tek_posix *posix, const struct tek_uthread *thread,
 			   const struct tek_attr *attr)
 {
@@ -146,7 +154,7 @@ static void describe_stack(struct tek_posix *posix, const struct tek_uthread *th
 	posix->stack_bytes = attr->stack_bytes ? attr->stack_bytes : (size_t)(end - low);
 }
 
-/* What is known of a new thread. Deferred. */
+/* The record of a new thread. Deferred. */
 static void describe(struct tek_posix *posix, struct tek_uthread *thread,
 		     const struct tek_attr *attr, size_t extra)
 {
@@ -192,7 +200,7 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 		return error;
 	tek__state_finish();
 	tek__signal_mask_without_own();
-	/* From the kernel thread of a bound one it inherits. */
+	/* After a change of kernel state a new kernel thread inherits from the caller's. */
 	struct tek_carrier *carrier = NULL;
 	if (tek__here_self()->changed && !(carrier = tek__carrier_start_dedicated()))
 		return error;
@@ -269,7 +277,7 @@ int tek__posix_join(struct tek_posix *posix, void **result, struct tek_until unt
 		return ESRCH;
 	if (!self)
 		return join(posix, thread, result, until);
-	/* Two that join each other wait for ever. */
+	/* Two threads that join each other wait for ever. */
 	if (atomic_load(&posix->joins) == tek__posix_thread(self))
 		return EDEADLK;
 	atomic_store(&self->joins, thread);
@@ -295,7 +303,7 @@ int tek__posix_detach(struct tek_posix *posix)
 
 	if (!thread)
 		return ESRCH;
-	/* The engine says whether it can be: only one of several callers is told so. */
+	/* The engine decides whether it can be: only one of several callers gets 0. */
 	tek__enter();
 	int error = tek__uthread_detach(thread);
 	if (!error && (atomic_fetch_or(&posix->flags, TEK_POSIX_DETACHED) & TEK_POSIX_ENDED))
