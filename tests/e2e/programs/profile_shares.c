@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Threads with known shares of CPU time.  profile_shares THREADS MS prints, for each thread, the
- * CPU time in ns of its work, its calls for files and its allocations, each of about MS ms.  The
- * holder of `gate` works while the other threads wait for it.
+ * CPU time in ns of its work, its calls for files and its allocations, each of about MS ms.  All
+ * threads wait for `gate` before the first one gets it, and its holder works meanwhile.
  *
  * The number of rounds of each part is measured beforehand: on a busy machine the kernel takes the
  * CPU away when the clock of CPU time is read, so that is read seldom.
@@ -22,6 +22,7 @@
 
 pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t start;
+static _Atomic int before_gate[THREADS]; /* ID of a thread whose next call locks the gate */
 static long part_ns;
 static long used[THREADS][3];
 static volatile unsigned long sink;
@@ -97,6 +98,7 @@ static void *run(void *number)
 
 	fd = memfd_create("shares", 0);
 	pthread_barrier_wait(&start);
+	before_gate[(long)number] = gettid();
 	pthread_mutex_lock(&gate);
 	do_for(&mine[0], 0, 10);
 	pthread_mutex_unlock(&gate);
@@ -104,6 +106,28 @@ static void *run(void *number)
 		for (int part = 0; part < 3; part++)
 			do_for(&mine[part], part, 4);
 	return NULL;
+}
+
+static int is_asleep(int tid)
+{
+	char name[64], state = 0;
+	FILE *file;
+
+	snprintf(name, sizeof(name), "/proc/self/task/%d/stat", tid);
+	file = fopen(name, "re");
+	if (!file || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		abort();
+	fclose(file);
+	return state == 'S';
+}
+
+/* On a busy machine a holder could be through before another thread comes. */
+static void open_gate_for(int count)
+{
+	for (int i = 0; i < count; i++)
+		while (!before_gate[i] || !is_asleep(before_gate[i]))
+			usleep(1000);
+	pthread_mutex_unlock(&gate);
 }
 
 int main(int argc, char **argv)
@@ -116,8 +140,10 @@ int main(int argc, char **argv)
 	page = calloc(1, PAGE);
 	find_rounds();
 	pthread_barrier_init(&start, NULL, (unsigned)count);
+	pthread_mutex_lock(&gate);
 	for (long i = 0; i < count; i++)
 		pthread_create(&threads[i], NULL, run, (void *)i);
+	open_gate_for(count);
 	for (int i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
 	for (int i = 0; i < count; i++)
