@@ -78,16 +78,27 @@ bool tek__profile_scheduler(uint32_t tid, uint64_t *run_ns, uint64_t *delay_ns)
 	return true;
 }
 
+/* The attempts of tek__profile_ask_scheduler(). */
+#define TRIES 4
+
 void tek__profile_ask_scheduler(struct tek_profile_thread *thread)
 {
-	uint64_t run, delay;
+	uint64_t run, delay, began, now = tek__profile_ticks();
 
-	if (!tek__profile_scheduler(thread->tid, &run, &delay))
-		return;
+	/* The kernel takes the CPU of a thread most often at the end of a system call. What the
+	 * thread then waits after schedstat was read is not in it: it is read again. */
+	for (int try = 0; try < TRIES; try++) {
+		began = now;
+		if (!tek__profile_scheduler(thread->tid, &run, &delay))
+			return;
+		now = tek__profile_ticks();
+		if (now - began < tek__profile_ticks_of_ns(TEK_PROFILE_LONG_NS))
+			break;
+	}
 	/* At the process's end another thread may do so at the same time. */
 	__atomic_store_n(&thread->run_ns, run, __ATOMIC_RELAXED);
 	__atomic_store_n(&thread->delay_ns, delay, __ATOMIC_RELAXED);
-	__atomic_store_n(&thread->scheduler_ticks, tek__profile_ticks(), __ATOMIC_RELAXED);
+	__atomic_store_n(&thread->scheduler_ticks, now, __ATOMIC_RELAXED);
 	if (thread == tek__profile_file_thread(tek__profile_self.number))
 		thread->timed[0]++;
 }

@@ -345,6 +345,23 @@ def test_a_short_life_of_work_is_work(profile, compile_c):
     raise AssertionError(process["threads"][1])
 
 
+def test_a_thread_that_loses_its_cpu_was_delayed(profile, compile_c):
+    program = compile_c(ADDS, "cc", "-O1", "-pthread")
+    cpu = str(min(os.sched_getaffinity(0)))
+    hogs = [subprocess.Popen(["taskset", "-c", cpu, "timeout", "60", "sh", "-c", "while :; do :; done"])
+            for _ in range(3)]
+    try:
+        threads = [profile("taskset", "-c", cpu, program)[0][-1]["threads"][1] for _ in range(10)]
+    finally:
+        for hog in hogs:
+            hog.terminate()
+            hog.wait()
+    lives = sum(thread["life_ns"] for thread in threads)
+    # Each thread needs 1 ms or less, and waits for some ms.
+    assert sum(thread["parts"]["delay"] for thread in threads) > 0.2 * lives
+    assert sum(thread["parts"]["other"] for thread in threads) < 0.1 * lives
+
+
 def test_helpers_of_tek_are_no_threads_of_the_program(tek, open_build, compile_c, tmp_path):
     file = tmp_path / "profile.json"
     result = tek("run", "--stack", "report", "--", open_build / "bin" / "tek", "profile", "--json", file, "--",
