@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A question whose answer may never come: a thread of its own asks.
+//! Polls a source that may never answer: a thread of its own asks.
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub struct Asker<T> {
 }
 
 impl<T: Send + 'static> Asker<T> {
-    /// With a thread, which lives as long as the process.
+    /// Starts the thread, which lives as long as the process.
     pub fn new(question: impl Fn() -> T + Send + 'static) -> std::io::Result<Self> {
         let (ask, asked) = sync_channel(1);
         let (tell, told) = sync_channel(1);
@@ -23,7 +23,7 @@ impl<T: Send + 'static> Asker<T> {
         Ok(Self { ask, told, asked: None, is_waiting: false, last: None })
     }
 
-    /// Asks, unless that was done so short a time ago or the answer is still to come.
+    /// Asks, unless the last question is too recent or its answer is still to come.
     pub fn ask(&mut self, least_between: Duration) {
         if self.is_waiting || self.asked.is_some_and(|asked| asked.elapsed() < least_between) {
             return;
@@ -32,8 +32,8 @@ impl<T: Send + 'static> Asker<T> {
         self.asked = Some(Instant::now());
     }
 
-    /// The answer to the last question, waiting until so long after that was asked. One that comes
-    /// later is given when this is called again.
+    /// The answer to the last question; waits at most so long after the question. A later answer is
+    /// returned by the next call.
     pub fn answer(&mut self, patience: Duration) -> Option<&T> {
         if self.is_waiting {
             let passed = self.asked.map_or(patience, |asked| asked.elapsed());

@@ -32,7 +32,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// Says what is wrong with the options of a command, with its usage, and ends tek.
+/// Reports the problem with the options of a command, with its usage, and ends tek.
 pub fn refuse(command: &str, problem: impl fmt::Display) -> ! {
     let mut tek = Cli::command();
     tek.build(); // only then a command's usage begins with tek

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A connection to tekd, for the commands that ask it something.
+//! A connection to tekd, for the commands that send it requests.
 use nix::errno::Errno;
 use nix::sys::socket::{
     connect, recvmsg, send, setsockopt, socket, sockopt, AddressFamily, ControlMessageOwned,
@@ -17,13 +17,13 @@ use zerocopy::IntoBytes;
 /// tekd answers in microseconds, but a device can be busy.
 const PATIENCE_S: i64 = 5;
 
-/// Most packets that are passed over while waiting for a reply.
+/// Most packets that are skipped while waiting for a reply.
 const MOST_PASSED_OVER: usize = 1000;
 
-/// Why tekd did not do what it was asked for.
+/// Why tekd did not carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody listens.
+    /// No process listens at this path.
     #[error(
         "tekd does not run, or not at {path}; where it listens elsewhere, set TEK_SOCKET to that \
          path; to start it{start}",
@@ -31,19 +31,19 @@ pub enum Error {
         start = start(.0)
     )]
     NotThere(PathBuf),
-    /// Its socket may not be opened.
+    /// This user may not open its socket.
     #[error(
         "the socket of tekd, {0}, may not be opened by this user: {again}",
         again = tek_advice::again_as_root(&["TEK_SOCKET"])
     )]
     NotAllowed(PathBuf),
-    /// It was asked and said nothing, or hung up.
+    /// It did not answer a request, or hung up.
     #[error(
         "tekd at {0} does not answer ({1}): its log says why: {log}",
         log = as_root("journalctl -u tekd")
     )]
     Silent(PathBuf, Errno),
-    /// What listens there is none, or speaks another language.
+    /// The listener is not tekd, or has another protocol version.
     #[error("what listens at {0} is not the tekd of this version: {1}")]
     Nonsense(PathBuf, MessageError),
     /// It does not serve this connection.
@@ -104,16 +104,16 @@ impl Connection {
         let socket = UnixAddr::new(path)
             .and_then(|address| connect_to(&address))
             .map_err(|error| not_connected(path, error))?;
-        // Nothing is said to greet it: who has no grant would count as refused each time.
+        // No greeting is sent: a process without a grant would count as refused each time.
         Ok(Self { socket, path: path.to_owned(), requests: 0 })
     }
 
-    /// Asks, and waits for the answer and the file that may come with it.
+    /// Sends a request, and waits for the reply and the file that may come with it.
     pub fn ask(&mut self, request: Request) -> Result<(Reply, Option<File>), Error> {
         self.requests += 1;
         let request = Request { number: self.requests, ..request };
         match send(self.socket.as_raw_fd(), request.as_bytes(), MsgFlags::MSG_NOSIGNAL) {
-            // It hung up, and may have said why.
+            // It hung up, and may have sent a reason.
             Ok(_) | Err(Errno::EPIPE) => {}
             Err(error) => return Err(self.silent(error)),
         }
@@ -123,7 +123,7 @@ impl Connection {
                 return Err(Error::SentAway(why(&reply)));
             }
             if (reply.kind, reply.number) != (request.kind, request.number) {
-                continue; // told unasked
+                continue; // an unrequested message
             }
             return match reply.error {
                 0 => Ok((reply, file)),
@@ -162,7 +162,7 @@ pub fn path() -> PathBuf {
     given.unwrap_or_else(|| SOCKET_PATH.into()).into()
 }
 
-/// What it means that nobody could be connected to.
+/// The meaning of a failed connect.
 pub fn not_connected(path: &Path, error: Errno) -> Error {
     let path = path.to_owned();
     match error {
@@ -189,14 +189,14 @@ pub fn connect_to(address: &UnixAddr) -> Result<OwnedFd, Errno> {
 fn files_of(message: ControlMessageOwned) -> Vec<File> {
     match message {
         ControlMessageOwned::ScmRights(numbers) => {
-            // SAFETY: the kernel has just made these descriptors for us; nobody else knows them.
+            // SAFETY: the kernel has just made these descriptors for us; no other code knows them.
             numbers.into_iter().map(|fd| unsafe { File::from_raw_fd(fd) }).collect()
         }
         _ => Vec::new(),
     }
 }
 
-/// Why it refused. Its words are shown on a terminal.
+/// Why it refused. The text is printed on a terminal.
 pub fn why(reply: &Reply) -> String {
     match printable(&reply.text) {
         text if text.is_empty() => std::io::Error::from_raw_os_error(reply.error).to_string(),
@@ -211,7 +211,7 @@ mod tests {
     use std::io::{IoSlice, Read, Seek, Write};
     use tek_abi::{ASK_STATUS, TELL_LEFT};
 
-    /// What a daemon says to a request: packets, with the first of them a file that holds this.
+    /// The answer of a daemon to a request: packets, with the first of them a file that holds this.
     type Answer = (Vec<Vec<u8>>, Option<&'static str>);
 
     fn listener(path: &Path) -> OwnedFd {
@@ -222,10 +222,10 @@ mod tests {
         socket
     }
 
-    /// Serves one connection, until it ends or there is nothing to say to a request.
+    /// Serves one connection, until it ends or a request has no answer.
     fn serve(listener: &OwnedFd, answer: fn(Request) -> Answer) {
         let fd = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC).unwrap();
-        // SAFETY: it was made just now, and nobody else has it.
+        // SAFETY: it was made just now, and no other code has it.
         let peer = unsafe { OwnedFd::from_raw_fd(fd) };
         let mut bytes = [0; 100];
         while let Ok(length @ 1..) = recv(peer.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
@@ -258,7 +258,7 @@ mod tests {
         (vec![Reply::to(request).refused(error, why).as_bytes().to_vec()], None)
     }
 
-    /// What comes of asking such a daemon for its status.
+    /// The result of asking such a daemon for its status.
     fn ask(answer: fn(Request) -> Answer) -> Result<(Reply, Option<File>), String> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tekd");

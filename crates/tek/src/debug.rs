@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek debug`: a look into TEK's own files, for tests and for people who work on TEK.
+//! `tek debug`: shows TEK's own files, for tests and for developers of TEK.
 use anyhow::bail;
 use clap::Subcommand;
 use serde::Serialize;
@@ -159,9 +159,9 @@ fn print(table: &mut Table, json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads all records over and over. A record is torn when its region and the beginning of its
-/// stay, which are written together, contradict each other, or when `invariant` is hurt, which
-/// the test's writer keeps.
+/// Reads all records over and over. A record is torn when its region contradicts the begin of its
+/// stay, because both are written together. It is also torn when `invariant`, which the test's
+/// writer maintains, does not hold.
 fn hammer(table: &mut Table, time: Duration, invariant: Option<u64>) -> anyhow::Result<ExitCode> {
     let (mut reads, mut torn, mut changing) = (0u64, 0u64, 0usize);
     let end = Instant::now() + time;

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which process or thread is meant.
+//! The process or thread that the user names.
 use std::io;
 use tek_abi::{printable, TimeOffsets};
 use tek_model::{Detail, Device, Program, Stat, Wanted};
 
-/// Processes that are listed where a name is not enough.
+/// Most processes that are listed if a name is ambiguous.
 const MOST_LISTED: usize = 10;
 
-/// A process or a thread, and no later one with its id.
+/// A process or a thread, distinct from any later one with its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Its id.
     pub tid: u32,
     /// Field 22 of its stat, as in the initial time namespace.
     pub start_ticks: u64,
-    /// All its threads are meant.
+    /// The name means all its threads.
     pub is_process: bool,
-    /// How people are told of it.
+    /// Its name in messages.
     pub shown: String,
-    /// How it is named on the command line.
+    /// Its name on the command line.
     pub again: String,
 }
 
-/// Finds it. The inner error is what to tell a person; the outer one says that /proc cannot be read.
+/// Finds it. The inner error is a message for the user; the outer one: /proc cannot be read.
 pub fn target(process: Option<&str>, thread: Option<u32>) -> io::Result<Result<Target, String>> {
     let pid_of_thread = match thread.map(Detail::of) {
         None => None,
@@ -68,7 +68,7 @@ fn asked(process: Option<&str>) -> String {
     printable(process.unwrap_or_default().as_bytes())
 }
 
-/// Its first thread, whose name is the process's for the kernel.
+/// Its first thread. Its name is the process's name for the kernel.
 fn leader(program: &Program) -> Option<&Stat> {
     program.tasks.iter().map(|task| &task.stat).find(|stat| stat.tid == program.pid)
 }
@@ -76,7 +76,7 @@ fn leader(program: &Program) -> Option<&Stat> {
 fn is_called(program: &Program, text: &str) -> bool {
     match text.parse::<u32>() {
         Ok(pid) => program.pid == pid,
-        // Threads of the kernel are not tekd's to switch.
+        // tekd does not switch kernel threads.
         Err(_) => leader(program)
             .is_some_and(|leader| !leader.kernel && (program.name == text || leader.name == text)),
     }

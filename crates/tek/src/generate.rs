@@ -112,8 +112,8 @@ fn man_page(name: &str, mut command: Command, all: &[String]) -> anyhow::Result<
     Ok(page)
 }
 
-/// The sections that stand below a command's help, each begun by a line such as `EXAMPLES:`.
-/// They are laid out for a terminal already and are kept line by line.
+/// The sections below a command's help, each begun by a line such as `EXAMPLES:`. They are laid out
+/// for a terminal already and are kept line by line.
 fn sections(after_help: &str) -> Roff {
     let mut roff = Roff::default();
     let mut verbatim = false;

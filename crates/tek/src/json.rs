@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON as all commands write it: names of other users' threads are in it, and it may end on a
-//! terminal.
+//! JSON as all commands write it. It contains names of other users' threads, and may be printed on
+//! a terminal.
 use serde::Serialize;
 use std::fmt::Write;
 use tek_abi::is_printable;
@@ -15,7 +15,8 @@ pub fn line(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string(value).map(|text| escaped(&text))
 }
 
-/// The same value: unprintable characters stand in strings only, where JSON has an escape for them.
+/// The same value: unprintable characters are in strings only, and JSON has an escape for them
+/// there.
 fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command `tek`.
 
-// Without them some functions of other modules have no caller.
+// Without these features some functions of other modules have no caller.
 #![cfg_attr(not(all(feature = "generate", feature = "lab", feature = "top")), allow(dead_code))]
 
 mod asker;
@@ -42,10 +42,10 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use std::process::ExitCode;
 use tek_abi::printable_lines;
 
-/// As the kernel gives it unless a limit is set.
+/// The kernel's size unless a limit is set.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Less has no room for the command line's definition.
+/// A smaller stack has no room for the command line's definition.
 const LEAST_STACK_BYTES: u64 = 1 << 20;
 
 fn main() -> ExitCode {
@@ -67,7 +67,7 @@ fn on_larger_stack(run: fn() -> ExitCode) -> ExitCode {
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(with_mask);
     match thread.map(std::thread::JoinHandle::join) {
         Ok(Ok(code)) => code,
-        // It said why it panicked.
+        // The panic has printed its message.
         Ok(Err(_)) => ExitCode::from(run::FAILED),
         Err(_) => {
             let _ = mask.thread_set_mask();
@@ -102,7 +102,7 @@ fn tek() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // A reader such as `head` that has seen enough is no failure.
+        // A reader such as `head` that closes the pipe is no failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tek: {}", printable_lines(&told(&error)));
@@ -111,7 +111,7 @@ fn tek() -> ExitCode {
     }
 }
 
-/// The error and what caused it. Some errors tell their cause themselves.
+/// The error and its causes. Some errors contain their cause already.
 fn told(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

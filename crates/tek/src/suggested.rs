@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options that take names, and other values too: `--sort cpu:desc`, `--alloc pool=64M`. Shells
+//! Options that accept names and other values: `--sort cpu:desc`, `--alloc pool=64M`. Shells
 //! complete the names, and clap lists them for an option without a value.
 use clap::builder::{PossibleValue, TypedValueParser};
 use std::ffi::OsStr;

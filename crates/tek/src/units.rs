@@ -15,7 +15,7 @@ pub fn size(bytes: u64) -> String {
     format!("{number:.0}P")
 }
 
-/// Of a time in ns: 950us, 1.2ms, 12ms, 3.45s, 2:05 (minutes), 7h12m, 3d4h.
+/// A time in ns as text: 950us, 1.2ms, 12ms, 3.45s, 2:05 (minutes), 7h12m, 3d4h.
 pub fn time(ns: u64) -> String {
     let time = Duration::from_nanos(ns);
     let (seconds, minutes) = (time.as_secs(), time.as_secs() / 60);

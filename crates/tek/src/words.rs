@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The words for what is a number in a record or in the kernel.
+//! The words for numbers in a record or in the kernel.
 use tek_abi::{
     WAITS_BARRIER, WAITS_COND, WAITS_FILE, WAITS_JOIN, WAITS_MUTEX, WAITS_NO, WAITS_ONCE,
     WAITS_PAUSE, WAITS_RWLOCK, WAITS_SEMAPHORE, WAITS_SIGNAL, WAITS_SLEEP, WHY_ENTER, WHY_FOLLOW,
@@ -19,7 +19,7 @@ pub fn policy(number: u32) -> Option<&'static str> {
     names.get(number as usize).copied()
 }
 
-/// The reasons in a set, for which a thread is Fast: TEK_WHY_*, without the prefix.
+/// The names of the reasons in a set, for which a thread is Fast: TEK_WHY_*, without the prefix.
 pub fn reasons(set: u8) -> Vec<&'static str> {
     let all = [
         (WHY_POLICY, "policy"),
@@ -31,8 +31,9 @@ pub fn reasons(set: u8) -> Vec<&'static str> {
     all.into_iter().filter(|(bit, _)| set & bit != 0).map(|(_, name)| name).collect()
 }
 
-/// What a user-level thread waits for, by [`tek_abi::Side::waits`]: a word, and what completes "it
-/// waits"; `None`: it does not. The engine has the same words, in lib/uthread/wait.c.
+/// The object of a user-level thread's wait, by [`tek_abi::Side::waits`]: a word, and the
+/// completion of "it waits"; `None`: it does not. The engine has the same words, in
+/// lib/uthread/wait.c.
 pub fn waits(code: u8) -> Option<(&'static str, &'static str)> {
     Some(match code {
         WAITS_NO => return None,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek run` is not there, as far as the program and its caller can tell. These tests need no
-//! libtek.so: they preload an empty library.
+//! `tek run` is invisible to the program and its caller. These tests need no libtek.so: they
+//! preload an empty library.
 mod common;
 
 use common::*;
@@ -64,8 +64,8 @@ fn a_program_that_is_not_there_or_not_executable_has_the_usual_status() {
 fn a_missing_interpreter_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("script");
-    // Not by this process: children that other tests fork meanwhile would have it open for writing, and what
-    // somebody writes to is not executed.
+    // Written by another process: children that other tests fork meanwhile would inherit a
+    // descriptor open for writing, and exec of such a file fails with ETXTBSY.
     let made = "printf '#!/no/such/interpreter\\n' > \"$1\" && chmod +x \"$1\"";
     assert!(Command::new("sh").args(["-c", made, "sh"]).arg(&script).status().unwrap().success());
     let output = under_tek([&script]).output().unwrap();
@@ -153,7 +153,7 @@ const PROBES: [&[&str]; 4] = [
     &["env"],
 ];
 
-/// Prepares processes by `prepare`, and compares what the probes print with and without tek.
+/// Prepares processes by `prepare`, and compares the output of the probes with and without tek.
 fn probe_alike(prepare: impl Fn(&mut Command)) -> String {
     let dir = tempfile::tempdir().unwrap();
     let run = |mut command: Command| {
@@ -171,7 +171,8 @@ fn probe_alike(prepare: impl Fn(&mut Command)) -> String {
         plain.args(&probe[1..]);
         let plain = run(plain);
         let with_tek = run(under_tek(probe));
-        // Only what tek is there to add, and find's own descriptors, whose path has its pid.
+        // Ignores what tek is there to add, and find's own descriptors, because their path has its
+        // pid.
         let compared = |text: &str| {
             let ours = ["LD_PRELOAD=", "TEK_EVENTS=", "TEK_RUN_DIR="];
             let kept = |line: &&str| {
@@ -335,7 +336,7 @@ fn the_program_ends_when_tek_is_killed_and_what_it_started_goes_on() {
     let mut command = sh("exec 3<&0; (read line <&3; echo still here) & echo $$; wait");
     command.stdin(Stdio::piped());
     let (mut child, mut lines) = start(command);
-    // wait() would close it, and what reads from it is to go on after that.
+    // wait() would close it, and its reader must go on after that.
     let stdin = child.stdin.take();
     let program = line(&mut lines);
     child.kill().unwrap();
@@ -354,12 +355,13 @@ fn what_a_killed_tek_left_behind_is_removed_by_the_next_run() {
     let events = PathBuf::from(line(&mut lines));
     assert!(events.exists());
     child.kill().unwrap();
-    // Not waited for it has its pid still, and no tek of another test takes its directory for one left behind.
+    // Before it is reaped it still has its pid, and no tek of another test takes its directory for
+    // one left behind.
     wait_until("tek is dead", || state_of(child.id()) == 'Z');
     assert!(events.exists());
     child.wait().unwrap();
     assert!(sh("test -f $TEK_EVENTS").status().unwrap().success());
-    // Such a tek may be about it, too.
+    // A tek of another test may be removing it at the same time.
     wait_until("it is removed", || !events.parent().unwrap().exists());
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek run` on a terminal. In a file of its own, because the terminal's descriptors would be
-//! inherited by the programs of other tests in the same process.
+//! `tek run` on a terminal. It is in a file of its own, because programs of other tests in the same
+//! process would inherit the terminal's descriptors.
 mod common;
 
 use common::{line, sh};
@@ -35,7 +35,7 @@ fn ctrl_c_on_a_terminal_reaches_the_program_once_and_not_tek() {
     assert_eq!(line(&mut terminal), "ready");
     terminal.get_mut().write_all(b"\x03").unwrap();
     let mut rest = String::new();
-    // When the last writer is gone the terminal says EIO.
+    // When the last writer is gone the terminal returns EIO.
     let _ = terminal.read_to_string(&mut rest);
     assert!(rest.contains("got 1"), "{rest:?}");
     assert_eq!(child.wait().unwrap().code(), Some(5));

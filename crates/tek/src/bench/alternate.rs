@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What benchmarks share that run variants in alternation.
+//! The parts that benchmarks share when they run variants in alternation.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// The order of a round: a row of a Williams square. Over as many rounds as there are variants
-/// each runs in each place once and directly after each other one once (with an odd number of
-/// variants, whose odd rounds run backwards, twice in twice as many rounds), so what one leaves
-/// behind, such as warmth, falls on all others alike.
+/// The order of a round: a row of a Williams square. Over as many rounds as there are variants,
+/// each variant runs once in each place and once directly after each other variant. An odd number
+/// of variants needs twice as many rounds, and the odd rounds run backwards. So what one variant
+/// leaves behind, such as warmth, falls on all variants alike.
 pub fn order<T: Copy>(variants: &[T], round: usize) -> Vec<T> {
     let count = variants.len();
     // 0, 1, n-1, 2, n-2 ... has each distance between neighbours; the rounds shift it.
@@ -19,7 +19,7 @@ pub fn order<T: Copy>(variants: &[T], round: usize) -> Vec<T> {
     order
 }
 
-/// Shows how far it is, and for how long it will go on.
+/// Shows the progress and the remaining time.
 pub fn progress_bar(steps: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({eta} left)");
     let progress = ProgressBar::new(steps as u64);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of the program `appliance`: its command line and its protocol.
 //!
-//! It prints a line of JSON when its threads run, waits for `go`, and prints a line of
-//! JSON with everything that it measured.
+//! It prints a line of JSON when its threads run, waits for `go`, and prints a line of JSON with
+//! all its measurements.
 
 use super::programs;
 use anyhow::{bail, Context};
@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// What a thread of the appliance is for.
+/// The purpose of a thread of the appliance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -39,7 +39,7 @@ pub struct Scheduling {
     pub flags: u64,
 }
 
-/// What was measured of a thread. Counts are those of the event phase.
+/// The measurement of a thread. Counts are those of the event phase.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Thread {
     pub name: String,
@@ -52,21 +52,22 @@ pub struct Thread {
     /// Time runnable but not running; not every kernel counts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_delay_ns: Option<u64>,
-    /// Loop turns of a CPU-bound thread.
+    /// Loop iterations of a CPU-bound thread.
     #[serde(default)]
     pub turns: u64,
-    /// Longest time between two of them; of a sensor, from when a reading was due until it was made.
+    /// Longest time between two iterations; of a sensor, from when a reading was due until it was
+    /// made.
     #[serde(default)]
     pub stall_ns: u64,
     /// At its start, before anything made it critical.
     pub before: Scheduling,
     /// At the end of the event phase.
     pub during: Scheduling,
-    /// When it has left everything that it asked for itself.
+    /// After it has left each state that it asked for itself.
     pub after: Scheduling,
 }
 
-/// All that a run of the appliance measured. Times in ns.
+/// All measurements of a run of the appliance. Times in ns.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
     pub events_phase_ns: u64,
@@ -138,7 +139,7 @@ impl Appliance {
 
     /// Lets it run and waits for its end. Returns also what it wrote to its standard error.
     pub fn go(mut self) -> anyhow::Result<(Measured, String)> {
-        // It may have died meanwhile; then the next line says so better than the pipe.
+        // It may have died meanwhile; then the next line is a better report than the pipe's error.
         if let Some(mut input) = self.child.stdin.take() {
             let _ = input.write_all(b"go\n");
         }
@@ -171,7 +172,7 @@ impl Appliance {
 
 impl Drop for Appliance {
     fn drop(&mut self) {
-        // Both fail harmlessly when it has ended and was waited for.
+        // Both fail harmlessly once it has ended and is reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use tek_model::{processes, Process, Stat};
 
-/// How a thread is scheduled, as /proc says it.
+/// How a thread is scheduled, from /proc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scheduling {
     pub name: String,
@@ -23,11 +23,11 @@ pub struct Change {
     pub after: Scheduling,
 }
 
-/// Every thread of the machine: a tid alone can be reused, with its start time it names one thread.
+/// Every thread of the machine. A tid can be reused; with its start time it identifies one thread.
 pub struct Census(HashMap<(u32, u64), Scheduling>);
 
 impl Census {
-    /// Reads all threads. Those that end meanwhile are left out.
+    /// Reads all threads. Threads that end meanwhile are left out.
     pub fn take() -> Census {
         let processes = processes().unwrap_or_default().into_iter();
         let threads = processes.filter_map(|pid| Process::open(pid).ok()?.threads().ok());
@@ -39,7 +39,7 @@ impl Census {
         self.0.len()
     }
 
-    /// What differs in `later` for the threads that are in both.
+    /// The differences in `later` for the threads that are in both.
     pub fn changes(&self, later: &Census) -> Vec<Change> {
         let mut changes: Vec<Change> = self
             .0

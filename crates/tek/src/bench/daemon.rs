@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A tekd for this benchmark alone: it may touch what the benchmark started and nothing else.
+//! A tekd for this benchmark alone: it may touch only the processes that the benchmark started.
 
 use super::ground::{end_with_parent, Ground};
 use crate::daemon::Connection;
@@ -19,7 +19,7 @@ use tek_abi::{Request, ASK_STATUS};
 /// A device under full load starts programs slowly.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What keeps ordinary threads waiting.
+/// The backend of tekd: how critical threads come before ordinary ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Backend {
     Rt,
@@ -44,26 +44,26 @@ impl Backend {
     }
 }
 
-/// How the priority of a kernel thread is worked out (kernel-threads-wapip-2007, IV).
+/// How the priority of a kernel thread is computed (kernel-threads-wapip-2007, IV).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kthreads {
-    /// Equation (1): that of the highest task that waits.
+    /// Equation (1): that of the highest waiter.
     Plain,
-    /// Equations (2) and (3), which is what tekd does unless it is told otherwise.
+    /// Equations (2) and (3), the default of tekd.
     Weighted,
 }
 
-/// What tekd is told.
+/// The configuration of tekd.
 #[derive(Clone, Copy)]
 pub struct Settings {
     pub backend: Backend,
-    /// Everybody in the control group of his kind.
+    /// Each process is in the control group of its kind.
     pub groups: bool,
     /// Budgets and the canary.
     pub guard: bool,
     /// Processes switch by themselves.
     pub limit: bool,
-    /// Kernel threads follow those who wait for them.
+    /// Kernel threads follow the priorities of the threads that wait for them.
     pub kthreads: Option<Kthreads>,
 }
 
@@ -107,7 +107,7 @@ impl Settings {
     }
 }
 
-/// Which program belongs to which of the papers' groups.
+/// The papers' group of each program.
 pub const PLACES: [(&str, &str); 5] = [
     ("urgent", "appliance*"),
     ("urgent", "media"),
@@ -116,12 +116,12 @@ pub const PLACES: [(&str, &str); 5] = [
     ("background", "indexer"),
 ];
 
-/// TEK's top group, another one than that of the device's own tekd.
+/// TEK's top group, distinct from that of the device's own tekd.
 pub fn group_name() -> String {
     format!("tek-bench-{}", std::process::id())
 }
 
-/// What tekd has used since its start.
+/// The resources that tekd has used since its start.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub struct Usage {
     pub cpu_ns: u64,
@@ -133,7 +133,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Of a process.
+    /// Of this process.
     fn of(pid: u32) -> anyhow::Result<Usage> {
         let mut usage = Usage::default();
         for task in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -149,7 +149,7 @@ impl Usage {
         Ok(usage)
     }
 
-    /// What was used between an earlier look and this one.
+    /// The use between an earlier sample and this one.
     pub fn since(self, earlier: Usage) -> Usage {
         Usage {
             cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
@@ -166,7 +166,7 @@ fn number(text: &str, key: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// A tekd that serves. It is ended, and gives everything back, when this is dropped.
+/// A tekd that serves. When this is dropped, it ends and restores everything.
 pub struct Daemon {
     child: Child,
     log: PathBuf,
@@ -191,7 +191,7 @@ impl Daemon {
             ensure!(Instant::now() < end, "tekd did not begin to serve");
             sleep(Duration::from_millis(2));
         }
-        // It can be connected to before it serves, and serves before kernel threads follow.
+        // It accepts connections before it serves, and serves before kernel threads follow.
         while daemon.status()?["kthreads"]["starting"] == true {
             ensure!(Instant::now() < end, "kernel threads did not begin to follow");
             sleep(Duration::from_millis(2));
@@ -204,12 +204,12 @@ impl Daemon {
         self.child.id()
     }
 
-    /// What it has used until now.
+    /// Its use until now.
     pub fn usage(&self) -> anyhow::Result<Usage> {
         Usage::of(self.pid()).context("tekd has ended")
     }
 
-    /// What it says of itself.
+    /// Its status.
     pub fn status(&self) -> anyhow::Result<Value> {
         let (_, file) = Connection::to(&self.socket)?.ask(Request::new(ASK_STATUS, 0))?;
         let mut file = file.context("no status came with tekd's reply")?;
@@ -217,7 +217,7 @@ impl Daemon {
         Ok(serde_json::from_reader(BufReader::new(file))?)
     }
 
-    /// How many threads of a process are Fast by it, and that it is this backend.
+    /// How many threads of a process are Fast by it; fails if it has another backend.
     pub fn fast_threads(&self, pid: u32, backend: Backend) -> anyhow::Result<usize> {
         let status = self.status()?;
         ensure!(
@@ -277,7 +277,7 @@ pub fn command(ground: &Ground) -> Command {
     command
 }
 
-/// Gives back what a tekd that was killed left: how many changes were undone.
+/// Restores the changes that a killed tekd left: returns how many changes were undone.
 pub fn restore(ground: &Ground) -> anyhow::Result<usize> {
     let ended = command(ground)
         .arg("--restore")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the processes of this benchmark live: a directory of its own that every user can enter,
-//! programs in it, users that nobody else is. However the benchmark ends, a guardian clears it.
+//! The ground of the benchmark's processes: a directory of its own that every user can enter, with
+//! programs in it, and users of its own. However the benchmark ends, a guardian clears it.
 
 use crate::bench::programs;
 use crate::system::library;
@@ -15,14 +15,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The first of the users. Numbers of systemd's for services that come and go, which have no files.
+/// The first of the users. The range is systemd's for transient services, which have no files.
 const FIRST_USER: u32 = 64_501;
 
-/// A program of a benchmark, by the directory that it is built in, and the name that it is started by.
+/// A program of a benchmark, by the directory in which it is built, and the name of its executable.
 pub type Copied = (&'static str, &'static str, &'static str);
 
-/// Waits for the end of the benchmark, whatever ends it; then gives back what a tekd that was killed
-/// left, and removes the directory.
+/// Waits for the end of the benchmark, whatever ends it. Then it restores the changes that a killed
+/// tekd left, and removes the directory.
 const GUARDIAN: &str = r#"
 trap '' INT TERM HUP
 while read -r _; do :; done
@@ -35,19 +35,19 @@ done
 [ -e "$3/state" ] || rm -rf "$1" "$3"
 "#;
 
-/// Where tekd's state is in memory. On a disk it might be what the benchmark keeps waiting.
+/// The directory for tekd's state, in memory. On a disk its writes might wait for the benchmark.
 const MEMORY: &str = "/dev/shm";
 
-/// Who a process is, and in whose session.
+/// The user of a process, and its session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum User {
-    /// Who runs the benchmark.
+    /// The user that runs the benchmark.
     Own,
     /// One of its own users, if it can choose; without any rights.
     Number(u32),
 }
 
-/// All of it. Programs that were started must have ended before it is dropped.
+/// All of it. The started programs must have ended before it is dropped.
 pub struct Ground {
     directory: PathBuf,
     /// Of tekd's state.
@@ -134,7 +134,7 @@ impl Ground {
                 setsid()?;
             }
             if user != User::Own {
-                // So that it has to ask.
+                // Without the limit it must ask tekd.
                 setrlimit(Resource::RLIMIT_RTPRIO, 0, 0)?;
             }
             end_with_parent(libc::SIGKILL)
@@ -144,7 +144,7 @@ impl Ground {
         command
     }
 
-    /// The same for a program that ends by itself, of who runs the benchmark.
+    /// The same for a program that ends by itself, as the user that runs the benchmark.
     pub fn surviving_command(&self, name: &str) -> Command {
         let mut command = Command::new(self.path(name));
         for (variable, _) in std::env::vars_os() {
@@ -165,7 +165,7 @@ impl Drop for Ground {
     }
 }
 
-/// Has the calling process sent this signal when the thread that started it ends.
+/// Has the calling process receive this signal when the thread that started it ends.
 pub fn end_with_parent(signal: i32) -> io::Result<()> {
     // SAFETY: takes numbers only.
     match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) } {
@@ -178,7 +178,7 @@ fn guard(directory: &Path, tekd: &Path, memory: &Path) -> anyhow::Result<Child> 
     let mut command = Command::new("sh");
     command.args(["-c", GUARDIAN, "tek-bench-guardian"]).arg(directory).arg(tekd).arg(memory);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    // What ends the session of the benchmark must not end it.
+    // A signal that ends the session of the benchmark must not end it.
     let prepare = || setsid().map(|_| ()).map_err(io::Error::from);
     // SAFETY: one system call.
     unsafe { command.pre_exec(prepare) };

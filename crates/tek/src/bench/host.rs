@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What has to be known of a machine to understand numbers measured on it.
+//! The facts of a machine that are needed to understand numbers measured on it.
 
 use crate::system::{self, line};
 use serde::Serialize;
@@ -13,8 +13,8 @@ pub struct Host {
     pub architecture: &'static str,
     pub cpu: Option<String>,
     pub cpus: usize,
-    /// Whether the kernel schedules sessions, not threads, fairly against each other: it
-    /// decides what a conventional system gives.
+    /// Whether the kernel schedules sessions, not threads, fairly against each other. It decides
+    /// the results of a conventional system.
     pub autogroup: Option<bool>,
     pub governor: Option<String>,
     pub cgroups: Vec<String>,

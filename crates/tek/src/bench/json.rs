@@ -96,15 +96,15 @@ pub struct Document<'a, Raw: Serialize> {
     pub raw: Raw,
 }
 
-/// The file that a document goes to. It is opened before anything is measured, so that a path
-/// at which nothing can be written is no surprise at the end.
+/// The file of a document. It is opened before anything is measured, so that an unwritable path is
+/// an error at the start.
 pub struct File {
     path: PathBuf,
     file: std::fs::File,
 }
 
 impl File {
-    /// Opens it. What is in it stays there until there is something better.
+    /// Opens it. Its old content stays until there is a better one.
     pub fn open(path: &Path) -> anyhow::Result<File> {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).open(path);
@@ -112,7 +112,7 @@ impl File {
         Ok(File { path: path.to_owned(), file })
     }
 
-    /// Writes a document to it, instead of what was in it.
+    /// Writes a document to it, in place of its old content.
     pub fn write<Raw: Serialize>(self, document: &Document<Raw>) -> anyhow::Result<()> {
         let mut text = crate::json::pretty(document)?;
         text.push('\n');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all benchmarks can be told, what they print around their tables, and how they end.
+//! The common options of all benchmarks, the text around their tables, and their end.
 
 use super::host::Host;
 use super::json::{self, Document, NotRun, Row};
@@ -44,7 +44,7 @@ impl JudgeOptions {
     }
 }
 
-/// Where a benchmark's results go.
+/// The output of a benchmark's results.
 pub struct Output {
     pub host: Host,
     pub terminal: Terminal,
@@ -52,7 +52,7 @@ pub struct Output {
     json: Option<json::File>,
 }
 
-/// What a benchmark found, for other programs.
+/// The results of a benchmark, for other programs.
 pub struct Results<'a, Raw: Serialize> {
     pub bench: &'static str,
     pub rows: Vec<Row>,
@@ -65,12 +65,12 @@ pub struct Results<'a, Raw: Serialize> {
 }
 
 impl Output {
-    /// Opens the file, and says what is measured on, and why the numbers may mislead.
+    /// Opens the file, and prints the machine and the reasons why the numbers may mislead.
     pub fn begin(title: &str, options: &Options) -> anyhow::Result<Output> {
         let json = options.json.as_deref().map(json::File::open).transpose()?;
         let host = Host::read();
-        // A reader such as `head` that has seen enough makes a write fail, not panic. The file is
-        // written all the same.
+        // A reader such as `head` may close the pipe: then a write must fail, not panic. The file
+        // is written all the same.
         let mut out = io::stdout().lock();
         let printed = writeln!(out, "{title}{}\n", host.describe());
         if json.is_none() {
@@ -87,7 +87,7 @@ impl Output {
         self.host.warning().map_or_else(String::new, |text| format!("caution: {text}\n"))
     }
 
-    /// Prints the sections that are not empty, and writes the file, even where nobody reads on.
+    /// Prints the sections that are not empty, and writes the file, even where no reader is left.
     pub fn end<Raw: Serialize>(
         mut self,
         mut sections: Vec<String>,
@@ -109,7 +109,7 @@ impl Output {
     }
 }
 
-/// Shows what is being measured.
+/// Shows the current measurement.
 pub fn spinner() -> ProgressBar {
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(Duration::from_millis(200));

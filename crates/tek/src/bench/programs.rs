@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// Where `tek` itself is: variants that run under TEK start it again.
+/// The path of `tek` itself: variants that run under TEK start it again.
 pub fn own_executable() -> anyhow::Result<PathBuf> {
     let link = std::env::current_exe().context("cannot tell where tek itself is")?;
     link.canonicalize().with_context(|| format!("cannot resolve {}", link.display()))
@@ -46,10 +46,10 @@ pub fn run_json<T: serde::de::DeserializeOwned>(command: &mut Command) -> anyhow
         .with_context(|| format!("{:?} printed something else than JSON", command.get_program()))
 }
 
-/// What one that is ended may take for it; `tek run` passes the signal on and waits.
+/// The time that a program may take to end; `tek run` passes the signal on and waits.
 const TO_END: Duration = Duration::from_secs(2);
 
-/// Runs a program; what it printed. One that hangs is ended after `limit`.
+/// Runs a program and returns its output. A program that hangs is ended after `limit`.
 pub fn output_within(mut command: Command, limit: Duration) -> anyhow::Result<Vec<u8>> {
     let mut child = command
         .stdin(Stdio::null())
@@ -94,8 +94,8 @@ pub fn output_within(mut command: Command, limit: Duration) -> anyhow::Result<Ve
     Ok(said)
 }
 
-/// A program of the benchmark that is told things by lines, and says things by lines of JSON. It
-/// is killed when this is dropped.
+/// A program of the benchmark that takes commands as lines, and answers with lines of JSON. It is
+/// killed when this is dropped.
 pub struct Program {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -118,15 +118,15 @@ impl Program {
         self.child.id()
     }
 
-    /// Says a line to it.
+    /// Sends it a line.
     pub fn tell(&mut self, line: &str) -> anyhow::Result<()> {
         let input = self.child.stdin.as_mut().context("no input")?;
-        // It may have died meanwhile; then the next line says so better than the pipe.
+        // It may have died meanwhile; then the next line is a better report than the pipe's error.
         let _ = input.write_all(line.as_bytes());
         Ok(())
     }
 
-    /// The next line that it says.
+    /// The next line of its output.
     pub fn line(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
@@ -145,7 +145,7 @@ impl Program {
         serde_json::from_str(&self.line()?).context("it printed something else than JSON")
     }
 
-    /// Lets it end by itself, which it does when nobody talks to it any more.
+    /// Lets it end by itself, which it does at the end of its input.
     pub fn let_go(&mut self) {
         drop(self.child.stdin.take());
         let _ = self.child.wait();
@@ -154,7 +154,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Both fail harmlessly when it has ended and was waited for.
+        // Both fail harmlessly once it has ended and is reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-/// What a report says of a distribution; the unit is that of the values.
+/// The summary of a distribution in a report; the unit is that of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
     pub mean: f64,
@@ -37,7 +37,7 @@ pub fn p99(values: &[f64]) -> Option<f64> {
     quantile(values, 0.99)
 }
 
-/// The median of what one of two takes longer in a round. See [`median_of_ratios`].
+/// The median of the differences in each round. See [`median_of_ratios`].
 pub fn median_difference(with: &[f64], without: &[f64]) -> Option<f64> {
     let differences: Vec<f64> =
         with.iter().zip(without).map(|(with, without)| with - without).collect();
@@ -54,8 +54,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
 
 /// The median of `numerator / denominator` over the rounds.
 ///
-/// Both were measured in the same round, so a disturbance of a whole round cancels out,
-/// and one of a single measurement is an outlier that the median drops.
+/// Both were measured in the same round, so a disturbance of a whole round cancels out. A
+/// disturbance of a single measurement is an outlier that the median drops.
 pub fn median_of_ratios(numerators: &[f64], denominators: &[f64]) -> Option<f64> {
     let ratios: Vec<f64> = numerators
         .iter()

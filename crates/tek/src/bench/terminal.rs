@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Charts for terminals: as wide as the terminal, and plain ASCII where UTF-8 is not spoken.
+//! Charts for terminals: as wide as the terminal, and plain ASCII without UTF-8.
 
-/// What the terminal can show.
+/// The capabilities of the terminal.
 #[derive(Clone, Copy)]
 pub struct Terminal {
     pub width: usize,
@@ -9,7 +9,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// The one that standard output goes to; 80 columns if it is none.
+    /// The terminal of standard output; 80 columns if it is none.
     pub fn of_stdout() -> Terminal {
         let width =
             console::Term::stdout().size_checked().map_or(80, |(_, columns)| usize::from(columns));
@@ -65,7 +65,7 @@ fn horizontal(share: f64, room: usize, unicode: bool) -> String {
     bar.trim_end().to_owned()
 }
 
-/// What a chart over time shows; times in s.
+/// The content of a chart over time; times in s.
 pub struct TimeChart<'a> {
     /// (time, value): each column shows the greatest value of its time.
     pub points: &'a [(f64, f64)],

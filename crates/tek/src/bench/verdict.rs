@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must be shown, and whether it was: our numbers beside the paper's.
+//! The bars, and whether they were met: our numbers beside the paper's.
 
 use super::json::Row;
 use super::table::table;
 use super::terminal::Terminal;
 
-/// A bar and what it judges. The value is `None` where nothing was measured.
+/// A bar and its value, which is `None` where nothing was measured.
 pub struct Verdict {
     pub what: &'static str,
     pub paper: &'static str,
@@ -22,7 +22,7 @@ pub enum Must {
 }
 
 impl Verdict {
-    /// Whether it was shown.
+    /// Whether the bar was met.
     pub fn met(&self) -> bool {
         self.value.is_some_and(|value| match self.must {
             Must::BeAtMost(limit) => value <= limit,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek critical`: the threads of a process into the Fast Region, by hand.
+//! `tek critical`: puts the threads of a process into the Fast Region, by hand.
 
 use crate::daemon::{Connection, Error};
 use crate::find::{self, Target};
@@ -91,7 +91,7 @@ fn request(args: &Args, target: &Target) -> Request {
     }
 }
 
-/// CLOCK_MONOTONIC of the initial time namespace in so long a time.
+/// CLOCK_MONOTONIC of the initial time namespace after that time.
 fn after(time: Duration) -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
     let until = u64::try_from((now + time).as_nanos()).unwrap_or(u64::MAX);

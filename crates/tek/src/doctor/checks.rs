@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tek_advice::{as_root, tool_as_root};
 
-/// All of them, in the order in which a person wants to read the answers.
+/// All of them, in the order of the report.
 pub fn all(trial: &Trial) -> Vec<Check> {
     let mut checks = vec![
         library(),
@@ -65,7 +65,7 @@ fn library() -> Check {
     }
 }
 
-/// Of the processors that run 32-bit programs too.
+/// For processors that run 32-bit programs too.
 fn library_32() -> Check {
     const ID: &str = "library-32";
     let Ok((path, elf)) = library::find() else { return unknown(ID, "see library") };
@@ -125,7 +125,7 @@ fn rt_trial(trial: &Trial) -> Check {
     }
 }
 
-/// Where the cure stands, or the cure itself if no other check has it.
+/// The check that has the cure, or the cure itself if no other check has it.
 fn rt_cure() -> String {
     if matches!(cgroup::rt_runtime(), Some((0, _))) {
         return "see rt-group-sched".into();
@@ -263,7 +263,7 @@ fn sched_ext() -> Check {
 }
 
 fn psi() -> Check {
-    // Where it is built in but switched off, the file is there and cannot be read.
+    // Where it is built in but switched off, the file exists and cannot be read.
     match fs::read("/proc/pressure/cpu") {
         Ok(_) => yes("psi", "pressure stall information in /proc/pressure"),
         Err(_) => no(
@@ -357,7 +357,7 @@ fn fair_problem() -> Result<PathBuf, (String, String)> {
     Ok(directory)
 }
 
-/// A scheduler of TEK's own, as a BPF program.
+/// TEK's own scheduler, as a BPF program.
 pub fn scx_backend() -> Backend {
     let check = sched_ext();
     let (usable, why, cure) = match (check.answer, can_load_bpf() && has_btf()) {

@@ -8,7 +8,7 @@ use tek_model::{Device, Stat, Wanted};
 
 const ID: &str = "irq-threads";
 
-/// What the threads of the kernel and its command line tell.
+/// The check, from the kernel threads and the kernel's command line.
 pub fn irq_threads() -> Check {
     let Ok(device) = Device::look(&Wanted::default()) else { return unknown(ID, "no /proc") };
     let tasks = device.programs.into_iter().flat_map(|program| program.tasks);
@@ -20,8 +20,7 @@ fn is_asked_for(command_line: &str) -> bool {
     command_line.split_whitespace().any(|word| word == "threadirqs")
 }
 
-/// `kernel` has the threads of the kernel; `all` says that it puts every handler into one that can
-/// be there.
+/// `kernel` has the kernel threads; `all`: each handler that can have a thread has one.
 fn judge(kernel: &[Stat], all: bool) -> Check {
     let threads: Vec<&Stat> = kernel.iter().filter(|stat| stat.name.starts_with("irq/")).collect();
     if kernel.is_empty() {

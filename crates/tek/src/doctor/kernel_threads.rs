@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether threads of the kernel can follow those who wait for them.
+//! Whether kernel threads can follow the priorities of their waiters.
 use super::checks::{info, no, root_or, yes};
 use super::{Answer, Check};
 use tek_bpf::{Dependency, Error, Probe, State};
 
 const ID: &str = "kernel-threads";
 
-/// Looks at this kernel and at what this process may do.
+/// Checks this kernel and the rights of this process.
 pub fn kernel_threads() -> Check {
     judge(&tek_bpf::probe())
 }
@@ -49,7 +49,7 @@ fn after(lacking: &[String]) -> String {
     lacking.iter().map(|one| format!("; {one}")).collect()
 }
 
-/// What this kernel lacks, and what that means.
+/// The features that this kernel lacks, and the consequences.
 fn lacking(dependencies: &[Dependency]) -> Vec<String> {
     let one = |dependency: &Dependency| match &dependency.state {
         State::Off(why) => Some(format!("not {}: {why}", dependency.kind)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What of `tek run`'s other libraries is installed, and how much memory a pool can have locked.
+//! The installed libraries of `tek run` besides libtek.so, and how much memory a pool can lock.
 use super::checks::{info, no, yes};
 use super::Check;
 use crate::run::libraries::{installed_allocators, ALLOC, LIBM_MUSL, MUSL};
@@ -7,12 +7,12 @@ use crate::system::{library, privilege};
 use crate::units::size;
 use nix::sys::resource::{getrlimit, Resource, RLIM_INFINITY};
 
-/// All there is to say about them.
+/// All checks of them.
 pub fn checks() -> Vec<Check> {
     vec![beside(), allocators(), locked_memory()]
 }
 
-/// Those that lie beside libtek.so.
+/// The libraries beside libtek.so.
 fn beside() -> Check {
     const ID: &str = "other-libraries";
     let Ok((tek, _)) = library::find() else { return info(ID, "see library") };
@@ -41,7 +41,7 @@ fn allocators() -> Check {
     info("allocators", format!("installed besides those of TEK and the C library: {text}"))
 }
 
-/// Of --alloc pool=SIZE, and of programs that call mlock(2).
+/// For --alloc pool=SIZE, and for programs that call mlock(2).
 #[allow(clippy::useless_conversion)] // not with 32 bits
 fn locked_memory() -> Check {
     const ID: &str = "locked-memory";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek doctor`: what this kernel and this user can do, and the cure for what they cannot.
+//! `tek doctor`: the abilities of this kernel and this user, and the cures for missing ones.
 mod checks;
 mod interrupts;
 mod kernel_threads;
@@ -40,26 +40,26 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
-    /// It is there, or can be done.
+    /// It exists, or can be done.
     Yes,
-    /// It is not, or cannot.
+    /// It does not exist, or cannot be done.
     No,
     /// Neither good nor bad.
     Info,
-    /// It could not be found out.
+    /// The answer could not be determined.
     Unknown,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Debug, Serialize)]
 pub struct Check {
-    /// Name for scripts; stays as it is.
+    /// Name for scripts; it never changes.
     pub id: &'static str,
     /// Answer.
     pub answer: Answer,
-    /// What was found, in words.
+    /// The finding, in words.
     pub found: String,
-    /// What to do about a `no`.
+    /// The cure for a `no`.
     pub cure: Option<String>,
 }
 
@@ -70,13 +70,13 @@ pub struct Backend {
     pub name: &'static str,
     /// Whether they do.
     pub usable: bool,
-    /// What it stands on, or what it lacks.
+    /// Its base, or what it lacks.
     pub why: String,
-    /// What to do if not.
+    /// The cure if it is not usable.
     pub cure: Option<String>,
 }
 
-/// Everything that was found out: a stable format, to which fields may be added.
+/// All findings: a stable format, to which fields may be added.
 #[derive(Debug, Serialize)]
 pub struct Diagnosis {
     schema: u32,
@@ -85,7 +85,7 @@ pub struct Diagnosis {
     backends: Vec<Backend>,
 }
 
-/// Looks, and prints what it saw.
+/// Runs the checks, and prints the results.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let diagnosis = diagnose();
     if args.json {

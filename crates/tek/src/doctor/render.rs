@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The diagnosis as a person reads it.
+//! The diagnosis as text.
 use super::{Answer, Diagnosis};
 use anstyle::{AnsiColor, Style};
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What keeps real-time threads from taking a CPU for good: the kernel's throttling, and since
-//! Linux 6.12 its fair servers.
+//! The mechanisms that keep real-time threads from taking a CPU for good: the kernel's throttling,
+//! and since Linux 6.12 its fair servers.
 use super::checks::{info, no, unknown, yes};
 use super::Check;
 use crate::system::{line, number};
@@ -26,7 +26,7 @@ fn share(period: i64, percent: i64) -> i64 {
     period.saturating_mul(percent) / 100
 }
 
-/// What the kernel's settings come to.
+/// The effect of the kernel's settings.
 pub(super) fn rt_throttling() -> Check {
     let setting = |name: &str| number(format!("/proc/sys/kernel/sched_rt_{name}_us"));
     match (setting("runtime"), setting("period")) {
@@ -47,7 +47,7 @@ pub(super) fn rt_throttling() -> Check {
     }
 }
 
-/// There is no throttling: whether fair servers keep a share of each CPU for other threads.
+/// Without throttling: whether fair servers reserve a share of each CPU for other threads.
 fn without(period_us: i64) -> Check {
     let servers = fair_servers();
     let off: Vec<_> = servers.iter().filter(|server| server.runtime_ns == 0).collect();
@@ -84,7 +84,7 @@ fn without(period_us: i64) -> Check {
     }
 }
 
-/// The share of a CPU that the kernel keeps for threads that are not real-time.
+/// The share of a CPU that the kernel reserves for threads that are not real-time.
 struct FairServer {
     directory: PathBuf,
     runtime_ns: i64,
@@ -97,7 +97,7 @@ impl FairServer {
     }
 }
 
-/// The fair servers whose files can be read, by the name of their CPU.
+/// The fair servers that have readable files, by the name of their CPU.
 fn fair_servers() -> Vec<FairServer> {
     let entries = fs::read_dir(FAIR_SERVERS).into_iter().flatten().flatten();
     let mut servers: Vec<_> = entries

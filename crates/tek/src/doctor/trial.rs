@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one sure way to learn whether a thread may be real-time is to make one so.
+//! The only reliable check whether a thread may be real-time is to make one real-time.
 use crate::system::privilege;
 use nix::sys::resource::rlim_t;
 use std::io;
@@ -16,10 +16,10 @@ pub struct Range {
 /// Without `--rt-range` and a limit.
 pub const DEFAULT: Range = Range { low: 10, high: 49 };
 
-/// What the kernel said to a request for SCHED_RR.
+/// The kernel's answers to requests for SCHED_RR.
 #[derive(Debug)]
 pub struct Trial {
-    /// What libtek.so uses here.
+    /// The range that libtek.so uses here.
     pub range: Range,
     /// At its lowest priority.
     pub low: Result<(), io::Error>,
@@ -27,8 +27,8 @@ pub struct Trial {
     pub high: Result<(), io::Error>,
 }
 
-/// The range that libtek.so makes do with: the highest priority that RLIMIT_RTPRIO grants is for
-/// its guard thread, what SCHED_TEK uses lies below.
+/// The range to which libtek.so falls back. The highest priority that RLIMIT_RTPRIO grants is for
+/// its guard thread, SCHED_TEK uses those below.
 fn range_within(limit: rlim_t) -> Range {
     match i32::try_from(limit) {
         Ok(limit) if (1..=DEFAULT.high).contains(&limit) => {
@@ -39,7 +39,7 @@ fn range_within(limit: rlim_t) -> Range {
     }
 }
 
-/// Asks for SCHED_RR in a thread of its own, which goes back at once and ends.
+/// Requests SCHED_RR in a thread of its own, which reverts at once and ends.
 pub fn run() -> Trial {
     let range = if privilege::has_capability(privilege::SYS_NICE) {
         DEFAULT
@@ -58,7 +58,7 @@ pub fn run() -> Trial {
     })
 }
 
-/// Makes the calling thread SCHED_RR and what it was before again.
+/// Makes the calling thread SCHED_RR, and then restores its policy.
 fn request(priority: i32) -> Result<(), io::Error> {
     // SAFETY: pid 0 is the calling thread; both structs are valid for the calls.
     unsafe {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What user-level threads can have here: storage of their own, and guards below their stacks.
+//! The features that user-level threads can have here: storage of their own, and guard pages below
+//! their stacks.
 use super::checks::{info, no, yes};
 use super::Check;
 use crate::system::{library, memory, number};
@@ -8,7 +9,7 @@ const LIBRARY: &str = "uthread-library";
 const STORAGE: &str = "uthread-storage";
 const GUARDS: &str = "uthread-guards";
 
-/// All there is to say about them.
+/// All checks of them.
 pub fn checks() -> Vec<Check> {
     let guards = (memory::has_light_guards(), number("/proc/sys/vm/max_map_count"));
     vec![library(), storage(glibc().as_deref(), switch()), stack_guards(guards.0, guards.1)]
@@ -30,12 +31,12 @@ enum Switch {
     Unknown,
 }
 
-/// What this processor and this kernel allow.
+/// The kind of switch that this processor and this kernel allow.
 fn switch() -> Switch {
     if cfg!(target_arch = "x86_64") {
         // HWCAP2_FSGSBASE of <asm/hwcap2.h>: Linux lets programs write FS and GS.
         const FSGSBASE: u64 = 1 << 1;
-        // SAFETY: takes a plain number, and knows those that it does not know.
+        // SAFETY: takes a plain number, and handles unknown ones.
         let has = unsafe { libc::getauxval(libc::AT_HWCAP2) } as u64 & FSGSBASE != 0;
         return if has { Switch::Instruction("wrfsbase") } else { Switch::SystemCall };
     }
@@ -49,7 +50,7 @@ fn switch() -> Switch {
 fn glibc() -> Option<String> {
     #[cfg(target_env = "gnu")]
     {
-        // SAFETY: the function takes nothing and returns a string that stays.
+        // SAFETY: the function takes nothing and returns a static string.
         let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
         Some(version.to_string_lossy().into_owned())
     }
@@ -57,7 +58,7 @@ fn glibc() -> Option<String> {
     None
 }
 
-/// Thread-local storage: errno, the locale, what malloc keeps for each thread.
+/// Thread-local storage: errno, the locale, malloc's data for each thread.
 fn storage(glibc: Option<&str>, switch: Switch) -> Check {
     let Some(version) = glibc else {
         return info(
@@ -90,13 +91,14 @@ fn storage(glibc: Option<&str>, switch: Switch) -> Check {
     }
 }
 
-/// Whether it has what the oldest one has that TEK supports.
+/// Whether it has all features of the oldest version that TEK supports.
 fn recent(version: &str) -> bool {
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     (numbers.next(), numbers.next()) >= (Some(2), Some(34))
 }
 
-/// A mapping has a guard of its own, and is two: so many stacks there can be.
+/// Without light guards each stack needs two mappings, its own and its guard page's: this limits
+/// the number of stacks.
 fn stack_guards(light: bool, most_mappings: Option<i64>) -> Check {
     match (light, most_mappings) {
         (true, _) => {

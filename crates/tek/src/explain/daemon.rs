@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd knows of a thread, and that in sentences.
+//! The knowledge of tekd about a thread, and that in sentences.
 use super::tell::time;
 use crate::daemon::{Connection, Error};
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,16 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use tek_abi::{Request, ASK_EXPLAIN};
 
-/// More than it can have to tell of one thread.
+/// More than tekd can report of one thread.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// As tekd says it, and so in our JSON. Fields may be added.
+/// As tekd reports it, and so in our JSON. Fields may be added.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Known {
     /// `fast` or `lazy`.
     pub region: String,
-    /// What it was granted; `null` if it is not Fast by tekd.
+    /// Its grant; `null` if it is not Fast by tekd.
     pub fast: Option<Fast>,
     /// Why tekd may not touch it; `null`: it may.
     pub outside_domain: Option<String>,
@@ -24,13 +24,13 @@ pub struct Known {
     pub barred: Option<String>,
     /// Whether its process is connected.
     pub connected: bool,
-    /// Which grant its process has, or why none; `null`: it never asked.
+    /// The grant of its process, or why it has none; `null`: it never asked.
     pub grant: Option<String>,
     /// The group that tekd has it in.
     pub group: Option<String>,
-    /// What put it there.
+    /// The reason for the group.
     pub group_by: Option<String>,
-    /// What it has for as long as critical threads come before it.
+    /// Its policy for as long as critical threads come before it.
     pub lowered: Option<Lowered>,
 }
 
@@ -40,17 +40,17 @@ pub struct Known {
 pub struct Fast {
     /// Of SCHED_TEK.
     pub priority: Option<i32>,
-    /// In force; 0: none of tekd's.
+    /// In force; 0: tekd gave it none.
     pub rt_priority: u32,
     /// CPU time in the present window.
     pub used_ms: Option<u64>,
-    /// What it had before.
+    /// Its values before.
     pub had: Option<Had>,
-    /// Who asked for it.
+    /// The requests for it.
     pub asked: Vec<Ask>,
 }
 
-/// What a thread had.
+/// The scheduling values of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Had {
@@ -68,7 +68,7 @@ pub struct Had {
 pub struct Ask {
     /// `its process`, or `by hand`.
     pub why: String,
-    /// Who asked.
+    /// The process that asked.
     pub pid: u32,
     /// The user of that.
     pub uid: u32,
@@ -80,17 +80,17 @@ pub struct Ask {
     pub grant: String,
     /// CPU time in a window.
     pub budget: String,
-    /// For so long now.
+    /// The age of the request, in ms.
     pub since_ms: u64,
-    /// And for so long more; `null`: until it leaves.
+    /// The remaining time; `null`: until it leaves.
     pub until_ms: Option<u64>,
 }
 
-/// A real-time thread that waits beneath the Fast Region.
+/// A real-time thread that waits below the Fast Region.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Lowered {
-    /// SCHED_*, as it had and gets back.
+    /// SCHED_*, its own, which is restored.
     pub policy: String,
     /// The priority of that.
     pub priority: u32,
@@ -98,7 +98,7 @@ pub struct Lowered {
     pub lowered_to: u32,
 }
 
-/// What tekd says; `None` where there is none. An error is why that is not known.
+/// The report of tekd; `None` where tekd does not run. `Err` is why that is not known.
 pub fn ask(tid: u32) -> Result<Option<Known>, String> {
     let answer = Connection::open()
         .and_then(|mut tekd| tekd.ask(Request { tid, ..Request::new(ASK_EXPLAIN, 0) }));
@@ -193,7 +193,7 @@ fn lowered(lowered: &Lowered) -> String {
     )
 }
 
-/// What its process could have.
+/// The grant that its process could have.
 fn grant(known: &Known, is_kernel: bool) -> Option<String> {
     match (&known.grant, known.connected) {
         (Some(grant), _) => Some(format!("What tekd grants its process: {grant}.")),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that can be found out about one thread.
+//! All facts about one thread.
 use super::daemon::Known;
 use super::kernel;
 use super::kthread::{Follows, WaitsFor};
@@ -14,7 +14,7 @@ use tek_abi::{
 use tek_advice::quoted;
 use tek_model::{Detail, Device, Error, Functions, Program, Task, Wanted};
 
-/// How often a thread that enters and leaves all the time is looked at again.
+/// The most queries for a thread that enters and leaves all the time.
 const LOOKS: usize = 4;
 
 /// A thread: a stable format, to which fields may be added.
@@ -32,33 +32,33 @@ pub struct Facts {
     pub name: String,
     /// Whether the name was set for this very thread; `null` without TEK.
     pub named: Option<bool>,
-    /// What a thread of the kernel is for, as far as known.
+    /// The purpose of a kernel thread, as far as known.
     pub kernel_thread: Option<String>,
-    /// Whether it is one of TEK's own, which looks after the budgets or the stacks of its process.
+    /// Whether it is one of TEK's own, which watches the budgets or the stacks of its process.
     pub guard: bool,
-    /// How many user-level threads its program has; `null`: it is not on those.
+    /// How many user-level threads its program has; `null`: it has no engine.
     pub uthreads: Option<usize>,
     /// The worker of those that it carries.
     pub carries: Option<usize>,
     /// Time since it began.
     pub age_ns: u64,
-    /// What the kernel has for it.
+    /// The kernel's values for it.
     pub kernel: Kernel,
-    /// What its table tells; `null` if it does not run under TEK.
+    /// The contents of its table; `null` if it does not run under TEK.
     pub tek: Option<Tek>,
-    /// The group that its control group is of: `tek groups`.
+    /// The group to which its control group belongs: `tek groups`.
     pub group: Option<String>,
-    /// What tekd knows; `null` if there is none.
+    /// The report of tekd; `null` if tekd does not run.
     pub daemon: Option<Known>,
-    /// Who waits for a thread of the kernel; `null` for others.
+    /// The waiters of a kernel thread; `null` for other threads.
     pub follows: Option<Follows>,
-    /// The threads of the kernel that it waits for, as far as tekd knows.
+    /// The kernel threads for which it waits, as far as tekd knows.
     pub waits_for: Vec<WaitsFor>,
-    /// What could not be found out, and what to do about it.
+    /// The missing facts, and the cure.
     pub not_known: Vec<String>,
 }
 
-/// What the kernel has for a thread.
+/// The kernel's values for a thread.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Kernel {
     /// SCHED_*.
@@ -73,7 +73,8 @@ pub struct Kernel {
     pub cpus: String,
     /// Directory of its cpu control group.
     pub cgroup: Option<String>,
-    /// Real-time run-time of that a period; `null` where there is no such limit.
+    /// Real-time run-time of the control group a period, in us; `null` where there is no such
+    /// limit.
     pub cgroup_rt_runtime_us: Option<i64>,
     /// Its autogroup; `null` where the kernel makes none.
     pub autogroup: Option<String>,
@@ -85,26 +86,26 @@ pub struct Kernel {
     pub cpu_ns: u64,
     /// Time that it was ready and waited for a CPU; `null` where the kernel does not count it.
     pub run_delay_ns: Option<u64>,
-    /// How often it left its CPU to wait for something.
+    /// How often it left its CPU to wait.
     pub voluntary_switches: Option<u64>,
-    /// How often because another thread was to run.
+    /// How often it left because another thread was to run.
     pub involuntary_switches: Option<u64>,
 }
 
-/// What TEK knows and did.
+/// TEK's knowledge and actions.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Tek {
-    /// What it is for.
+    /// Its role.
     pub role: Option<String>,
-    /// What it runs.
+    /// Its function.
     pub function: Option<String>,
-    /// Who created it.
+    /// The thread that created it.
     pub creator_tid: Option<u32>,
-    /// The name of that, if it lives.
+    /// The creator's name, if it lives.
     pub creator: Option<String>,
-    /// Where in the program that was.
+    /// The place of the creation in the program.
     pub call_site: Option<String>,
-    /// Whether it came by no door of TEK's.
+    /// Whether TEK did not see its creation and adopted it later.
     pub adopted: bool,
     /// Its group.
     pub group: String,
@@ -112,15 +113,15 @@ pub struct Tek {
     pub marked: bool,
     /// Whether it is in the Fast Region.
     pub fast: bool,
-    /// Whether TEK put it there, and somebody has set its policy since by other means.
+    /// Whether TEK put it there, and another program has set its policy since.
     pub overridden: bool,
     /// For how long now.
     pub fast_now_ns: u64,
-    /// For how long in all.
+    /// The total time in the Fast Region.
     pub fast_ns: u64,
     /// How often it entered.
     pub stays: u32,
-    /// How often the guard sent it back.
+    /// How often the guard thread sent it back.
     pub overruns: u32,
     /// Its SCHED_TEK priority, if it has that policy.
     pub priority: Option<i8>,
@@ -128,11 +129,13 @@ pub struct Tek {
     pub reasons: Vec<&'static str>,
     /// Number of the rule behind the reason `rule`; 0: TEK_CRITICAL, or not that reason.
     pub rule: u8,
-    /// What its name fits of TEK_CRITICAL, as GLOB[=NICE], where that is behind the reason `rule`.
+    /// The entry of TEK_CRITICAL that its name fits, as GLOB[=NICE], if that is behind the reason
+    /// `rule`.
     pub critical_pattern: Option<String>,
-    /// What it gets back when it leaves the Fast Region: SCHED_*, and a real-time priority.
+    /// The values that are restored when it leaves the Fast Region: SCHED_*, and a real-time
+    /// priority.
     pub base: Option<(String, u8)>,
-    /// Whether it gets reset-on-fork back.
+    /// Whether reset-on-fork is restored.
     pub base_reset_on_fork: bool,
     /// The rules that hold for it, with what they set.
     pub rules: Vec<RuleFact>,
@@ -140,7 +143,7 @@ pub struct Tek {
     pub budget: Option<String>,
 }
 
-/// Finds out. An error says that there is no such thread (`NotFound`), or that /proc is not readable.
+/// Collects the facts. `Err`: there is no such thread (`NotFound`), or /proc is not readable.
 pub fn of(tid: u32) -> io::Result<Facts> {
     let detail = Detail::of(tid)?;
     let device = look(detail.pid, tid)?;
@@ -182,9 +185,9 @@ pub fn of(tid: u32) -> io::Result<Facts> {
     Ok(facts)
 }
 
-/// Looks at a process. The table is read before /proc, and a thread that left the Fast Region in
-/// between seems to have been given another policy by somebody: so that counts only if its record is
-/// the same at the next look.
+/// Queries a process. The table is read before /proc. If a thread leaves the Fast Region in
+/// between, another program seems to have changed its policy. So this counts only if the record is
+/// the same at the next query.
 fn look(pid: u32, tid: u32) -> io::Result<Device> {
     let wanted = Wanted {
         pids: vec![pid],
@@ -227,13 +230,13 @@ fn of_kernel(detail: &Detail, task: &Task) -> Kernel {
         cgroup_rt_runtime_us: group
             .as_ref()
             .and_then(|group| system::number(group.join("cpu.rt_runtime_us"))),
-        // Without the slash that the root group's ends in.
+        // Without the final slash of the root group's path.
         cgroup: group.map(|group| group.components().as_path().display().to_string()),
         autogroup: detail
             .autogroup
             .clone()
             .filter(|group| !group.is_empty() && system::autogroup() == Some(true))
-            // The kernel makes autogroups of those only who are in no group with a weight.
+            // The kernel makes autogroups only of threads that are in no group with a weight.
             .filter(|_| !is_weighed),
         sys_nice: detail.capabilities & (1 << privilege::SYS_NICE) != 0,
         rtprio_limit: detail.rtprio_limit,
@@ -292,7 +295,7 @@ fn policy_name(number: u32) -> String {
     }
 }
 
-/// The problems that concern the table of this process.
+/// The problems with the table of this process.
 fn problems_of(problems: &[Error], pid: u32) -> Vec<String> {
     let file = format!("{pid}.table");
     let texts = problems.iter().map(|problem| match std::error::Error::source(problem) {
@@ -303,7 +306,7 @@ fn problems_of(problems: &[Error], pid: u32) -> Vec<String> {
 }
 
 fn without_tek(program: &Program, facts: &Facts) -> String {
-    // Only a table that could be read says what its pages are like.
+    // Only a table that was read has the properties of its pages.
     if program.page_bytes != 0 {
         return "its program runs under TEK, but has no record of this thread: either it has never \
                 talked to TEK (made by a raw clone(2) or by the C library), or its record is being \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel's own threads are for, as far as their names tell.
+//! The purpose of the kernel's own threads, as far as their names show it.
 
 /// Beginnings of names, the longer ones of one kind first.
 const KINDS: &[(&str, &str)] = &[

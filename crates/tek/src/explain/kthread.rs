@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who waits for a thread of the kernel, which of them a task waits for, and that in sentences.
+//! The waiters of a kernel thread, the kernel threads that a task waits for, and both in sentences.
 use super::tell::{time, times};
 use crate::kthreads::tell::what_to_do;
 use crate::kthreads::told::{Dependency, Kthread, Member, Told, Usual};
@@ -8,24 +8,24 @@ use serde::Serialize;
 use tek_policy::kthread::Class;
 use tek_policy::Pattern;
 
-/// What is known of a thread of the kernel: in our JSON.
+/// The known facts of a kernel thread: in our JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Follows {
-    /// Why none follows; `null`: they do.
+    /// Why no kernel thread follows; `null`: they do.
     pub why_not: Option<String>,
     /// As tekd.toml calls it.
     pub class: String,
     /// Why this one is left alone; `null`: it is not.
     pub left_alone: Option<String>,
-    /// Why it cannot be known on this kernel who waits for it.
+    /// Why the waiters cannot be known on this kernel.
     pub blind: Option<String>,
     /// Whether it was raised because it must come before another.
     pub raised_along: bool,
     /// `weighted` or `plain`.
     pub method: Option<String>,
-    /// So long who has what he waited for still counts.
+    /// How long a waiter still counts after its wait has ended, in ms.
     pub linger_ms: u64,
-    /// What tekd tells of it; `null`: nobody critical has waited for it.
+    /// The report of tekd; `null`: no critical thread has waited for it.
     #[serde(serialize_with = "as_json")]
     pub thread: Option<Kthread>,
 }
@@ -37,17 +37,17 @@ pub struct WaitsFor {
     pub tid: u32,
     /// Name.
     pub name: String,
-    /// The real-time priority that it was given; `null`: it has its own.
+    /// The real-time priority that tekd gave it; `null`: it has its own.
     pub priority: Option<u32>,
-    /// Why it has another than was computed.
+    /// Why its priority differs from the computed one.
     pub held: Option<String>,
     /// Once for each file, work or request.
     pub times: u64,
-    /// What the task waits for.
+    /// The object of its wait.
     pub what: Option<String>,
 }
 
-/// The part that is not told elsewhere.
+/// The part that is not reported elsewhere.
 fn as_json<S: serde::Serializer>(thread: &Option<Kthread>, to: S) -> Result<S::Ok, S::Error> {
     let part = thread.as_ref().map(|it| {
         serde_json::json!({
@@ -60,7 +60,7 @@ fn as_json<S: serde::Serializer>(thread: &Option<Kthread>, to: S) -> Result<S::O
     part.serialize(to)
 }
 
-/// What is known of a thread of the kernel. An error is why tekd tells nothing.
+/// The known facts of a kernel thread. `Err` in `told` is why tekd reports nothing.
 pub fn of(tid: u32, name: &str, told: &Result<Told, String>) -> Follows {
     let told = match told {
         Ok(told) => told,
@@ -97,7 +97,7 @@ fn left_alone(class: &str, name: &str, told: &Told) -> Option<String> {
     fits.map(|pattern| format!("its name is protected in tekd.toml ({pattern})"))
 }
 
-/// By what this kernel lacks.
+/// The reason, by the dependencies that this kernel lacks.
 fn blind(class: &str, told: &Told) -> Option<String> {
     let needed: &[&str] = match class {
         "irq" => &["block devices"],
@@ -114,7 +114,7 @@ fn blind(class: &str, told: &Told) -> Option<String> {
     Some(format!("{} cannot be followed on this kernel: {}", missing.name, missing.why))
 }
 
-/// The threads of the kernel that a task waits for.
+/// The kernel threads for which a task waits.
 pub fn of_task(tid: u32, told: &Told) -> Vec<WaitsFor> {
     let one = |thread: &Kthread| {
         let member = thread.members.iter().find(|member| member.tid == tid)?;
@@ -130,7 +130,7 @@ pub fn of_task(tid: u32, told: &Told) -> Vec<WaitsFor> {
     told.threads.iter().filter_map(one).collect()
 }
 
-/// All of it, a paragraph each. /proc adds to a worker's name what it does just now.
+/// All of it, a paragraph each. /proc appends a worker's present work to its name.
 pub fn tell(name: &str, known: &Follows) -> Vec<String> {
     let named = known.thread.as_ref().map(|thread| thread.name.as_str());
     let name = named.filter(|name| !name.is_empty()).unwrap_or(name);
@@ -205,7 +205,7 @@ fn reasons(members: &[Member]) -> String {
     }
 }
 
-/// What there is of that.
+/// The text for a count.
 fn often(what: &str, times: u64) -> String {
     let things = match times {
         0 | 1 => return String::new(),
@@ -225,7 +225,7 @@ fn computed(thread: &Kthread, known: &Follows) -> Option<String> {
     }
     let (mean, weight) = ((*mean)?, (*weight)?);
     let product = mean * weight * ratio;
-    // Thousandths of each: their product has no more digits that mean anything.
+    // Thousandths of each factor: their product has no more significant digits.
     let product = (product * 1000.0).round() / 1000.0;
     let share = match known.class.as_str() {
         "kswapd" => format!(" x {ratio}, the part of the memory that is of those who wait"),
@@ -272,7 +272,7 @@ fn so_far(thread: &Kthread) -> Option<String> {
     }
 }
 
-/// What a task waits for, a paragraph each.
+/// The waits of a task, a paragraph each.
 pub fn tell_of_task(all: &[WaitsFor]) -> Vec<String> {
     let one = |it: &WaitsFor| {
         let WaitsFor { tid, name, what, times, .. } = it;

@@ -72,7 +72,7 @@ fn whom(text: &str) -> Result<Whom, &'static str> {
     }
 }
 
-/// Finds out about a user-level thread and tells. False: it is not there.
+/// Collects and prints the facts about a user-level thread. False: it does not exist.
 fn tell_of_user(
     out: &mut impl Write,
     (pid, number): (u32, u32),
@@ -94,10 +94,10 @@ fn tell_of_user(
     Ok(true)
 }
 
-/// Finds out and tells.
+/// Collects the facts and prints them.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout();
-    // Asked once, and only if a thread is there.
+    // Queried once, and only if a thread exists.
     let mut kthreads = None;
     let (mut told, mut code) = (0, ExitCode::SUCCESS);
     for thread in args.threads {
@@ -123,7 +123,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
             other => other?,
         };
-        // Last, because it may keep whoever asks waiting.
+        // Last, because the answer may take a while.
         match daemon::ask(tid) {
             Ok(known) => facts.daemon = known,
             Err(reason) => facts.not_known.push(reason),
@@ -147,8 +147,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// What is told of a thread: headlines, and below each its paragraphs, in which names may be any text.
-/// An error that there is no such thread is `NotFound` or ESRCH.
+/// The report on a thread: headlines, and below each its paragraphs. Names in it may be any text.
+/// If there is no such thread, the error is `NotFound` or ESRCH.
 pub fn sections(tid: u32) -> io::Result<Vec<(&'static str, Vec<String>)>> {
     Ok(tell::tell(&facts::of(tid)?))
 }
@@ -166,14 +166,14 @@ fn print(out: &mut impl Write, sections: Vec<tell::Section>) -> io::Result<()> {
         }
         writeln!(out, "{bold}{title}{bold:#}")?;
         for paragraph in paragraphs {
-            // Names in it are whatever the program chose.
+            // Names in it may be any text.
             writeln!(out, "  {}", printable(paragraph.as_bytes()))?;
         }
     }
     Ok(())
 }
 
-/// Whether a thread is not there, or ended while it was looked at.
+/// Whether a thread does not exist, or ended during the query.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which rules hold for a thread, found by following them as the library does.
+//! The rules that hold for a thread, found by following them as the library does.
 use super::facts::Facts;
 use crate::run::options::Critical;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use tek_abi::{printable, until_nul};
 use tek_model::Task;
 use tek_policy::{decide, from_environment, to_toml, Decision, Priority, Rule};
 
-/// How long a process that may be stuck is waited for.
+/// The longest wait for a process that may be stuck.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A rule behind something.
@@ -21,12 +21,12 @@ pub struct RuleFact {
     pub source: String,
     /// The rule.
     pub text: String,
-    /// What of the thread it decided.
+    /// The settings of the thread that it decided.
     pub sets: Vec<&'static str>,
 }
 
-/// Adds the rules for a thread, which runs what has this symbol, and its budget. An error says
-/// what remains unknown, and why.
+/// Adds the rules for a thread and its budget; `symbol` is that of its function. `Err` names what
+/// remains unknown, and why.
 pub fn add(facts: &mut Facts, task: &Task, symbol: Option<&str>) -> Result<(), String> {
     let (Some(tek), Some(own)) = (&mut facts.tek, task.record) else { return Ok(()) };
     let variable = |name| {
@@ -54,11 +54,11 @@ pub fn add(facts: &mut Facts, task: &Task, symbol: Option<&str>) -> Result<(), S
     };
     let mut decision = decide(&rules, &thread);
     if decision.role.is_none() {
-        // Then its role is the program's own, and rules may go by it.
+        // Then its role is the program's own, and rules may match by it.
         let role = (own.record.role_bytes != 0).then(|| until_nul(&own.side.role));
         decision = decide(&rules, &tek_policy::Facts { role, ..thread });
     }
-    // The library has the last word on the rule that it is Fast by: it knows when it looked.
+    // For the rule that made it Fast the library's record counts: the library decided then.
     let by_rule = tek.reasons.contains(&"rule") && own.side.rule != 0;
     let fast_by = by_rule.then_some(usize::from(own.side.rule));
     tek.rules = behind(&rules, &decision, fast_by);
@@ -74,8 +74,8 @@ pub fn is_preloaded(pid: u32) -> bool {
     list.is_some_and(|list| list.split([':', ' ']).any(is_library))
 }
 
-/// The entry of TEK_CRITICAL that a name is time-critical by: of those that it fits the one with the
-/// best priority, the first of equals.
+/// The entry of TEK_CRITICAL that makes a name time-critical: of the matching entries the one with
+/// the best priority, the first of equals.
 fn pattern(critical: &str, name: &[u8]) -> Option<String> {
     let entries = critical.split(',').filter_map(|entry| entry.parse::<Critical>().ok());
     let fitting = entries.filter(|entry| entry.glob.matches(name));
@@ -83,7 +83,7 @@ fn pattern(critical: &str, name: &[u8]) -> Option<String> {
     Some(best.to_string())
 }
 
-/// The rules that decided something, with what.
+/// The rules that decided a setting, with these settings.
 fn behind(rules: &[Rule], decision: &Decision<'_>, fast_by: Option<usize>) -> Vec<RuleFact> {
     let decided = [
         ("role", decision.role.map(|given| given.rule)),
@@ -98,7 +98,7 @@ fn behind(rules: &[Rule], decision: &Decision<'_>, fast_by: Option<usize>) -> Ve
         let sets: Vec<_> = own.map(|(what, _)| *what).collect();
         let text = to_toml(std::slice::from_ref(rule));
         let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("[[")).collect();
-        // Whoever started the program wrote them, and they end on somebody's terminal.
+        // The user that started the program wrote them, and they are printed on a terminal.
         let shown = |text: &str| printable(text.as_bytes());
         let (source, text) = (shown(&rule.source), shown(&lines.join(", ")));
         (!sets.is_empty()).then_some(RuleFact { number, source, text, sets })

@@ -7,13 +7,13 @@ use super::rules::RuleFact;
 use crate::system::library;
 use crate::units;
 
-/// What a process without TEK_BUDGET has.
+/// The budget of a process without TEK_BUDGET.
 const BUDGET: &str = "800ms/1s";
 
-/// A headline and what stands below it, a paragraph each.
+/// A headline and its paragraphs.
 pub type Section = (&'static str, Vec<String>);
 
-/// Tells everything.
+/// The whole report.
 pub fn tell(facts: &Facts) -> Vec<Section> {
     let mut sections = vec![
         ("Who it is", who(facts)),
@@ -77,7 +77,7 @@ fn who(facts: &Facts) -> Vec<String> {
     told
 }
 
-/// What a kernel thread is for in a program on user-level threads.
+/// The purpose of a kernel thread in a program on user-level threads.
 fn below_uthreads(facts: &Facts) -> Option<String> {
     let Facts { pid, .. } = facts;
     Some(match (facts.carries, facts.uthreads) {
@@ -101,7 +101,7 @@ fn kernel(facts: &Facts) -> Vec<String> {
     }
     if let Some(group) = &kernel.cgroup {
         told.push(match kernel.cgroup_rt_runtime_us {
-            // What no cure is needed for: tekd moves whom it makes Fast.
+            // This needs no cure: tekd moves the threads that it makes Fast.
             Some(0) if by_tekd(|known| known.fast.is_some()) => {
                 format!("Its cpu control group is {group}, without real-time run-time.")
             }
@@ -131,9 +131,9 @@ fn kernel(facts: &Facts) -> Vec<String> {
     told
 }
 
-/// Without tekd a control group can still tell the group that it left a thread in.
+/// Without tekd the control group of a thread still shows its group.
 fn tekd(facts: &Facts) -> Vec<String> {
-    // Its threads are no one's to move, but they follow: that stands below.
+    // tekd cannot move kernel threads, but they follow: a later section has that.
     if facts.follows.as_ref().is_some_and(|follows| follows.why_not.is_none()) {
         return Vec::new();
     }
@@ -216,7 +216,7 @@ fn tek(tek: &Tek, kernel: &Kernel) -> Vec<String> {
     told
 }
 
-/// Of a process only the environment is known, and that is what it was started with.
+/// Only the environment of a process at its start is known.
 fn budget(tek: &Tek) -> String {
     let budget = tek.budget.as_deref().unwrap_or(BUDGET);
     match tek.rules.iter().any(|rule| rule.sets.contains(&"budget")) {
@@ -228,7 +228,7 @@ fn budget(tek: &Tek) -> String {
     }
 }
 
-/// What else a rule decided; that it made the thread Fast is among the reasons for it.
+/// The further decisions of a rule; that it made the thread Fast is among the reasons for it.
 fn comes_from(rule: &RuleFact, fast: bool) -> Option<String> {
     let others = rule.sets.iter().filter(|what| !(fast && **what == "critical"));
     let words: Vec<_> = others
@@ -242,7 +242,7 @@ fn comes_from(rule: &RuleFact, fast: bool) -> Option<String> {
         Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
         _ => words.concat(),
     };
-    // Its text stands there already if it is the reason.
+    // The reason contains its text already.
     let rule = match fast && rule.sets.contains(&"critical") {
         true => format!("rule {}", rule.number),
         false => called(rule),
@@ -359,7 +359,7 @@ pub fn times(count: u64) -> String {
     }
 }
 
-/// As in a table, but as sentences have it: `2.31 s`.
+/// As in a table, but with a space: `2.31 s`.
 pub fn time(ns: u64) -> String {
     let text = units::time(ns);
     let unit = text.find(|c: char| c.is_ascii_alphabetic()).map(|at| text.split_at(at));

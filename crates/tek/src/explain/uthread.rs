@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A user-level thread: what its process's table tells, for the kernel knows nothing of it.
+//! A user-level thread: from its process's table, because the kernel does not know it.
 use super::tell::{time, Section};
 use crate::units::size;
 use crate::words;
@@ -27,16 +27,16 @@ pub struct Facts {
     pub first: bool,
     /// Time since it began.
     pub age_ns: u64,
-    /// `S` while it waits, `R` while it runs or could.
+    /// `S` while it waits, `R` while it runs or is ready.
     pub state: char,
-    /// What it waits for: a word, as in `tek ps`; `null` if it does not.
+    /// The object of its wait: a word, as in `tek ps`; `null` if it does not wait.
     pub waits: Option<&'static str>,
-    /// The same as it completes a sentence.
+    /// The same as the end of a sentence.
     #[serde(skip)]
     pub waits_for: &'static str,
-    /// Worker that it runs on, or did last.
+    /// The worker on which it runs, or ran last.
     pub worker: Option<u16>,
-    /// Kernel thread that carries that.
+    /// Kernel thread that carries that worker.
     pub worker_tid: Option<u32>,
     /// How many workers there are.
     pub workers: usize,
@@ -44,19 +44,19 @@ pub struct Facts {
     pub policy: String,
     /// With it.
     pub priority: i8,
-    /// What it is for.
+    /// Its role.
     pub role: Option<String>,
-    /// What it runs.
+    /// Its function.
     pub function: Option<String>,
-    /// Number of who created it.
+    /// Number of its creator.
     pub creator: Option<u32>,
-    /// The name of that, if it lives and has one.
+    /// The creator's name, if it lives and has one.
     pub creator_name: Option<String>,
-    /// Where in the program that was.
+    /// The place of the creation in the program.
     pub call_site: Option<String>,
     /// Size of its stack.
     pub stack_bytes: Option<u64>,
-    /// Of it certainly used, by it or, with `stack_reused`, by an earlier thread.
+    /// The part certainly used, by it or, with `stack_reused`, by an earlier thread.
     pub peak_bytes: Option<u64>,
     /// Used at most.
     pub bound_bytes: Option<u64>,
@@ -66,7 +66,7 @@ pub struct Facts {
     pub stack_explicit: bool,
 }
 
-/// Finds out. An error says that there is no such thread (`NotFound`), or that /proc is not readable.
+/// Collects the facts. `Err`: there is no such thread (`NotFound`), or /proc is not readable.
 pub fn of(pid: u32, number: u32) -> io::Result<Facts> {
     let wanted = Wanted {
         pids: vec![pid],

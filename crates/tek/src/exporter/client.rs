@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A client: one request, one answer, and the end. None is ever waited for.
+//! A client: one request, one answer, and the end. The server never waits for one client.
 use super::host::Hosts;
 use super::request::{Answer, Request, MOST_BYTES};
 use nix::poll::PollFlags;
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 /// So long may a request take, byte by byte,
 const TO_ASK: Duration = Duration::from_secs(5);
-/// and so long all of it: whoever does not read its answer is let go.
+/// and so long the whole exchange: a client that does not read its answer is disconnected.
 const TO_END: Duration = Duration::from_secs(20);
 
-/// What is thrown away of what comes after a request. If nothing were read, the end of the connection
-/// would take back an answer that is still on its way.
+/// At most so many bytes that come after a request are read and dropped. Unread bytes would make
+/// the end of the connection discard an answer that is still on its way.
 const MOST_IDLE_BYTES: usize = 64 << 10;
 
 enum State {
@@ -45,7 +45,7 @@ impl Client {
         self.stream.as_fd()
     }
 
-    /// What has to happen to it before there is something to do. Errors always count.
+    /// The events for which it waits. Errors always count.
     pub fn wants(&self) -> PollFlags {
         match self.state {
             State::Asking(_) | State::Ending { .. } => PollFlags::POLLIN,
@@ -54,7 +54,7 @@ impl Client {
         }
     }
 
-    /// When it is let go.
+    /// When it is disconnected.
     pub fn until(&self) -> Instant {
         match self.state {
             State::Asking(_) => self.since + TO_ASK,
@@ -67,7 +67,7 @@ impl Client {
         matches!(self.state, State::Waiting { .. })
     }
 
-    /// Whether it has said what it wants.
+    /// Whether its whole request has arrived.
     pub fn has_asked(&self) -> bool {
         matches!(self.state, State::Waiting { .. } | State::Answered { .. })
     }
@@ -77,14 +77,14 @@ impl Client {
         matches!(self.state, State::Ended)
     }
 
-    /// Gives it what it waits for.
+    /// Sends it the page.
     pub fn answer(&mut self, page: &Arc<str>) {
         if let State::Waiting { is_head } = self.state {
             self.begin(Answer::metrics(page, is_head));
         }
     }
 
-    /// Something happened: does what can be done now, for an exporter of these names.
+    /// After an event: does what can be done now, for an exporter of these names.
     pub fn go_on(&mut self, what: PollFlags, hosts: &Hosts) {
         let is_broken = what.intersects(PollFlags::POLLERR | PollFlags::POLLNVAL)
             || self.wants().is_empty() && what.contains(PollFlags::POLLHUP);
@@ -147,7 +147,7 @@ impl Client {
     }
 }
 
-/// What has come, at most so much; empty where it ended or enough came, `None` where nothing did.
+/// The bytes that have come, at most so many; empty at its end or on an error, `None` if none came.
 fn read(mut stream: &TcpStream, most: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; most];
     match stream.read(&mut bytes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names that the exporter answers to.
 //!
-//! A web page can have its reader's browser ask any address, and reads the answer if the name of
+//! A web page can make its reader's browser ask any address. It can read the answer if the name of
 //! its own site leads to that address (DNS rebinding). The browser then sends the site's name as
 //! `Host`.
 use std::fs;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd tells of the kernel's threads, as metrics. How many series there are does not depend on
-//! how many threads there are.
+//! The report of tekd on kernel threads, as metrics. The number of series does not depend on the
+//! number of threads.
 use super::page::Page;
 use super::tekd::of;
 use crate::kthreads::told::Told;
 use tek_abi::printable;
 use tek_policy::kthread::Class;
 
-/// Dependencies that are told of. tekd has eight.
+/// Most dependencies that are reported. tekd has eight.
 const MOST_DEPENDENCIES: usize = 16;
 
 /// Writes it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks at tekd and at the tables of programs, and makes a page of it.
+//! Queries tekd and reads the tables of programs, and makes a page of them.
 use super::page::Page;
 use super::programs::Names;
 use super::tekd::{self, Told};
@@ -15,13 +15,13 @@ use tek_model::{Device, Wanted};
 /// tekd answers in microseconds, but a device can be busy. Prometheus itself waits for 10 s.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// However often somebody asks, looks are no more frequent: the page before is given again.
+/// Queries are at least this far apart, however often a client asks: it gets the last page again.
 const LEAST_BETWEEN: Duration = Duration::from_secs(1);
 
-/// What tekd told; `None`: it does not run.
+/// The report of tekd; `None`: it does not run.
 type Answer = anyhow::Result<Option<Told>>;
 
-/// Looks.
+/// Queries tekd and the tables.
 pub struct Looker {
     tekd: Asker<Answer>,
     names: Names,
@@ -30,13 +30,13 @@ pub struct Looker {
 }
 
 impl Looker {
-    /// With so many programs told by name. Signals are to be blocked before.
+    /// With at most so many programs by name. The caller blocks signals before.
     pub fn new(most_programs: usize) -> std::io::Result<Self> {
         let names = Names::new(most_programs);
         Ok(Self { tekd: Asker::new(ask)?, names, last: None, told: None })
     }
 
-    /// The metrics as they are now, or were a second ago.
+    /// The metrics as they are now, or were up to a second ago.
     pub fn page(&mut self) -> Arc<str> {
         if let Some((at, page)) = &self.last {
             if at.elapsed() < LEAST_BETWEEN {
@@ -50,7 +50,7 @@ impl Looker {
 
     fn look(&mut self) -> String {
         let begin = Instant::now();
-        // If an answer came too late for the look before, it is too old for this one.
+        // An answer that came too late for the previous query is too old for this one.
         self.tekd.answer(Duration::ZERO);
         self.tekd.ask(Duration::ZERO);
         let wanted =
@@ -85,7 +85,7 @@ impl Looker {
         page.into_text()
     }
 
-    /// Once, not at each look.
+    /// Prints a problem once, not at each query.
     fn tell(&mut self, problem: Option<String>) {
         if let Some(problem) = problem.as_ref().filter(|&now| self.told.as_ref() != Some(now)) {
             message::print(problem);

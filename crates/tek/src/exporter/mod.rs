@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek exporter`: what tekd and the tables of programs tell, for Prometheus.
+//! `tek exporter`: the reports of tekd and the tables of programs, for Prometheus.
 //!
-//! [`look`] asks tekd and reads the tables; [`tekd`], [`kthreads`] and [`programs`] make metrics of it and [`page`]
-//! text, all four without looking at anything. [`server`] has the clients, each of which is a
+//! [`look`] asks tekd and reads the tables. [`tekd`], [`kthreads`] and [`programs`] make metrics of
+//! them and [`page`] text, all four without I/O. [`server`] has the clients, each of which is a
 //! [`client`] with one [`request`].
 //!
-//! It is a process of its own: neither HTTP nor reading what programs write has a place in a daemon
-//! that runs as root at a real-time priority.
+//! It is a process of its own: a daemon that runs as root at a real-time priority must neither
+//! serve HTTP nor read tables that programs write.
 mod client;
 mod host;
 mod kthreads;

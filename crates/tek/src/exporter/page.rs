@@ -2,7 +2,7 @@
 //! A page of metrics: the text format of Prometheus, version 0.0.4.
 use std::fmt::Write;
 
-/// What it is told to be over HTTP.
+/// Its media type over HTTP.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A page that is being written.
@@ -11,7 +11,7 @@ pub struct Page {
     text: String,
 }
 
-/// A metric, of which samples are written. Without any it is not on the page.
+/// A metric, to which samples are written. Without samples it is not on the page.
 pub struct Metric<'a> {
     page: &'a mut Page,
     name: &'static str,
@@ -26,12 +26,12 @@ impl Page {
         Metric { page: self, name, help, kind: "gauge", is_begun: false }
     }
 
-    /// A metric that only grows while who counts it lives. Its name ends in `_total`.
+    /// A metric that only grows while its source lives. Its name ends in `_total`.
     pub fn counter(&mut self, name: &'static str, help: &'static str) -> Metric<'_> {
         Metric { page: self, name, help, kind: "counter", is_begun: false }
     }
 
-    /// Quantiles of something that was measured.
+    /// Quantiles of a measured value.
     pub fn summary(&mut self, name: &'static str, help: &'static str) -> Metric<'_> {
         Metric { page: self, name, help, kind: "summary", is_begun: false }
     }

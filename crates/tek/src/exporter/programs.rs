@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tables of programs tell, as metrics: summed up by program, for so many programs and no
-//! more. The rest of them share one name, so that no device fills the store of who scrapes it.
+//! The contents of the programs' tables, as metrics: summed up by program, for a limited number of
+//! programs. The rest share one name, so that no device fills the store of the scraper.
 use super::page::Page;
 use crate::words;
 use std::collections::{BTreeMap, HashSet};
 use tek_abi::printable;
 use tek_model::{Program, StackUse, Task};
 
-/// The name that those share which have none of their own.
+/// The shared name of the programs that have none of their own.
 pub const OTHER: &str = "other";
 
-/// What the processes of a program have between them.
+/// The sums over the processes of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     processes: u64,
@@ -32,7 +32,7 @@ impl Sum {
             sum.threads += 1;
             sum.fast += u64::from(task.is_fast());
             let Some(own) = &task.record else { continue };
-            // A table may say anything.
+            // A table may contain anything.
             let reserved = u64::from(own.record.stack_pages) * page;
             sum.reserved_bytes = sum.reserved_bytes.saturating_add(reserved);
             let Some(StackUse { peak_bytes: Some(peak), bound_bytes }) = task.stack else {
@@ -57,8 +57,8 @@ impl Sum {
     }
 }
 
-/// The programs that are told by name. Who has a name keeps it, so there are never more names than
-/// that, however many programs come and go.
+/// The programs that are reported by name. A program keeps its name, so the number of names is
+/// limited, however many programs start and end.
 pub struct Names {
     most: usize,
     given: HashSet<String>,
@@ -70,7 +70,7 @@ impl Names {
         Self { most, given: HashSet::new() }
     }
 
-    /// Sums up; where names are short those with the most threads get them.
+    /// Sums up; if names run out, the programs with the most threads get them.
     fn sums(&mut self, programs: &[Program]) -> BTreeMap<String, Sum> {
         let mut all = BTreeMap::<String, Sum>::new();
         for program in programs {
@@ -90,7 +90,7 @@ impl Names {
         sums
     }
 
-    /// Writes what the programs with tables have.
+    /// Writes the sums of the programs with tables.
     pub fn write(&mut self, page: &mut Page, programs: &[Program]) {
         write_groups(page, programs.iter().flat_map(|program| &program.tasks));
         let sums = self.sums(programs);
@@ -143,7 +143,7 @@ const COLUMNS: [Column; 8] = [
     ),
 ];
 
-/// By what their programs and rules say they are; each has one of four groups.
+/// By the group that their programs and rules declare; each has one of four groups.
 fn write_groups<'a>(page: &mut Page, tasks: impl Iterator<Item = &'a Task>) {
     let mut counts = BTreeMap::<(String, &str), u64>::new();
     for task in tasks {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A request over HTTP/1.1, and what is answered before anything is looked at.
+//! A request over HTTP/1.1, and the answers that need no query.
 use super::host::Hosts;
 use super::page::MEDIA_TYPE;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use std::sync::Arc;
 pub const MOST_BYTES: usize = 8192;
 const MOST_HEADERS: usize = 64;
 
-/// What a client wants.
+/// The request of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request {
-    /// It has not said all of it.
+    /// It is not complete.
     Unfinished,
-    /// The metrics; or only what stands before them.
+    /// The metrics; or only their head.
     Metrics {
         /// The method is HEAD.
         is_head: bool,
     },
-    /// Something that it does not get.
+    /// A request that is refused.
     Other(Refusal),
 }
 
-/// What it gets instead: status, and what to do.
+/// The answer to a refused request: status, and what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     status: &'static str,
@@ -67,7 +67,7 @@ impl Request {
         }
     }
 
-    /// By any name but that of another site.
+    /// By any name except that of another site.
     fn metrics(request: &httparse::Request, hosts: &Hosts, is_head: bool) -> Self {
         let mut named =
             request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host"));
@@ -83,7 +83,7 @@ impl Request {
     }
 }
 
-/// What is sent: the head, and what may be the same for many.
+/// The bytes to send: the head, and the body that many answers may share.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     head: String,
@@ -105,7 +105,7 @@ impl Answer {
         Self { head, body: text.into() }
     }
 
-    /// What is left of it after so many bytes, in one piece; empty at its end.
+    /// The rest of it after so many bytes, in one piece; empty at its end.
     pub fn after(&self, sent: usize) -> &[u8] {
         match self.head.as_bytes().get(sent..).filter(|left| !left.is_empty()) {
             Some(left) => left,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Serves clients, in one thread that waits for none of them: as many as there is room for, and
-//! beyond that the newest. Another thread looks at the device, at most once at a time.
+//! beyond that the newest. Another thread queries the device, at most once at a time.
 use super::client::Client;
 use super::host::Hosts;
 use super::look::Looker;
@@ -16,20 +16,20 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Clients at a time. Who scrapes has one connection; more are for those who stand in its way.
+/// Clients at a time. A scraper has one connection; the rest is for clients that block the way.
 const MOST_CLIENTS: usize = 64;
 
-/// Clients that are let in before others are served.
+/// Clients that are accepted before the present ones are served.
 const AT_ONCE: usize = 16;
 
-/// When the kernel has no descriptor or memory for another client, so long none is let in.
+/// If the kernel has no descriptor or memory for another client, none is accepted for so long.
 const REST: Duration = Duration::from_millis(200);
 
-/// The signals that end it, to be taken before any thread is made.
+/// The signals that end it; to be created before any thread.
 pub struct Ends(SignalFd);
 
 impl Ends {
-    /// From now on SIGINT and SIGTERM do nothing else.
+    /// From now on SIGINT and SIGTERM have no other effect.
     pub fn new() -> nix::Result<Self> {
         let mut ends = SigSet::empty();
         ends.add(Signal::SIGINT);
@@ -63,7 +63,7 @@ struct Server {
 }
 
 impl Server {
-    /// Waits for something to do, and does it. False when it shall end.
+    /// Waits for an event, and handles it. False at the end.
     fn turn(&mut self, ends: &Ends) -> anyhow::Result<bool> {
         self.rests_until = self.rests_until.filter(|until| *until > Instant::now());
         let has_room =
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    /// The oldest goes that has not even said what it wants: whoever means it well does so at once.
+    /// Removes the oldest client that has not sent its request: an honest client sends it at once.
     fn make_room(&mut self) {
         if self.clients.len() >= MOST_CLIENTS {
             let idle = self.clients.iter().position(|client| !client.has_asked());
@@ -133,14 +133,14 @@ impl Server {
     }
 }
 
-/// Rounded up, so as not to wake too early and turn around for the rest.
+/// Rounded up, so as not to wake too early and poll once more for the rest.
 fn timeout(until: Option<Instant>) -> PollTimeout {
     let Some(until) = until else { return PollTimeout::NONE };
     let left_ms = until.saturating_duration_since(Instant::now()).as_micros().div_ceil(1000);
     PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX)
 }
 
-/// The thread that looks.
+/// The thread that queries the device.
 struct Pages {
     ask: Sender<()>,
     told: Receiver<Arc<str>>,
@@ -164,10 +164,10 @@ impl Pages {
         Ok(Self { ask, told, wake, is_asked: false })
     }
 
-    /// Asks for a page, unless one is being made: whoever comes meanwhile gets that one.
+    /// Asks for a page, unless one is being made: a client that connects meanwhile gets that one.
     fn ask(&mut self) {
         if !std::mem::replace(&mut self.is_asked, true) {
-            // If the thread is gone its end of the pair is, which is noticed.
+            // If the thread is gone, its end of the pair is closed, and the poll reports that.
             let _ = self.ask.send(());
         }
     }

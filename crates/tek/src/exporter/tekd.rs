@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd tells (STATUS), as metrics.
+//! The report of tekd (STATUS), as metrics.
 use super::kthreads;
 use super::page::Page;
 use crate::kthreads::told::Told as Kthreads;
@@ -11,13 +11,13 @@ use tek_abi::printable;
 
 /// Users with a lower number are the system's own, as with Debian's and systemd's.
 const FIRST_USER: u32 = 1000;
-/// From here on too: nobody, and those of systemd that live as long as a service.
+/// From here on too: the user `nobody`, and those of systemd that live as long as a service.
 const FIRST_OF_THE_REST: u32 = 60_000;
 
-/// Groups that are told of. tekd has five.
+/// Most groups that are reported. tekd has five.
 const MOST_GROUPS: usize = 16;
 
-/// The part of it that becomes metrics. What an older tekd does not tell is not there.
+/// The part of it that becomes metrics. Fields that an older tekd does not report are missing.
 #[derive(Deserialize)]
 pub struct Told {
     version: String,
@@ -73,7 +73,7 @@ struct Group {
     name: String,
     weight: u64,
     threads: u64,
-    /// Of a threaded group of version 2 the kernel does not tell them.
+    /// The kernel does not list them for a threaded group of version 2.
     processes: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ impl Told {
     }
 }
 
-/// Writes it; `None`: tekd does not run, or tells nothing.
+/// Writes it; `None`: tekd does not run, or does not answer.
 pub fn write(page: &mut Page, told: Option<&Told>) {
     let up = page.gauge("tek_tekd_up", "Whether the daemon tekd runs and answers.");
     up.is(of(told.is_some()));
@@ -128,7 +128,7 @@ pub fn write(page: &mut Page, told: Option<&Told>) {
     }
 }
 
-/// By class of user: how many users there are is up to the device.
+/// By class of user, because the number of users depends on the device.
 fn write_fast(page: &mut Page, told: &Told) {
     let mut threads =
         page.gauge("tek_fast_threads", "Threads in the Fast Region by tekd, by class of user.");

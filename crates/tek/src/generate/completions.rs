@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Completions for bash, zsh and fish. What clap_complete writes knows tek's own words; from the
-//! word on where a program begins that tek starts (`tek run`, `tek profile`, ...), they are the
-//! program's.
+//! Completions for bash, zsh and fish. The output of clap_complete knows tek's own words. From the
+//! word on where a program begins that tek starts (`tek run`, `tek profile`, ...), the words are
+//! the program's.
 use crate::cli::Cli;
 use anyhow::Context;
 use clap::{Arg, Command, CommandFactory};
@@ -12,7 +12,7 @@ use std::path::Path;
 const BASH: &str = include_str!("program.bash");
 const FISH: &str = include_str!("program.fish");
 
-/// Stands among a command's options that have a value where its program needs `--` before it.
+/// A marker among a command's options with a value: its program needs `--` before it.
 const ONLY_AFTER_DASHES: &str = "only-after-dashes";
 
 /// Writes a file for each shell.
@@ -32,7 +32,7 @@ pub fn write(directory: &Path) -> anyhow::Result<()> {
 }
 
 fn text(shell: Shell) -> String {
-    // The generators offer hidden commands too, so they get a command without them.
+    // The generators would offer hidden commands too, so they get a command without them.
     let all = Cli::command();
     let shown = all.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
     let mut command = Command::new("tek").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
@@ -53,7 +53,7 @@ struct Starter {
     path: String,
     /// Its options that take a value from the next word.
     valued: Vec<String>,
-    /// How the zsh generator tells of the program.
+    /// The zsh generator's text for the program.
     program: String,
 }
 
@@ -106,13 +106,13 @@ fn fish_case(starter: &Starter) -> String {
     )
 }
 
-/// The generated function, with another one before it, which is registered instead.
+/// The generated function, with another one before it, which is registered in its place.
 fn bash(own: &str, starters: &[Starter]) -> String {
     let end = own.find("\nif [[ \"${BASH_VERSINFO[0]}\" -eq 4").unwrap_or(own.len());
     own[..end].to_owned() + &BASH.replace("{CASES}", &cases(starters, bash_case))
 }
 
-/// `_normal` completes a command line; behind the first of its words no option is tek's any more.
+/// `_normal` completes a command line; after its first word no option is tek's any more.
 fn zsh(own: &str, starters: &[Starter]) -> String {
     let mut text = String::new();
     for line in own.lines() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which groups there are and who is in them: by tekd, else by the tables of programs.
+//! The groups and their members: from tekd, else from the tables of programs.
 use crate::status::{self, Status};
 use crate::words;
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub struct Report {
     pub place: Option<String>,
     /// `rt` or `fair`.
     pub backend: Option<String>,
-    /// Percent of the CPUs that the Lazy Region keeps under the backend `fair`.
+    /// Percent of the CPUs that the Lazy Region reserves under the backend `fair`.
     pub floor_percent: Option<u64>,
     /// Threads that tekd could not move.
     pub left: u64,
@@ -38,11 +38,11 @@ pub struct Row {
     pub name: String,
     /// Its weight; `null` where it has none.
     pub weight: Option<u64>,
-    /// Percent of the CPUs that it gets if all groups want them.
+    /// Percent of the CPUs that it gets if all groups compete for them.
     pub share_percent: Option<f64>,
     /// Its threads.
     pub threads: u64,
-    /// Processes with threads in it, as far as that is told.
+    /// Processes with threads in it, as far as that is known.
     pub processes: Option<u64>,
     /// Its directory.
     pub path: Option<String>,
@@ -59,11 +59,11 @@ pub struct Fast {
     pub name: String,
     /// The name of its program.
     pub program: String,
-    /// Its group, if its process tells.
+    /// Its group, if its process's table has it.
     pub group: Option<String>,
 }
 
-/// Finds out. An error says that /proc cannot be read.
+/// Collects them. `Err`: /proc cannot be read.
 pub fn report() -> io::Result<Report> {
     let wanted =
         Wanted { directories: tek_model::directories(), groups: true, ..Wanted::default() };
@@ -90,7 +90,7 @@ fn of_daemon(status: Status, device: &Device) -> Report {
             weight: Some(group.weight),
             share_percent: (sum > 0).then(|| group.weight as f64 * 100.0 / sum as f64),
             threads: group.threads,
-            // The kernel does not always tell them, and then they are counted one by one.
+            // The kernel does not always list them, and then they are counted one by one.
             processes: group.processes.or(counted.get(&group.name).map(|count| count.1)),
             path: Some(group.path),
             name: group.name,
@@ -133,7 +133,7 @@ fn of_tables(device: &Device, why: String) -> Report {
     }
 }
 
-/// How many threads are in each group, and of how many processes.
+/// How many threads are in each group, and how many processes have them.
 fn count(device: &Device) -> HashMap<String, (u64, u64)> {
     let mut counts = HashMap::<String, (u64, u64)>::new();
     for program in &device.programs {
@@ -175,7 +175,7 @@ pub mod tests {
         Device { time_ns: 0, programs: Vec::new(), problems: Vec::new() }
     }
 
-    /// As tekd tells it.
+    /// As tekd reports it.
     pub fn by_daemon() -> Report {
         let mut said = at_work();
         let group = |name: &str, weight: u32, threads: u32| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek groups`: which groups share the CPUs, and who is in them.
+//! `tek groups`: the groups that share the CPUs, and their members.
 mod find_out;
 pub mod name;
 pub mod set;
@@ -52,7 +52,7 @@ enum Command {
     Set(set::Args),
 }
 
-/// Shows them, or moves somebody.
+/// Shows them, or moves a process or thread.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(Command::Set(args)) = args.command {
         return set::run(&args);

@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tek_policy::Group;
 
-/// Takes it, and tells which there are.
+/// Parses a name, and lists the valid ones.
 pub fn parser() -> impl TypedValueParser<Value = Group> {
     // In the order of their weights.
     let names = [Group::Urgent, Group::Normal, Group::Service, Group::Background];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek groups set`: a process or a thread into a group, by hand.
+//! `tek groups set`: moves a process or a thread into a group, by hand.
 use super::name;
 use crate::daemon::{Connection, Error};
 use crate::find::{self, Target};
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use tek_abi::{Request, ASK_GROUP, ASK_PROCESS};
 use tek_policy::Group;
 
-/// What to do where there are no groups.
+/// The cure where there are no groups.
 pub fn no_groups() -> String {
     format!("{} (tekd.toml(5) has more)", crate::daemon::add_table("[groups]"))
 }
@@ -81,7 +81,7 @@ fn request(group: Group, target: &Target) -> Request {
     }
 }
 
-/// An error, and what to do if there are no groups.
+/// The error, and the cure if there are no groups.
 pub fn told(error: &Error) -> String {
     match error {
         Error::Refused { error: libc::EOPNOTSUPP, .. } => format!("{error}: {}", no_groups()),

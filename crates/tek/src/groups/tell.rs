@@ -38,7 +38,7 @@ pub fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
     }
 }
 
-/// Names are whatever programs chose.
+/// Programs may choose any name.
 fn shown(text: &str) -> String {
     printable(text.as_bytes())
 }

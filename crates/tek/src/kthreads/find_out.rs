@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's threads: what tekd tells of them, beside what /proc does.
+//! The kernel threads: the report of tekd, beside /proc.
 use super::told::{Counts, Dependency, Kthread, Member, Reaction, Told, Usual};
 use crate::status::{self, Status};
 use serde::Serialize;
@@ -14,21 +14,21 @@ use tek_policy::kthread::Class;
 pub struct Report {
     /// Version of this format.
     pub schema: u32,
-    /// Whether threads of the kernel follow those who wait for them.
+    /// Whether kernel threads follow the priorities of their waiters.
     pub following: bool,
     /// If not, why: the end of a sentence.
     pub why_not: Option<String>,
     /// `weighted` or `plain`.
     pub method: Option<String>,
-    /// So long who has what he waited for still counts.
+    /// How long a waiter still counts after its wait has ended, in ms.
     pub linger_ms: Option<u64>,
-    /// The threads, the one first that had a priority of others for the longest time.
+    /// The threads, by the time for which each had a priority of its waiters, longest first.
     pub threads: Vec<Row>,
-    /// What can be known on this kernel.
+    /// The dependencies that can be known on this kernel.
     pub dependencies: Vec<Dependency>,
-    /// Since tekd began; `null`: none follows.
+    /// Since tekd began; `null`: no kernel thread follows.
     pub counts: Option<Counts>,
-    /// Since tekd began; `null`: none follows.
+    /// Since tekd began; `null`: no kernel thread follows.
     pub reaction_ns: Option<Reaction>,
 }
 
@@ -41,51 +41,51 @@ pub struct Row {
     pub name: String,
     /// As tekd.toml calls it.
     pub class: String,
-    /// R(k): who waits for it.
+    /// R(k): its waiters.
     pub members: Vec<Member>,
-    /// The function of the work that somebody waits for.
+    /// The function of the work that a thread waits for.
     pub work: Option<String>,
-    /// `null`: it is left alone, or nobody asked for it.
+    /// `null`: it is left alone, or no thread asked for it.
     pub weight: Option<f64>,
-    /// Of the memory, the part that is of those who wait.
+    /// The share of the memory that belongs to the waiters.
     pub ratio: Option<f64>,
-    /// Of the priorities of those who wait.
+    /// The mean of the waiters' priorities.
     pub mean: Option<f64>,
     /// The highest of them.
     pub highest: Option<u32>,
-    /// The real-time priority that it was given; `null`: it has its own.
+    /// The real-time priority that tekd gave it; `null`: it has its own.
     pub priority: Option<u32>,
     /// How it is scheduled now; `null`: it has ended.
     pub now: Option<Usual>,
-    /// How it is by itself; `null`: not known.
+    /// Its own policy; `null`: not known.
     pub usual: Option<Usual>,
-    /// Why it has another priority than was computed.
+    /// Why its priority differs from the computed one.
     pub held: Option<String>,
     /// Whether it was raised because it must come before another.
     pub raised_along: bool,
-    /// How often it got a priority of others.
+    /// How often it got a priority of its waiters.
     pub boosts: u64,
-    /// That a second, since the look before.
+    /// Boosts a second, since the previous sample.
     pub boosts_per_second: Option<f64>,
-    /// For how long it had such.
+    /// The total time with such a priority.
     pub boosted_ms: u64,
 }
 
-/// Which are told.
+/// The chosen threads.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
-    /// Those too that never had a priority of others.
+    /// Also the threads that never had a priority of a waiter.
     pub all: bool,
     /// Of these classes; empty: of all.
     pub classes: Vec<String>,
 }
 
-/// Finds out. An error says that /proc cannot be read.
+/// Collects them. `Err`: /proc cannot be read.
 pub fn report(choice: &Choice) -> io::Result<Report> {
     Ok(of(told(), of_kernel()?, choice))
 }
 
-/// What tekd tells; an error is why it tells nothing.
+/// The report of tekd; `Err` is why it reports nothing.
 pub fn told() -> Result<Told, String> {
     let said = status::now().and_then(|said| Status::deserialize_from(&said));
     match said {
@@ -140,7 +140,7 @@ fn of(told: Result<Told, String>, kernel: Vec<Stat>, choice: &Choice) -> Report 
 
 fn row(thread: Kthread, stat: Option<&Stat>) -> Row {
     let now = stat.map(level);
-    // What tekd never looked at, it never changed.
+    // tekd never changed a thread that it never queried.
     let usual = thread.usual.or(now.filter(|_| thread.priority.is_none()));
     Row {
         tid: thread.tid,
@@ -163,7 +163,7 @@ fn row(thread: Kthread, stat: Option<&Stat>) -> Row {
     }
 }
 
-/// One that nobody critical ever waited for.
+/// A thread for which no critical thread ever waited.
 fn unseen(stat: &Stat) -> Row {
     Row {
         tid: stat.tid,
@@ -210,12 +210,12 @@ pub mod tests {
         ]
     }
 
-    /// What a daemon at work makes of these.
+    /// The report on these with a tekd that boosts.
     pub fn by_daemon(all: bool) -> Report {
         of(Ok(told()), kernel(), &Choice { all, classes: Vec::new() })
     }
 
-    /// And what is known without one.
+    /// And the report without tekd.
     pub fn alone(all: bool, why: &str) -> Report {
         of(Err(why.into()), kernel(), &Choice { all, classes: Vec::new() })
     }

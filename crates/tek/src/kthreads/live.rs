@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek kthreads --watch`: on a terminal the same screen drawn again, elsewhere one table after another.
+//! `tek kthreads --watch`: on a terminal the same screen drawn again, elsewhere one table after
+//! another.
 use super::find_out::{self, Choice, Report};
 use super::tell;
 use crate::ps::{draw, Pace};
@@ -8,7 +9,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-/// What was seen at the look before.
+/// The state at the previous sample.
 #[derive(Default)]
 struct Before {
     at: Option<Instant>,
@@ -21,7 +22,7 @@ impl Before {
         let since = self.at.replace(now).map(|at| now.saturating_duration_since(at).as_secs_f64());
         for row in &mut report.threads {
             let before = self.boosts.get(&row.tid).copied().unwrap_or(0);
-            // Fewer are those of another tekd.
+            // A smaller count is that of another tekd.
             let new = row.boosts.checked_sub(before).unwrap_or(row.boosts) as f64;
             row.boosts_per_second = since.filter(|&since| since > 0.0).map(|since| new / since);
         }
@@ -29,7 +30,7 @@ impl Before {
     }
 }
 
-/// Looks until q, ^C or SIGTERM.
+/// Samples until q, ^C or SIGTERM.
 pub fn run(choice: &Choice, interval: Duration) -> anyhow::Result<()> {
     let term = Term::stdout();
     let mut pace = Pace::new(interval)?;

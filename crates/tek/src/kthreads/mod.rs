@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek kthreads`: which of the kernel's threads follow those who wait for them.
+//! `tek kthreads`: the kernel threads that follow the priorities of their waiters.
 //!
-//! [`told`] is what tekd tells, [`find_out`] puts what /proc tells beside it, [`tell`] makes lines of
-//! that, and [`live`] looks again and again.
+//! [`told`] is the report of tekd, [`find_out`] adds the contents of /proc, [`tell`] formats the
+//! lines, and [`live`] repeats the query.
 pub mod find_out;
 mod live;
 pub mod tell;
@@ -69,7 +69,7 @@ fn classes() -> PossibleValuesParser {
     PossibleValuesParser::new(names.map(Class::name))
 }
 
-/// Looks and shows.
+/// Prints the report, once or live.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let choice = Choice { all: args.all, classes: args.class };
     if let Some(interval) = args.watch {

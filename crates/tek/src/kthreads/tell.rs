@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's threads, for people.
+//! The kernel threads, for people.
 use super::find_out::{Report, Row};
 use super::told::{Dependency, Member, Usual};
 use crate::{units, words};
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use tek_abi::printable;
 
-/// More of those who wait for one thread are counted, not named.
+/// Further waiters of a thread are counted, not named.
 const MOST_NAMED: usize = 4;
 
 const NUMBER: bool = true;
 const TEXT: bool = false;
 
-/// A column: its head, whether numbers stand below it, and what does.
+/// A column: its head, whether it has numbers, and its cells.
 type Column = (&'static str, bool, fn(&Row) -> String);
 
 const COLUMNS: [Column; 12] = [
@@ -32,9 +32,9 @@ const COLUMNS: [Column; 12] = [
     ("WHO-WAITS", TEXT, who_waits),
 ];
 
-/// Known from the second look on.
+/// Known from the second sample on.
 const A_SECOND: &str = "A-SECOND";
-/// What is known if none follows.
+/// The columns if no thread follows.
 const ALONE: [&str; 4] = ["TID", "NAME", "CLASS", "OWN"];
 
 /// All of it, by lines.
@@ -63,13 +63,13 @@ pub fn lines(report: &Report, live: bool) -> Vec<String> {
     lines
 }
 
-/// How to have them follow.
+/// The cure if they do not follow.
 pub fn what_to_do(why: &str) -> Option<String> {
     why.contains("no [kthreads]")
         .then(|| format!("To have them follow: {}", crate::daemon::add_table("[kthreads]")))
 }
 
-/// Names are whatever programs chose.
+/// Programs may choose any name.
 fn shown(text: &str) -> String {
     printable(text.as_bytes())
 }
@@ -100,7 +100,7 @@ fn level(level: Usual) -> String {
     }
 }
 
-/// What tekd gave it when it told who waits: /proc was read later.
+/// The priority that tekd gave it when it reported the waiters: /proc was read later.
 fn now(row: &Row) -> String {
     match row.priority {
         Some(priority) => format!("fifo {priority}"),
@@ -174,7 +174,7 @@ fn sums(report: &Report) -> String {
     format!("{reacted}; {changes} changes{dropped}, {events} events, {lost} lost.")
 }
 
-/// What is not known here, or not all of it.
+/// The dependencies that are not known here, or only in part.
 fn lacks(dependency: &Dependency) -> Option<String> {
     let (name, why) = (shown(&dependency.name), shown(&dependency.why));
     match (dependency.on, why.is_empty()) {

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd tells of the kernel's threads: a part of its status. Fields may be added to it.
+//! The report of tekd on kernel threads: a part of its status. Fields may be added to it.
 use serde::{Deserialize, Serialize};
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Told {
-    /// Whether they follow those who wait for them.
+    /// Whether they follow the priorities of their waiters.
     pub on: bool,
     /// If not, why: the end of a sentence.
     pub why: Option<String>,
     /// `weighted` or `plain`.
     pub method: Option<String>,
-    /// So long who has what he waited for still counts.
+    /// How long a waiter still counts after its wait has ended, in ms.
     pub linger_ms: u64,
     /// Classes that are left alone.
     pub off: Vec<String>,
     /// Patterns for names of threads that are left alone.
     pub protected: Vec<String>,
-    /// What can be known on this kernel.
+    /// The dependencies that can be known on this kernel.
     pub dependencies: Vec<Dependency>,
-    /// Those that somebody critical waits for, or waited for.
+    /// The threads for which a critical thread waits or waited.
     pub threads: Vec<Kthread>,
-    /// Those that must come before one of these, and were raised with it.
+    /// The threads that must come before one of these, and were raised with it.
     pub raised_along: Vec<u32>,
     /// Since tekd began.
     pub counts: Counts,
@@ -37,7 +37,7 @@ pub struct Dependency {
     pub name: String,
     /// Whether it is known.
     pub on: bool,
-    /// Why not, or what is worse than it could be.
+    /// Why not, or its limitations.
     #[serde(default)]
     pub why: String,
 }
@@ -54,34 +54,34 @@ pub struct Kthread {
     pub class: String,
     /// `None`: it is left alone.
     pub weight: Option<f64>,
-    /// Of the memory on the LRU lists, the part that is of those who wait; 1 but for kswapd.
+    /// The share of the memory on the LRU lists that belongs to the waiters; 1 except for kswapd.
     pub ratio: f64,
-    /// Of the priorities of those who wait.
+    /// The mean of the waiters' priorities.
     pub mean: Option<f64>,
     /// The highest of them.
     pub highest: Option<u32>,
-    /// The real-time priority that it was given; `None`: it has its own.
+    /// The real-time priority that tekd gave it; `None`: it has its own.
     pub priority: Option<u32>,
-    /// What it has by itself, if that was looked at.
+    /// Its own policy and priority, if tekd queried them.
     pub usual: Option<Usual>,
-    /// Why it has another priority than was computed.
+    /// Why its priority differs from the computed one.
     pub held: Option<String>,
-    /// For so long it has a priority of others now.
+    /// For so long it has had a priority of its waiters.
     pub since_ms: Option<u64>,
-    /// How often it got one.
+    /// How often it got such a priority.
     pub boosts: u64,
-    /// For how long in all.
+    /// The total time with such a priority.
     pub boosted_ms: u64,
-    /// The function of the work that somebody waits for.
+    /// The function of the work that a thread waits for.
     pub work: Option<String>,
-    /// R(k): who waits for it.
+    /// R(k): its waiters.
     pub members: Vec<Member>,
 }
 
 /// How a thread is scheduled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Usual {
-    /// As the kernel counts policies.
+    /// The kernel's number of the policy.
     pub policy: u32,
     /// Real-time priority; 0: none.
     #[serde(default)]
@@ -99,7 +99,7 @@ pub struct Member {
     pub tid: u32,
     /// Name; empty if it has ended.
     pub name: String,
-    /// That counts.
+    /// The priority that counts.
     pub priority: u32,
     /// How often it is in R(k): once for each file, work or request.
     pub times: u64,
@@ -113,11 +113,11 @@ pub struct Member {
 pub struct Counts {
     /// Beginnings and ends of relations, and the like.
     pub events: u64,
-    /// Events that did not come through.
+    /// Events that were lost.
     pub lost: u64,
     /// Priorities that were changed.
     pub changes: u64,
-    /// Those that were not, because there were too many.
+    /// Changes that were dropped, because there were too many.
     pub dropped: u64,
 }
 
@@ -127,7 +127,7 @@ pub struct Counts {
 pub struct Reaction {
     /// Median.
     pub p50: u64,
-    /// 99 of 100 took no longer.
+    /// 99 of 100 were no longer than this.
     pub p99: u64,
     /// The longest.
     pub max: u64,
@@ -136,7 +136,7 @@ pub struct Reaction {
 }
 
 impl Told {
-    /// How many have another priority than their own.
+    /// How many have a priority other than their own.
     pub fn boosted(&self) -> usize {
         self.threads.iter().filter(|thread| thread.priority.is_some()).count()
     }
@@ -147,7 +147,7 @@ pub mod tests {
     use super::*;
     use serde_json::{json, Value};
 
-    /// As tekd tells it: a worker that writes files of two back, one that is held, one at rest.
+    /// As tekd reports it: a worker that writes files of two back, one that is held, one at rest.
     pub fn at_work() -> Value {
         json!({
             "on": true, "why": null, "method": "weighted", "linger_ms": 20, "later": {},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options that say what lies in a guest.
+//! The options for the contents of a guest.
 use anyhow::{bail, Context};
 use std::env;
 use std::fs::File;
@@ -28,7 +28,7 @@ pub struct What {
 }
 
 impl What {
-    /// What these say, for a guest of that architecture.
+    /// The contents by these options, for a guest of that architecture.
     pub fn contents(
         &self,
         architecture: &str,
@@ -58,7 +58,7 @@ impl What {
     }
 }
 
-/// What an `--add` says: from where to where.
+/// The two paths of an `--add`: from where to where.
 fn place(add: &str) -> anyhow::Result<(PathBuf, PathBuf)> {
     let (from, to) = match add.split_once(':') {
         Some((from, to)) => (from, PathBuf::from(to)),
@@ -72,12 +72,12 @@ fn place(add: &str) -> anyhow::Result<(PathBuf, PathBuf)> {
     Ok((from, to))
 }
 
-/// There is no such program on this machine, and the guest's directory is an empty one.
+/// There is no such program on this machine, and the guest's working directory is empty.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no program {0} on this machine; write a path of the guest with its first /")]
 pub struct NoProgram(String);
 
-/// Refuses a command whose program, a path from here, is not there.
+/// Refuses a command if its program is a relative path and no such file exists on this machine.
 pub fn check_named(command: &[String]) -> anyhow::Result<()> {
     match command.first() {
         Some(program) if is_from_here(program) && !Path::new(program).is_file() => {
@@ -91,9 +91,9 @@ fn is_from_here(program: &str) -> bool {
     program.contains('/') && !program.starts_with('/')
 }
 
-/// The files of this machine that a command names, and that are to be taken into the guest: its
-/// program, and each word that begins with ./ or ../ and names a file. In the command they become
-/// whole paths, for those are what they have in the guest.
+/// The files of this machine that a command names and that go into the guest: its program, and each
+/// word that begins with ./ or ../ and names a file. In the command they become absolute paths,
+/// because these are their paths in the guest.
 pub fn own_files(
     command: &mut [String],
     foreign: bool,
@@ -115,9 +115,9 @@ pub fn own_files(
     Ok(files)
 }
 
-/// The file of this machine that a command's first word names, if it is to be taken into the guest,
-/// where it is called by its whole path: one with a slash, or one that the guest does not have. What
-/// a guest of another architecture has at that path is its own, and stays.
+/// The file of this machine that a command's first word names, if it goes into the guest: one with
+/// a slash, or one that the guest does not have. It becomes an absolute path. A guest of another
+/// architecture keeps its own file at that path.
 fn own_program(
     program: &mut String,
     foreign: bool,
@@ -135,7 +135,7 @@ fn own_program(
     Ok(path)
 }
 
-/// Refuses a program for another architecture than the guest's, which could only fail there.
+/// Refuses a program for another architecture than the guest's, because it could only fail there.
 pub fn check_architecture(program: &Path, architecture: &str) -> anyhow::Result<()> {
     let about = || format!("cannot read {}", program.display());
     let mut header = Vec::new();
@@ -145,7 +145,7 @@ pub fn check_architecture(program: &Path, architecture: &str) -> anyhow::Result<
         .read_to_end(&mut header)
         .with_context(about)?;
     let (is, runs) = match header.as_slice() {
-        // Where a file of ELF says for which processor it is, least significant byte first.
+        // The ELF header's field for the processor, least significant byte first.
         [0x7f, b'E', b'L', b'F', _, 1, .., low, high] if header.len() == 20 => {
             match u16::from_le_bytes([*low, *high]) {
                 62 => ("64-bit x86", architecture == "amd64"),
@@ -155,7 +155,7 @@ pub fn check_architecture(program: &Path, architecture: &str) -> anyhow::Result<
                 _ => ("another processor", false),
             }
         }
-        // A script, or what the guest may know.
+        // A script, or a format that the guest may know.
         _ => return Ok(()),
     };
     if !runs {

@@ -50,7 +50,7 @@ pub struct Args {
     origin: Origin,
 }
 
-/// What was got for a kind.
+/// The files that were downloaded for a kind.
 #[derive(Serialize)]
 struct Got {
     kind: String,

@@ -45,7 +45,7 @@ struct Row<'a> {
     disk: Option<&'a str>,
     append: &'a str,
     cached: Option<Record>,
-    /// What it would fall back to, where that is all that is cached.
+    /// The record to which it would fall back, where only that is cached.
     instead: Option<Record>,
     sysroot: Option<sysroot::Record>,
 }
@@ -114,7 +114,7 @@ fn row<'a>(
     }
 }
 
-/// What is damaged counts as missing, but not in silence. Several kinds may have the same kernel.
+/// A damaged record counts as missing, but is reported. Several kinds may have the same kernel.
 fn whole<T>(cached: Result<Option<T>, Damage>, damaged: &mut BTreeSet<String>) -> Option<T> {
     cached.unwrap_or_else(|damage| {
         damaged.insert(damage.to_string());

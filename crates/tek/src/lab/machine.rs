@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options that say which machine to boot, alike in all commands.
+//! The options that choose the machine to boot, alike in all commands.
 use super::contents::{self, own_files};
 use super::origin::{tell, Origin};
 use crate::suggested::Suggested;
@@ -16,16 +16,17 @@ use tek_lab::machine::Plan;
 use tek_lab::session::{Limits, BOOTS};
 use tek_lab::{initramfs, needs, size, sysroot, Kind, Kinds};
 
-/// Port on which gdbserver-like things listen where nobody says otherwise, QEMU's own too.
+/// The default port of gdbserver-like programs, QEMU's own too.
 const GDB: &str = "1234";
 
-/// Until a guest that was told to end a job must have done so.
+/// The time until a guest must have ended a job after the request.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Until what it did must be told and cleared away: `$OUT` may be large, and the machine busy.
+/// The time until its results must be reported and cleared away: `$OUT` may be large, and the
+/// machine busy.
 const CLEARING: Duration = Duration::from_secs(60);
 
-/// For somebody who looks on with gdb.
+/// The limit while a user debugs with gdb.
 const A_DAY: Duration = Duration::from_secs(86_400);
 
 /// Which machine, and what is in it.
@@ -82,7 +83,7 @@ pub struct Which {
 pub const KINDS: Suggested<String> = Suggested {
     parse: a_kind,
     names: || {
-        // clap keeps names for ever.
+        // clap keeps names for the whole run.
         let name = |kind: &Kind| PossibleValue::new(&*kind.name.clone().leak());
         Kinds::own().kinds().map(name).collect()
     },
@@ -134,8 +135,8 @@ pub struct Machine {
 }
 
 impl Which {
-    /// Gets kernel and files together, and what the command that is to be run names of this
-    /// machine: in the command it becomes the path that it has in the guest.
+    /// Gets the kernel and the files, also those of this machine that the command names: in the
+    /// command each becomes the path that it has in the guest.
     pub fn prepare(&self, command: &mut [String]) -> anyhow::Result<Machine> {
         let kinds = Kinds::own();
         let mut kind = kinds.kind(&self.kind)?.clone();
@@ -163,7 +164,7 @@ impl Which {
         Ok(Machine { kind, kernel, initramfs, gdb, acceleration, in_turns, _in_use: in_use })
     }
 
-    /// What is wrong on this machine is said before anything is downloaded.
+    /// Reports problems of this machine before anything is downloaded.
     fn check_needs(&self, kinds: &Kinds, kind: &Kind, command: &[String]) -> anyhow::Result<()> {
         let architecture = &kinds.kernel_of(kind).architecture;
         let foreign = kinds.sysroot_of(kind).is_some();
@@ -188,7 +189,7 @@ impl Which {
             return Ok(kernel::obtain(kinds, kernel, &cache, &wanted, &mut tell)?);
         };
         let about = || format!("cannot read {}", image.display());
-        // First, for opening a pipe would wait.
+        // First, because opening a pipe would wait.
         if !image.metadata().with_context(about)?.is_file() {
             bail!("{} is no kernel image: it is no regular file", image.display());
         }
@@ -210,7 +211,7 @@ impl Which {
         })
     }
 
-    /// Where what the guest's programs need is, if it is of another architecture.
+    /// The libraries of the guest's programs, if it is of another architecture.
     fn sysroot(&self, kinds: &Kinds, kind: &Kind) -> anyhow::Result<Option<PathBuf>> {
         let Some(sysroot) = kinds.sysroot_of(kind) else { return Ok(None) };
         let cache = self.origin.cache()?;
@@ -219,9 +220,9 @@ impl Which {
         Ok(Some(record.directory(&cache)))
     }
 
-    /// The limits of a session, with that one for jobs. With gdb nobody ends a guest that booted or
-    /// panicked and then stands at a breakpoint, and no second one waits for gdb where the first did
-    /// not come up.
+    /// The limits of a session, with this limit for jobs. With gdb no limit ends a guest that
+    /// booted or panicked and then stands at a breakpoint. If the first guest fails to come up, no
+    /// second one waits for gdb.
     pub fn limits(&self, job: Duration) -> Limits {
         let limits = Limits {
             boot: Duration::from_secs(self.boot_limit),
@@ -237,21 +238,21 @@ impl Which {
         }
     }
 
-    /// Says where gdb is waited for, if it is.
+    /// Reports the port for gdb, if there is one.
     pub fn tell_gdb(&self) {
         if let Some(port) = self.gdb {
             tell(&format!("waiting for gdb at 127.0.0.1:{port}"));
         }
     }
 
-    /// Whether somebody looks on with gdb, who needs time.
+    /// Whether a user debugs with gdb and needs time.
     pub fn is_debugged(&self) -> bool {
         self.gdb.is_some()
     }
 }
 
 impl Machine {
-    /// What to boot; with the guest's end of a terminal, if it is to have one.
+    /// The machine to boot; with the guest's end of a terminal, if it is to have one.
     pub fn plan<'a>(&'a self, terminal: Option<&'a UnixStream>) -> Plan<'a> {
         Plan {
             kind: &self.kind,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options that say where kernels come from and where they are kept, alike in all commands.
+//! The options for the source and the store of kernels, alike in all commands.
 use crate::run::message;
 use std::path::PathBuf;
 use tek_lab::archive::Source;
@@ -36,7 +36,7 @@ impl Origin {
     }
 }
 
-/// Says on standard error what takes long.
+/// Reports long steps on standard error.
 pub fn tell(what: &str) {
     message::print(what);
 }

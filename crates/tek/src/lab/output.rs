@@ -16,11 +16,11 @@ const LONG: usize = 4096;
 /// How long a message of ours waits for a reader.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Most bytes that a pipe or socket takes without waiting when it says that it takes any.
+/// Most bytes that a pipe or socket takes without waiting when poll(2) reports it writable.
 const PIECE: usize = 4096;
 
-/// Standard output or error, without the buffer that Rust keeps before it. Who reads it may do so as
-/// slowly as he likes, until a time that can be set.
+/// Standard output or error, without the buffer that Rust keeps before it. Its reader may be as
+/// slow as it likes, until a time that can be set.
 pub struct Output {
     file: File,
     name: &'static str,
@@ -51,7 +51,7 @@ impl Output {
         Ok(Self { file, name, piece, until: None, is_cut: false })
     }
 
-    /// From now on what nobody has read by then is left out.
+    /// Discards from now on all output that is still unread at `until`.
     pub fn until(&mut self, until: Instant) {
         self.until = Some(until);
     }
@@ -92,7 +92,7 @@ impl Output {
             let timeout = match left {
                 None => PollTimeout::NONE,
                 Some(Duration::ZERO) => PollTimeout::ZERO,
-                // Rounded up, or the last millisecond is spent asking.
+                // Rounded up; otherwise the last millisecond is spent polling.
                 Some(left) => PollTimeout::try_from(left.as_millis().saturating_add(1))
                     .unwrap_or(PollTimeout::MAX),
             };
@@ -106,8 +106,8 @@ impl Output {
     }
 }
 
-/// A pipe or terminal, so that writing to it never waits: opened once more, for others who have it
-/// open too may rely on waiting. `None` for what is neither, or may not be opened.
+/// A pipe or terminal, so that writing to it never waits. It is opened once more, because another
+/// process that has it open may rely on waiting. `None` for other kinds, or without permission.
 fn opened_anew(file: &File) -> io::Result<Option<File>> {
     if !file.metadata()?.file_type().is_fifo() && !file.is_terminal() {
         return Ok(None);
@@ -117,7 +117,7 @@ fn opened_anew(file: &File) -> io::Result<Option<File>> {
     Ok(File::options().write(true).custom_flags(flags).open(path).ok())
 }
 
-/// Writes to standard error. Nobody there to read it is no reason to stop, nor to wait for long.
+/// Writes to standard error. A missing reader is no reason to stop, nor to wait for long.
 pub fn to_stderr(bytes: &[u8]) {
     if let Ok(mut output) = Output::stderr() {
         output.until(Instant::now() + PATIENCE);
@@ -125,41 +125,41 @@ pub fn to_stderr(bytes: &[u8]) {
     }
 }
 
-/// Says something in which there are words of the guest's: names of its files, lines of its console.
+/// Prints a message that contains text of the guest: names of its files, lines of its console.
 pub fn tell_of_guest(what: &str) {
     to_stderr(format!("tek: {}\n", shown(what.as_bytes())).as_bytes());
 }
 
-/// A line of the guest's, fit to be shown on a terminal.
+/// A line of the guest's, made printable for a terminal.
 fn shown(line: &[u8]) -> String {
     let line: Vec<u8> =
         line.iter().map(|byte| if matches!(byte, b'\t' | 0) { b' ' } else { *byte }).collect();
     printable(&line)
 }
 
-/// The guest's console as it goes, on standard error: its whole lines, fit to be shown there.
+/// The guest's console as it runs, on standard error: its whole lines, made printable.
 pub struct Watched {
     /// None, if it is not to be shown.
     output: Option<Output>,
-    /// The line of which the end has not come yet.
+    /// The line that is still incomplete.
     line: Vec<u8>,
 }
 
 impl Watched {
-    /// Shows it, or does not.
+    /// Shows it only if wanted.
     pub fn new(is_wanted: bool) -> io::Result<Self> {
         let output = if is_wanted { Some(Output::stderr()?) } else { None };
         Ok(Self { output, line: Vec::new() })
     }
 
-    /// From now on what nobody has read by then is left out.
+    /// Discards from now on all output that is still unread at `until`.
     pub fn until(&mut self, until: Instant) {
         if let Some(output) = &mut self.output {
             output.until(until);
         }
     }
 
-    /// Takes what came. Nobody there to read it is no reason to stop.
+    /// Takes the bytes that came. A missing reader is no reason to stop.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.output.is_some() {
             let lines = self.lines(bytes);
@@ -199,15 +199,15 @@ impl Drop for Watched {
     }
 }
 
-/// Says to a person that a guest's processor is emulated although this machine could have lent its
-/// own; to scripts that makes no difference.
+/// Reports to a user at a terminal that a guest's processor is emulated although this machine's own
+/// would fit; scripts do not need that.
 pub fn tell_emulating(why: &str) {
     if io::stderr().is_terminal() {
         tell_of_guest(&format!("emulating the processor, for KVM does not work here: {why}"));
     }
 }
 
-/// Says something about the last lines of the guest's console, if there are any.
+/// Prints the last lines of the guest's console, if there are any.
 pub fn tell_console(lines: &[String]) {
     if lines.is_empty() {
         return;
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(shown(b"\x1b]0;title\x07"), "\\u{1b}]0;title\\u{7}");
     }
 
-    /// An output to a pipe of which nobody reads the other end, with so long to wait.
+    /// An output to a pipe that is never read, with so long to wait.
     fn unread(wait: Duration) -> (io::PipeReader, Output) {
         let (reader, writer) = io::pipe().unwrap();
         let mut output = Output::new(writer.as_fd(), "the pipe").unwrap();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The profiler's clock, and what its ticks are in nanoseconds.
+//! The profiler's clock, and the length of its ticks in nanoseconds.
 use crate::system;
 use std::thread;
 use std::time::Duration;
 use tek_abi::{ProfileHeader, PROFILE_CLOCK_MONOTONIC};
 
-/// Two looks at both clocks that are nearer to each other say too little.
+/// Two readings of both clocks that are nearer to each other are too imprecise.
 const SHORTEST_NS: u64 = 10_000_000;
 
 /// Whether the processor's counter counts evenly, alike on all processors and in all states.
@@ -18,8 +18,8 @@ pub fn counter_is_good() -> bool {
     cfg!(target_arch = "x86_64") && tsc_is_good(source.as_deref(), &flags)
 }
 
-/// Where the kernel chose a slower clock it found that this one is not to be relied on. Those of virtual machines
-/// are made of it.
+/// If the kernel chose a slower clock, it found this one unreliable. The clocks of virtual machines
+/// are derived from it.
 fn tsc_is_good(source: Option<&str>, cpuinfo: &str) -> bool {
     match source.map(str::trim) {
         Some("tsc") => true,
@@ -49,14 +49,14 @@ fn counter() -> u64 {
     monotonic_ns()
 }
 
-/// How fast the counter counts, from a look at the beginning and one at the end.
+/// The frequency of the counter, from a reading at the beginning and one at the end.
 pub struct Calibration {
     ns: u64,
     ticks: u64,
 }
 
 impl Calibration {
-    /// The look at the beginning.
+    /// The reading at the beginning.
     pub fn begin() -> Self {
         Self { ns: monotonic_ns(), ticks: counter() }
     }
@@ -81,7 +81,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// That of a file.
+    /// The scale of a file.
     pub fn of(header: &ProfileHeader, ns_per_tick: f64) -> Self {
         let monotonic = header.clock == PROFILE_CLOCK_MONOTONIC;
         Self {
@@ -96,7 +96,7 @@ impl Scale {
         (ticks as f64 * self.ns_per_tick) as u64
     }
 
-    /// How many ticks that is.
+    /// The ticks of a time.
     pub fn ticks(&self, ns: u64) -> u64 {
         (ns as f64 / self.ns_per_tick) as u64
     }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The critical path: the longest chain of things that had to happen one after the other.
 //!
-//! It is walked backwards from the end of the run. A thread is on it until the last wait that it
-//! went through; from there whoever let it go on is, at the moment when he did; at its beginning,
-//! whoever created it. Where nobody is known to have ended a wait, the wait itself is on the path.
+//! It is walked backwards from the end of the run. A thread is on it until its last wait. From
+//! there its waker is on it, at the moment of the wake-up. At the beginning of a thread the path
+//! goes to its creator. Where the waker is unknown, the wait itself is on the path.
 
 /// A wait for another thread, in ns from the start of the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wait {
     pub begin: u64,
     pub end: u64,
-    /// Who let it go on, and when; an index of threads.
+    /// Its waker (an index of threads) and the time of the wake-up.
     pub waker: Option<(usize, u64)>,
-    /// For a time or somebody outside, and not for a thread.
+    /// For a time or for something outside the process, and not for a thread.
     pub is_idle: bool,
-    /// What the thread had spent in files and the allocator until then.
+    /// The time that the thread had spent in files and the allocator until then.
     pub file: u64,
     pub alloc: u64,
 }
@@ -24,23 +24,23 @@ pub struct Wait {
 pub struct Thread {
     pub begin: u64,
     pub end: u64,
-    /// Who created it, and when.
+    /// Its creator, and the time of its creation.
     pub creator: Option<(usize, u64)>,
     /// By their ends.
     pub waits: Vec<Wait>,
-    /// What it spent in files and the allocator in all.
+    /// The time that it spent in files and the allocator in all.
     pub file: u64,
     pub alloc: u64,
 }
 
-/// What a step of the path is.
+/// The kind of a step of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The thread did something; so much of it was files and the allocator.
+    /// The thread worked; so much of it was in files and the allocator.
     Does { file: u64, alloc: u64 },
-    /// It waited for somebody who is not known, or was about to go on.
+    /// It waited for an unknown waker, or was about to go on.
     Waits,
-    /// It waited for a time, or for somebody outside.
+    /// It waited for a time, or for something outside the process.
     Idle,
     /// It was created, and did not run yet.
     Starts,
@@ -84,7 +84,8 @@ pub fn path(threads: &[Thread], last: usize) -> Vec<Step> {
             let what = does(thread, behind, wait.end, now);
             steps.push(Step { thread: number, from: wait.end, to: now, what });
         }
-        // Somebody who was there, and before the wait was over: so the walk comes to an end.
+        // A waker counts only if it lived then and woke before the end of the wait: so the walk
+        // ends.
         let waker = wait.waker.filter(|&(waker, when)| {
             let lived = |thread: &Thread| thread.begin <= when && when <= thread.end;
             let is_other = waker != number && threads.get(waker).is_some_and(lived);
@@ -92,7 +93,7 @@ pub fn path(threads: &[Thread], last: usize) -> Vec<Step> {
         });
         let from = waker.map_or(wait.begin, |(_, when)| when);
         let what = if wait.is_idle { What::Idle } else { What::Waits };
-        // Ticks that are no whole ns may make a wait of none.
+        // Rounding of ticks to ns may make a wait of 0 ns.
         if from < wait.end {
             steps.push(Step { thread: number, from, to: wait.end, what });
         }
@@ -106,7 +107,7 @@ pub fn path(threads: &[Thread], last: usize) -> Vec<Step> {
     steps
 }
 
-/// What a thread did from one moment to another, in front of the wait with that index. What it spent
+/// The work of a thread from one moment to another, in front of the wait with that index. Its time
 /// in files between two waits is spread evenly.
 fn does(thread: &Thread, next: usize, from: u64, to: u64) -> What {
     let before = next.checked_sub(1).map(|at| &thread.waits[at]);

@@ -6,7 +6,7 @@ use super::report::Profile;
 use std::io::{self, Write};
 use tek_abi::is_printable;
 
-/// Writes them: program, role, thread, part, and for waits what was waited for and where.
+/// Writes them: program, role, thread, part, and for waits their object and place.
 pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     let program = frame(profile.program.rsplit('/').next().unwrap_or("?"));
     for thread in &profile.threads {
@@ -16,7 +16,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
             let mut left = ns;
             if *name == "sync" {
                 for ((what, site), wait) in &thread.waits {
-                    // What was delay in a wait is not in the part any more.
+                    // The part does not contain the delay of its waits any more.
                     let told = (*wait).min(left);
                     left -= told;
                     line(out, &format!("{base};sync;{};{}", frame(what), frame(site)), told)?;
@@ -37,8 +37,8 @@ fn line(out: &mut impl Write, stack: &str, ns: u64) -> io::Result<()> {
     }
 }
 
-/// A name without what separates frames.
+/// A name without the characters that separate frames.
 fn frame(name: &str) -> String {
-    // Symbols of Rust have `;` in the types of arrays.
+    // Rust symbols have `;` in the types of arrays.
     name.replace(|c: char| c == ';' || !is_printable(c), ",")
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all threads did with each lock, barrier, ... .
+//! The uses of each lock, barrier, ... by all threads.
 use std::collections::BTreeMap;
 use tek_abi::{
     ProfileObject, PROFILE_BARRIER, PROFILE_COND, PROFILE_JOIN, PROFILE_MUTEX, PROFILE_READ,
     PROFILE_SEMAPHORE, PROFILE_SPIN, PROFILE_WRITE,
 };
 
-/// What a kind is called.
+/// The name of a kind.
 pub fn kind(kind: u32) -> &'static str {
     match kind {
         PROFILE_MUTEX => "mutex",
@@ -52,12 +52,12 @@ pub struct Object {
     /// 0: several.
     pub address: u64,
     pub uses: Uses,
-    /// By place in the program, the one first at which most was waited.
+    /// By place in the program, the place with the longest waits first.
     pub sites: Vec<(u64, Uses)>,
 }
 
-/// All objects, the one first for which was waited most. Ends of threads count as one: each is waited
-/// for once. Those for which there was no room alone are told apart by their places.
+/// All objects, by the time of waits, longest first. Ends of threads count as one object: each is
+/// waited for once. Objects without room of their own are distinguished by their places.
 pub fn merge<'a>(objects: impl Iterator<Item = &'a ProfileObject>) -> Vec<Object> {
     let mut found: BTreeMap<(u32, u64, u64), BTreeMap<u64, Uses>> = BTreeMap::new();
     for object in objects {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes a report of what was written: ticks become times, and addresses names.
+//! Makes a report of the raw profile: ticks become times, and addresses names.
 use super::clock::Scale;
 use super::locks;
 use super::parts::{self, Measured, Parts, Sampled};
@@ -12,7 +12,7 @@ use tek_abi::{
 };
 use tek_model::Functions;
 
-/// Objects that a report has at most.
+/// Most objects of a report.
 const MOST_OBJECTS: usize = 1000;
 
 /// Makes one report.
@@ -20,7 +20,7 @@ pub struct Maker<'a> {
     pub raw: &'a Raw,
     known: &'a Known,
     pub scale: Scale,
-    /// When it was over, from its start on.
+    /// Its end, from its start on.
     pub end: u64,
     functions: Functions,
 }
@@ -38,7 +38,7 @@ impl<'a> Maker<'a> {
             raw.threads.iter().map(|thread| thread.thread.end_ticks.max(thread.thread.begin_ticks));
         let seen = scale.moment(last.max().unwrap_or(0));
         let end = match (header.end_ticks, known.end_ns) {
-            // What it became is not counted here.
+            // The program after exec is not counted here.
             (0, Some(ns)) if header.replaced == 0 => scale.moment_of_ns(ns),
             (0, _) => scale.moment(last_sign(raw)),
             (ticks, _) => scale.moment(ticks),
@@ -54,13 +54,14 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// The ticks that a thread spent in a part, with the call that it is in.
+    /// The ticks that a thread spent in a part, including its present call.
     pub fn in_part(&self, thread: &ProfileThread, part: u32) -> u64 {
         let whole = self.scale.span(thread.ticks[part as usize]);
         whole.saturating_add(self.in_last(thread, part))
     }
 
-    /// How long it is in a call of that part already; 0: it is not, or nobody looked when it began.
+    /// How long it has been in a call of that part; 0: it is in none, or its begin was not
+    /// recorded.
     fn in_last(&self, thread: &ProfileThread, part: u32) -> u64 {
         let is_in = thread.inside == part && thread.end_ticks == 0 && thread.since_ticks != 0;
         let since = self.scale.moment(thread.since_ticks);
@@ -71,7 +72,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Of the time in files, what the thread was on no CPU.
+    /// The time in files in which the thread was on no CPU.
     fn off_file(&self, thread: &ProfileThread) -> u64 {
         let part = PROFILE_FILE as usize;
         let of = self.scale.span(thread.sampled[part]) as f64;
@@ -91,7 +92,7 @@ impl<'a> Maker<'a> {
         let spin = spins.fold(0u64, |sum, object| sum.saturating_add(object.wait_ticks));
         let mut serial = self.scale.span(thread.serial_ticks);
         let header = &self.raw.header;
-        // The interval that was not over yet.
+        // The interval that was still open.
         if header.active & 0xffff == 1
             && header.active >> 16 == number as u64
             && header.serial_since != 0
@@ -99,7 +100,7 @@ impl<'a> Maker<'a> {
             serial = serial
                 .saturating_add(self.end.saturating_sub(self.scale.moment(header.serial_since)));
         }
-        // What the thread itself read last, or what was seen from outside, whichever came later.
+        // The thread's own last reading, or the one from outside, whichever came later.
         let begin = self.scale.moment(thread.begin_ticks);
         let read = (thread.run_ns, thread.delay_ns, self.scale.moment(thread.scheduler_ticks));
         let seen = self
@@ -113,7 +114,7 @@ impl<'a> Maker<'a> {
         };
         let mut run = run.saturating_sub(thread.first_run_ns);
         let mut delay = delay.saturating_sub(thread.first_delay_ns);
-        // From then on until its end, or the wait that it is in, it went on as before.
+        // From then on until its end, or its present wait, it went on as before.
         let until = if thread.is_waiting != 0 && thread.end_ticks == 0 {
             self.scale.moment(thread.since_ticks)
         } else {
@@ -128,7 +129,7 @@ impl<'a> Maker<'a> {
         Measured {
             life,
             sync: part(PROFILE_SYNC),
-            // To the program a call takes as long as it and its counting.
+            // For the program the length of a call includes its counting.
             file: part(PROFILE_FILE).saturating_add(self.cost_in(thread, PROFILE_FILE) as u64),
             alloc: part(PROFILE_ALLOC).saturating_add(self.cost_in(thread, PROFILE_ALLOC) as u64),
             idle: part(PROFILE_IDLE),
@@ -145,7 +146,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// What a thread is called by what it runs, and by its name where that is its own.
+    /// The name of a thread: by its function, and by its name where that is its own.
     fn role(&mut self, number: usize, thread: &ProfileThread, main_name: &str) -> String {
         let name = printable(&thread.name);
         let routine = match (thread.function, thread.routine) {
@@ -198,7 +199,7 @@ impl<'a> Maker<'a> {
         Object { kind: locks::kind(object.kind), name, address: object.address, uses, sites }
     }
 
-    /// The wait for another thread that a thread is still in, and its object.
+    /// The unfinished wait of a thread for another one, and its object.
     fn still_waits(&self, thread: &ProfileThread) -> Option<ProfileObject> {
         let is_in = thread.end_ticks == 0
             && thread.is_waiting != 0
@@ -218,12 +219,12 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// The ns of so many things that cost so many 1/1024 of ticks each.
+    /// The ns of `count` events that cost `each` 1/1024 ticks.
     fn cost_of(&self, count: u64, each: u64) -> f64 {
         self.scale.span(1 << 10) as f64 / 1024.0 * count as f64 * each as f64 / 1024.0
     }
 
-    /// What counting added to the calls of a part, in ns.
+    /// The time that counting added to the calls of a part, in ns.
     fn cost_in(&self, thread: &ProfileThread, part: u32) -> f64 {
         let (header, part) = (&self.raw.header, part as usize);
         let timed = thread.timed[part].min(thread.calls[part]);
@@ -231,7 +232,7 @@ impl<'a> Maker<'a> {
             + self.cost_of(timed, header.timed_cost)
     }
 
-    /// What it added to all that a thread did.
+    /// The time that counting added to the whole thread, in ns.
     fn cost(&self, thread: &ProfileThread) -> u64 {
         let header = &self.raw.header;
         let parts = [PROFILE_SYNC, PROFILE_FILE, PROFILE_ALLOC, PROFILE_IDLE];
@@ -326,7 +327,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// The last moment of which anything was written down.
+/// The last moment of any record.
 fn last_sign(raw: &Raw) -> u64 {
     let threads = raw.threads.iter().map(|thread| {
         let ProfileThread { since_ticks, scheduler_ticks, active_ticks, .. } = thread.thread;

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use watch::Watch;
 
-/// Of the JSON; it changes when a field changes its meaning or goes.
+/// The version of the JSON; it changes when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
 
 const AFTER_HELP: &str = "\
@@ -154,7 +154,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// A file that two outputs name.
+    /// A file that is named by two outputs.
     fn same_output(&self) -> Option<&Path> {
         let mut given: Vec<_> =
             [&self.json, &self.folded, &self.output].into_iter().flatten().collect();
@@ -163,7 +163,7 @@ impl Args {
     }
 }
 
-/// Runs the program and tells; the result is its exit status.
+/// Runs the program and prints its profile; the result is its exit status.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.model != Model::OneToOne {
         let name = args.model.to_possible_value();
@@ -216,7 +216,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
     } else {
         let written = outputs.write(&profiles, &args);
-        // Where the program failed its own status says more.
+        // The status of a failed program takes precedence.
         if !written && matches!(end, End::Exited(0)) {
             return Ok(ExitCode::from(FAILED));
         }
@@ -224,7 +224,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(end.pass_on())
 }
 
-/// In memory, where there is a place for that.
+/// In memory, where a memory file system exists.
 fn directory() -> anyhow::Result<tempfile::TempDir> {
     let memory = Path::new("/dev/shm");
     let builder = || {
@@ -265,7 +265,7 @@ fn files(directory: &Path) -> anyhow::Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Those of the program first; one that a process ran before another one ended when that began.
+/// The profiles, those of the program first. A program ends when its process executes the next one.
 fn profiles(
     files: &[Found],
     pid: i32,
@@ -282,23 +282,25 @@ fn profiles(
             let is_main = file.pid == pid as u32;
             let known = Known {
                 ns_per_tick,
-                // Of another process it is not known when it was killed.
+                // The time at which another process was killed is unknown.
                 end_ns: match next {
                     Some(next) => Some(next.raw.header.start_ns),
                     None => is_main.then_some(end_ns),
                 },
-                // Those of the last program of the process: the numbers of others are used again.
+                // Those of the last program of the process: the numbers of other programs are used
+                // again.
                 scheduler: if is_main && next.is_none() && file.raw.header.replaced == 0 {
                     seen.clone()
                 } else {
                     Default::default()
                 },
             };
-            // Of who only became another program nobody wants to know.
+            // A process that soon became another program is of no interest: marked here, filtered
+            // below.
             (!is_main, is_main && next.is_some(), Profile::of(&file.raw, &known))
         })
         .collect();
-    // Stable: otherwise they stay in the order of time.
+    // A stable sort keeps the order of time.
     told.sort_by_key(|(is_other, ..)| *is_other);
     told.into_iter()
         .filter(|(_, is_past, profile)| !is_past || profile.wall_ns > 10_000_000)
@@ -306,7 +308,8 @@ fn profiles(
         .collect()
 }
 
-/// Where it goes: made before the program runs, so that it is known whether that can be.
+/// The outputs, opened before the program runs, so that an unwritable file is an error at the
+/// start.
 struct Outputs {
     json: Option<File>,
     folded: Option<File>,
@@ -331,7 +334,7 @@ impl Outputs {
         Ok(Self { json, folded, text: create(&args.output)? })
     }
 
-    /// Each of them whatever becomes of the others; whether all could be.
+    /// Writes each file even if another fails; returns whether all were written.
     fn write(&self, profiles: &[Profile], args: &Args) -> bool {
         let written = [
             ("JSON", self.write_json(profiles)),

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a thread's time went into: from what was counted, and what the scheduler knows, to parts that
-//! sum to the thread's life.
+//! Splits a thread's time into parts that sum to the thread's life, from the counted times and the
+//! scheduler's.
 //!
-//! Calls were timed by the clock, so in each of them may be time in which the thread was ready and no
-//! CPU was free. That of waits was sampled, and of all waits it is taken to be the same share. The rest
-//! of what the scheduler counted lies in work and in those calls that took long, by their shares: who loses
-//! a CPU does not have it back at once, so there is none in short calls. A call that the
-//! profiler does not know may have waited, too: the kernel knows how long the thread neither ran nor
-//! was ready, and what no known call explains is `other`. Calls for files explain as much of it as they
-//! were on no CPU, which was sampled; spin locks explain nothing.
+//! Calls are timed by the clock, so each may contain delay: time in which the thread was ready
+//! without a CPU. The delay in waits is sampled, and scaled to all waits. The rest of the delay is
+//! in work and in long calls, by their shares. Short calls have none: a thread that loses a CPU
+//! does not have it back at once. Calls that the profiler does not know may wait too: time off the
+//! CPU that no known call explains is `other`. File calls explain their sampled time off the CPU;
+//! spin locks explain nothing.
 use serde::Serialize;
 use std::ops::AddAssign;
 
-/// What was measured of a thread, in ns.
+/// The measured times of a thread, in ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured {
     pub life: u64,
@@ -20,23 +19,23 @@ pub struct Measured {
     pub file: u64,
     pub alloc: u64,
     pub idle: u64,
-    /// Of files and the allocator, calls that took long.
+    /// Long calls, for files and for the allocator.
     pub long_file: u64,
     pub long_alloc: u64,
-    /// Of files, what was on no CPU: as the same share of those calls was around which that was asked, and all of the
-    /// call that the thread is in.
+    /// The part of the files' time off the CPU: scaled from the sampled calls, and the whole call
+    /// that the thread is in.
     pub off_file: u64,
-    /// Of sync, what was waited for on a CPU: spin locks.
+    /// The part of sync that was waited for on a CPU: spin locks.
     pub spin: u64,
-    /// While no other thread did anything, and of that what was in files and in the allocator.
+    /// The time while no other thread was active, and its parts in files and in the allocator.
     pub serial: u64,
     pub serial_file: u64,
     pub serial_alloc: u64,
-    /// What the scheduler knows: on a CPU, and ready; `None`: it was not asked.
+    /// The scheduler's times: on a CPU, and ready; `None`: it was not polled.
     pub run: Option<u64>,
     pub delay: u64,
-    /// Of waits for others, and of idle ones: around how much the scheduler was asked, and what
-    /// it had counted as ready.
+    /// For waits for threads, and for idle ones: the time around which the scheduler was polled,
+    /// and the ready time that it had counted.
     pub sampled: [Sampled; 2],
 }
 
@@ -48,7 +47,7 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// What of `all` is delay, at the same share.
+    /// The delay in `all`, at the same share.
     fn share(self, all: u64) -> f64 {
         if self.of == 0 {
             return 0.0;
@@ -131,7 +130,8 @@ pub fn split(measured: &Measured) -> Parts {
     }
     let [in_sync, in_idle] = in_waits;
 
-    // What was on no CPU is waiting where it is known to be, and what no known call explains is other or delay.
+    // Time off the CPU is waiting in known waits; the rest that no known call explains is other or
+    // delay.
     let off = measured.run.map_or(0.0, |run| life as f64 - run as f64);
     let in_calls = sync.saturating_sub(measured.spin) as f64 + idle as f64;
     let off_file = (measured.off_file.min(file) as f64).min((off - in_calls).max(0.0));
@@ -144,7 +144,7 @@ pub fn split(measured: &Measured) -> Parts {
     let ran = (left as f64 - unknown).max(0.0) + long_alloc;
     let in_file = (delayed * long_file / (long_file + ran).max(1.0)).min(off_file);
     let delayed = (delayed - in_file).min(left as f64 + long_alloc);
-    // What the scheduler counted in files beyond their share: there is no other place for it.
+    // The delay in files beyond their share: there is no other place for it.
     let (in_file, delayed) = if measured.run.is_some() && delayed > unknown {
         let more = (delayed - unknown).min(off_file - in_file);
         (in_file + more, delayed - more)
@@ -171,14 +171,15 @@ pub fn split(measured: &Measured) -> Parts {
         idle: (idle as f64 - in_idle) as u64,
         other: other as u64,
     };
-    // Rounding goes where most is.
+    // The rounding error goes to the largest part.
     let rest = parts.sum();
     if rest <= life {
         parts.work = life - rest;
     } else {
         parts.sync = parts.sync.saturating_sub(rest - life);
     }
-    // A thread that was alone all the time has no work beside others, but what was rounded.
+    // A thread that was alone all the time has no work beside other threads, except rounding
+    // errors.
     if parts.work < 1000 && all_work as u64 <= parts.serial.saturating_add(1000) {
         parts.serial = parts.serial.saturating_add(std::mem::take(&mut parts.work));
     }
@@ -239,7 +240,7 @@ mod tests {
             run: Some(20 * MS),
             ..Default::default()
         };
-        // They were copied, and the rest of the time it slept where nobody looks.
+        // They were copied, and the rest of the time it slept where no call is profiled.
         let parts = split(&measured);
         assert_eq!((parts.file, parts.other, parts.work), (20 * MS, 80 * MS, 0));
         // They slept half of their time.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The critical path, as it is told.
+//! The critical path, as it is reported.
 use super::critical::{self, Step, What};
 use super::make::Maker;
 use super::parts::Parts;
@@ -8,13 +8,13 @@ use super::report::{CriticalPath, Phase, Spent, Thread};
 use std::collections::HashMap;
 use tek_abi::{PROFILE_ALLOC, PROFILE_FILE, PROFILE_IDLE, PROFILE_SLEEP};
 
-/// Phases of the critical path shorter than this share of it are told together.
+/// Phases of the critical path shorter than this share of it are reported together.
 const SHORT_PHASE: f64 = 0.02;
 
-/// That of a profile with these threads.
+/// The critical path of a profile with these threads.
 pub fn of(maker: &Maker<'_>, told: &[Thread]) -> Option<CriticalPath> {
     let threads: Vec<_> = maker.raw.threads.iter().map(|raw| thread(maker, raw)).collect();
-    // Who ended last; of several the first thread.
+    // The thread that ended last; of several the first thread.
     let last = (0..threads.len()).max_by_key(|&at| (threads[at].end, std::cmp::Reverse(at)))?;
     let phases = phases(&critical::path(&threads, last), &delayed(told));
     let role = |thread: usize| {
@@ -40,7 +40,7 @@ pub fn of(maker: &Maker<'_>, told: &[Thread]) -> Option<CriticalPath> {
     Some(CriticalPath { length_ns, spent, roles, phases })
 }
 
-/// What the path has to know of a thread.
+/// The facts of a thread that the path needs.
 fn thread(maker: &Maker<'_>, raw: &RawThread) -> critical::Thread {
     let index = |number: u32| (number as usize).checked_sub(1);
     let moment = |ticks: u64| maker.scale.moment(ticks);
@@ -54,7 +54,7 @@ fn thread(maker: &Maker<'_>, raw: &RawThread) -> critical::Thread {
         alloc: maker.scale.span(wait.alloc_ticks),
     });
     let mut waits: Vec<_> = waits.collect();
-    // The wait that the process ended in.
+    // The wait in which the process ended.
     if thread.end_ticks == 0 && thread.is_waiting != 0 && thread.inside != PROFILE_FILE {
         waits.push(critical::Wait {
             begin: moment(thread.since_ticks),
@@ -77,7 +77,7 @@ fn thread(maker: &Maker<'_>, raw: &RawThread) -> critical::Thread {
     }
 }
 
-/// By the number of a thread: which share of the time in which it was ready it did not run.
+/// By the number of a thread: the share of its ready time in which it did not run.
 fn delayed(told: &[Thread]) -> HashMap<usize, f64> {
     let share = |thread: &Thread| {
         let Parts { work, serial, file, allocator, delay, .. } = thread.parts;
@@ -88,7 +88,7 @@ fn delayed(told: &[Thread]) -> HashMap<usize, f64> {
     told.iter().map(share).collect()
 }
 
-/// Steps of the same thread that follow each other are a phase. Roles are not known here.
+/// Consecutive steps of the same thread are a phase. Roles are not known here.
 fn phases(steps: &[Step], delayed: &HashMap<usize, f64>) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
     for step in steps {
@@ -112,12 +112,12 @@ fn phases(steps: &[Step], delayed: &HashMap<usize, f64>) -> Vec<Phase> {
     phases
 }
 
-/// Of a thread that did not run for that share of the time in which it was ready.
+/// The split of a step of a thread with this share of delay in its ready time.
 fn spent(step: &Step, delayed: f64) -> Spent {
     let span = step.to - step.from;
     match step.what {
         What::Does { file, alloc } => {
-            // What is short has no delay in it: work has it, and only the rest lies in files.
+            // Short calls have no delay: work has it, and only the rest is in files.
             let delay = ((span as f64 * delayed) as u64).min(span - alloc);
             let file = file.min(span - alloc - delay);
             Spent {
@@ -133,7 +133,7 @@ fn spent(step: &Step, delayed: f64) -> Spent {
     }
 }
 
-/// Phases that nobody would read one by one become one where they follow each other.
+/// Merges consecutive phases that are too short to be read one by one.
 fn together(phases: Vec<Phase>, short: u64) -> Vec<Phase> {
     let mut told: Vec<Phase> = Vec::new();
     let mut last_was_short = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file that libtek-profile.so wrote, `abi/tek_profile.h`.
 //!
-//! The program could write to it, too, so nothing in it is believed that could do harm here.
+//! The program could write to it, too, so each value that could do harm here is checked.
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -15,7 +15,7 @@ use tek_abi::{
 };
 use zerocopy::FromBytes;
 
-/// Why a file says nothing.
+/// Why a file is not readable as a profile.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("it is no profile, or nothing was written to it")]
@@ -26,7 +26,7 @@ pub enum Error {
     Io(#[from] io::Error),
 }
 
-/// A profile as it was written.
+/// A raw profile.
 #[derive(Clone, Debug)]
 pub struct Raw {
     pub header: ProfileHeader,
@@ -35,7 +35,7 @@ pub struct Raw {
     pub threads: Vec<RawThread>,
 }
 
-/// A thread as it was written.
+/// A raw thread.
 #[derive(Clone, Debug, Default)]
 pub struct RawThread {
     pub thread: ProfileThread,
@@ -44,7 +44,7 @@ pub struct RawThread {
     pub waits: Vec<ProfileWait>,
 }
 
-/// Opens one that lies where the program can put anything: without waiting, or going elsewhere.
+/// Opens a file in a directory that the program can write to: without waiting or following links.
 pub fn open(path: &Path) -> Result<File, Error> {
     let file = File::options()
         .read(true)
@@ -126,7 +126,7 @@ fn structs<T: FromBytes>(bytes: &[u8]) -> impl Iterator<Item = T> + '_ {
     bytes.chunks_exact(size_of::<T>()).filter_map(|bytes| T::read_from_bytes(bytes).ok())
 }
 
-/// Whether that much was there.
+/// Whether the file has that many bytes.
 fn read_all(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<bool> {
     match file.read_exact_at(bytes, offset) {
         Ok(()) => Ok(true),
@@ -228,7 +228,7 @@ pub mod tests {
             file.write_all_at(words.as_bytes(), threads).unwrap();
             file.write_all_at(words.as_bytes(), u64::from(PROFILE_BLOCKS_OFFSET) + 8).unwrap();
             for (at, word) in damage {
-                // Behind the magic and the version.
+                // After the magic and the version.
                 file.write_all_at(word.as_bytes(), 12 + at).unwrap();
             }
             if let Ok(raw) = read(&file) {

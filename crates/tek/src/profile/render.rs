@@ -12,7 +12,7 @@ const BAR: usize = 40;
 /// Rows of a table, unless all are asked for.
 const ROWS: usize = 12;
 
-/// How it is told.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
     pub colours: bool,
@@ -100,7 +100,7 @@ fn whole(out: &mut String, profile: &Profile, look: Look) {
     }
 }
 
-/// A row of shares; those that nobody has are left out by all rows alike.
+/// A row of shares; all rows alike leave out those that are zero in each row.
 fn row(parts: &Parts, shown: &[bool; 8]) -> String {
     let all = parts.sum();
     let cells = parts.all().into_iter().zip(SHORT).zip(shown).filter(|&(_, &shown)| shown);
@@ -112,7 +112,7 @@ fn row(parts: &Parts, shown: &[bool; 8]) -> String {
 
 const SHORT: [&str; 8] = ["WORK", "SERIAL", "SYNC", "FILE", "ALLOC", "DELAY", "IDLE", "OTHER"];
 
-/// Of a column with this header.
+/// The width of a column with this header.
 fn width(header: &str) -> usize {
     6.max(header.len() + 1)
 }
@@ -235,7 +235,7 @@ fn critical(out: &mut String, path: &CriticalPath, look: Look) {
     );
 }
 
-/// Whose phase it is, in that many cells: the number of the thread, or of the changes, stays.
+/// The thread of a phase, in that many cells: the number of the thread, or of the changes, stays.
 fn who(phase: &Phase, cells: usize) -> String {
     match phase.changes {
         0 => {
@@ -348,7 +348,7 @@ fn notes(out: &mut String, profile: &Profile) {
     }
 }
 
-/// A name in that many cells; its end says more than its beginning.
+/// A name in that many cells; its end is more distinctive than its beginning.
 fn fit(name: &str, cells: usize) -> String {
     let length = name.chars().count();
     if length <= cells {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A profile made by hand, and what is told of it.
+//! A profile made by hand, and its output.
 use super::*;
 use crate::profile::read::tests::header;
 use crate::profile::read::{Raw, RawThread};

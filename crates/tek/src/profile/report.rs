@@ -7,13 +7,13 @@ use super::watch::Seen;
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// What `tek` knows beside the file.
+/// The facts that `tek` knows beside the file.
 #[derive(Default)]
 pub struct Known {
     pub ns_per_tick: Option<f64>,
     /// CLOCK_MONOTONIC when the program was seen to have ended, or became another one.
     pub end_ns: Option<u64>,
-    /// What the scheduler told of threads while they ran, last.
+    /// The scheduler's last times of threads while they ran.
     pub scheduler: HashMap<u32, Seen>,
 }
 
@@ -23,30 +23,31 @@ pub struct Profile {
     pub program: String,
     pub pid: u32,
     pub wall_ns: u64,
-    /// Of the threads' lives: what the parts sum to.
+    /// The sum of the parts: of the threads' lives.
     pub threads_ns: u64,
     pub parts: Parts,
-    /// Whether it came to its end by itself, so that nothing is missing.
+    /// Whether it ended by itself, so that the file is complete.
     pub ended: bool,
-    /// Whether that was by becoming another program, exec(3).
+    /// Whether it ended by exec(3).
     pub became_another: bool,
-    /// Threads that still waited for another one when it was over.
+    /// Threads that still waited for another thread at its end.
     pub still_waiting: usize,
     pub roles: Vec<Role>,
     pub threads: Vec<Thread>,
     pub objects: Vec<Object>,
     /// Objects that are not listed.
     pub more_objects: usize,
-    /// Whether there may be loaded files that are not listed, so that what lies in them has no name.
+    /// Whether loaded files may be missing in the list, so that their functions have no name.
     pub more_files: bool,
     pub critical_path: Option<CriticalPath>,
     pub overhead: Overhead,
     pub lost: Lost,
-    /// Whether the kernel told how long threads ran and were ready: if not, delay and other are work.
+    /// Whether the kernel reported how long threads ran and were ready: if not, delay and other are
+    /// work.
     pub scheduler: bool,
 }
 
-/// What could not be written down.
+/// The records that had no room.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Lost {
     pub threads: u64,
@@ -54,7 +55,7 @@ pub struct Lost {
     pub acquisitions: u64,
 }
 
-/// What counting cost, as was measured for each kind of call when the program started.
+/// The cost of counting, as measured for each kind of call when the program started.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Overhead {
     pub start_ns: u64,
@@ -63,7 +64,7 @@ pub struct Overhead {
     pub percent: f64,
 }
 
-/// Threads that run the same.
+/// Threads that run the same function.
 #[derive(Clone, Debug, Serialize)]
 pub struct Role {
     pub name: String,
@@ -85,7 +86,7 @@ pub struct Thread {
     pub locks: u64,
     pub file_calls: u64,
     pub allocator_calls: u64,
-    /// Its waits: what for, where, and how long.
+    /// Its waits: their object, place and length.
     #[serde(skip)]
     pub waits: Vec<((String, String), u64)>,
 }
@@ -116,21 +117,21 @@ pub struct Uses {
     pub contended: u64,
     pub wait_ns: u64,
     pub wait_most_ns: u64,
-    /// Those stand for so many of which it was measured how long it was held.
+    /// The acquisitions that the measured hold times stand for.
     pub holds: u64,
     pub hold_mean_ns: u64,
     pub hold_most_ns: u64,
 }
 
-/// What the time on the critical path went into.
+/// The parts of the time on the critical path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spent {
     pub work_ns: u64,
     pub file_ns: u64,
     pub allocator_ns: u64,
-    /// From one thread to the next, and where nobody is known to have ended a wait.
+    /// From one thread to the next, and where the waker is unknown.
     pub sync_ns: u64,
-    /// Of what threads did, what they were ready and did not run: each by its own share.
+    /// The part of threads' work in which they were ready and did not run: each by its own share.
     pub delay_ns: u64,
     pub idle_ns: u64,
 }
@@ -170,7 +171,7 @@ pub struct Phase {
     pub to_ns: u64,
     #[serde(flatten)]
     pub spent: Spent,
-    /// Short ones that were put together: how often the path changes threads there.
+    /// For merged short phases: how often the path changes threads there.
     pub changes: usize,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A look from outside at the program's threads now and then: what the scheduler knows of those that
-//! will be killed, or never say it themselves.
+//! Reads the scheduler's times of the program's threads now and then, from outside: for threads
+//! that are killed, or never report them.
 use super::clock;
 use nix::poll::PollTimeout;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const SHORTEST: Duration = Duration::from_millis(200);
 
-/// A look may take one in so many of the time.
+/// A sample may take at most one part in so many of the time.
 const SHARE: u32 = 200;
 
 /// Of a thread.
@@ -19,21 +19,21 @@ pub struct Seen {
     pub run_ns: u64,
     /// Ready, but not on one.
     pub delay_ns: u64,
-    /// When it was so, by CLOCK_MONOTONIC.
+    /// The time of the reading, by CLOCK_MONOTONIC.
     pub at_ns: u64,
 }
 
-/// What was seen.
+/// The last readings.
 #[derive(Default)]
 pub struct Watch {
     seen: HashMap<u32, Seen>,
-    /// When to look again, and how long after that.
+    /// The time of the next sample, and the pause after it.
     next: Option<Instant>,
     pause: Duration,
 }
 
 impl Watch {
-    /// Looks, if it is time to; returns after what time to come again.
+    /// Samples, if it is time; returns the time until the next call.
     pub fn look(&mut self, pid: i32) -> PollTimeout {
         let now = Instant::now();
         match self.next {
@@ -59,7 +59,7 @@ impl Watch {
         timeout(self.pause)
     }
 
-    /// What was seen last of each thread.
+    /// The last reading of each thread.
     pub fn finish(self) -> HashMap<u32, Seen> {
         self.seen
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be told of a thread: one column each.
+//! The columns: one for each value of a thread.
 use super::thread::Thread;
 use super::value::Value;
 use crate::words;
@@ -86,7 +86,7 @@ pub enum Column {
     User,
 }
 
-/// What `tek ps` shows unless told otherwise.
+/// The default columns of `tek ps`.
 pub const USUAL: [Column; 11] = [
     Column::Pid,
     Column::Tid,
@@ -176,7 +176,7 @@ impl Column {
         numbers.contains(&self)
     }
 
-    /// Adds what has to be read for it.
+    /// Adds the values that must be read for it.
     pub fn want(self, wanted: &mut Wanted) {
         match self {
             Self::CpuPercent | Self::RunDelay | Self::DelayPercent => wanted.schedstat = true,
@@ -189,7 +189,7 @@ impl Column {
         }
     }
 
-    /// What stands in it for a thread.
+    /// Its value for a thread.
     pub fn value(self, thread: &Thread) -> Value {
         let stat = &thread.task.stat;
         let record = thread.task.record.map(|thread| thread.record);
@@ -210,7 +210,7 @@ impl Column {
             Self::Name => Value::Text(stat.name.clone()),
             Self::Role => Value::of(thread.role(), Value::Text),
             Self::Function => Value::of(thread.function.clone(), Value::Text),
-            // Groups, and all that is about CPUs, are the kernel threads'.
+            // Groups and CPU values belong to kernel threads.
             Self::Group if user.is_some() => Value::None,
             Self::Group => Value::of(thread.task.group(), |group| Value::Text(words::group(group))),
             Self::Region => Value::of(record, |_| {
@@ -262,13 +262,13 @@ impl Column {
         }
     }
 
-    /// What a person reads of it.
+    /// The same for people.
     pub fn human(self, thread: &Thread) -> String {
         let named = |number: u32| format!("u{number}");
         match (self, thread.user) {
             (Self::Tid, Some(user)) => named(user.number),
             (Self::Creator, Some(_)) => thread.creator().map_or_else(|| "-".into(), named),
-            // Less than a clock tick is all that its stat tells.
+            // Its stat has no smaller unit than a clock tick.
             (Self::Cpu, _) if thread.cpu_ns() == Some(0) && thread.task.schedstat.is_none() => {
                 "<10ms".into()
             }
@@ -277,8 +277,8 @@ impl Column {
     }
 }
 
-/// Whether it asked for SCHED_TEK and has it. The kernel, which runs such threads as `rr`, has the
-/// last word, but about a user-level thread it has none.
+/// Whether it asked for SCHED_TEK and has it. For a kernel thread its present policy decides: the
+/// kernel runs SCHED_TEK as `rr`. For a user-level thread the request decides.
 fn has_sched_tek(thread: &Thread) -> bool {
     let asked = thread.task.record.is_some_and(|t| i32::from(t.record.policy) == SCHED_POLICY);
     if thread.user.is_some() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which threads are shown.
+//! The choice of the threads to show.
 use super::thread::Thread;
 use clap::ValueEnum;
 use std::collections::HashSet;
@@ -50,7 +50,7 @@ fn number(text: &str) -> Result<u32, &'static str> {
         .map_err(|_| "write a number such as 815, or several: 815,816 (--name goes by names)")
 }
 
-/// Of a program, or of a thread: the kernel's have longer names than others can.
+/// Of a program, or of a thread: the kernel's have longer names than other threads can.
 fn name(text: &str) -> Result<Glob, Invalid> {
     Glob::new(text, Subject::Program)
 }
@@ -82,8 +82,8 @@ impl Filter {
             && (!self.tracked || thread.task.record.is_some())
     }
 
-    /// A sentence on each process and thread that was asked for by number and is not there, and
-    /// whether nothing is left to be shown.
+    /// A sentence on each process and thread that was requested by number and does not exist, and
+    /// whether nothing is left to show.
     pub fn missing(&self, device: &Device) -> (Vec<String>, bool) {
         let is_there = |pid| device.programs.iter().any(|program| program.pid == pid);
         let tids: HashSet<u32> = match self.tid.is_empty() {
@@ -104,7 +104,7 @@ impl Filter {
         (processes.chain(threads).collect(), nothing)
     }
 
-    /// Whether certain processes or threads were asked for, which may not be there.
+    /// Whether certain processes or threads are requested, which may not exist.
     pub fn names_one(&self) -> bool {
         !self.pid.is_empty() || !self.tid.is_empty()
     }

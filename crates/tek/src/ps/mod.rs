@@ -114,7 +114,7 @@ pub struct Args {
 /// Instead of a column.
 const HELP: &str = "help";
 
-/// What -o takes.
+/// The value of -o.
 #[derive(Clone)]
 enum Chosen {
     Column(Column),
@@ -141,12 +141,12 @@ const CHOSEN: Suggested<Chosen> =
 /// Parses a value of --sort.
 const SORTING: Suggested<Sorting> = Suggested { parse: sorting, names: column_names };
 
-/// For shells, and where a value is missing.
+/// For shells, and for the message about a missing value.
 pub fn column_names() -> Vec<PossibleValue> {
     Column::value_variants().iter().filter_map(ValueEnum::to_possible_value).collect()
 }
 
-/// What --sort takes.
+/// The value of --sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sorting {
     /// By which column.
@@ -169,7 +169,7 @@ pub fn sorting(text: &str) -> Result<Sorting, String> {
     }
 }
 
-/// Looks, and prints what it saw.
+/// Samples, and prints the result.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut columns = Vec::new();
     for chosen in &args.columns {
@@ -202,10 +202,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if names_one && !found { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What is said instead of nothing.
+/// The message for an empty table.
 pub const NONE_FITS: &str = "no thread fits the options: tek ps without them shows all";
 
-/// One look. True if a thread was found.
+/// Prints once. True if a thread was found.
 fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
     let Look { threads, problems, .. } = view.look()?;
     let found = !threads.is_empty();
@@ -233,7 +233,7 @@ pub fn object(columns: &[Column], thread: &Thread) -> serde_json::Map<String, se
     columns.iter().map(|c| (c.key().to_owned(), c.value(thread).json())).collect()
 }
 
-/// Says on standard error what could not be read.
+/// Reports on standard error what could not be read.
 pub fn tell(problems: &[String]) {
     for problem in problems {
         eprintln!("tek: {}", printable(problem.as_bytes()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks that are taken again and again: the time between them, and how they end.
+//! Repeated samples: the time between them, and their end.
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{SigSet, Signal};
@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Looks at equal distances, until somebody has seen enough.
+/// Samples at equal intervals, until the user ends it.
 pub struct Pace {
     interval: Duration,
     next: Instant,
@@ -18,7 +18,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// From now on SIGINT and SIGTERM end the looks instead of the process.
+    /// From now on SIGINT and SIGTERM end the samples instead of the process.
     pub fn new(interval: Duration) -> anyhow::Result<Self> {
         let mut ends = SigSet::empty();
         ends.add(Signal::SIGINT);
@@ -34,13 +34,13 @@ impl Pace {
         self.keys = Keys::take();
     }
 
-    /// Waits for the time of the next look; false when there shall be none.
+    /// Waits for the time of the next sample; false when the user ends it.
     pub fn wait(&mut self) -> anyhow::Result<bool> {
         let end = self.next;
         loop {
-            // Asked at least once: looks may take longer than the interval.
+            // Polled at least once: a sample may take longer than the interval.
             let left = end.saturating_duration_since(Instant::now());
-            // Rounded up, so as not to wake too early and turn around for the rest.
+            // Rounded up, so as not to wake too early and poll once more for the rest.
             let left_ms = left.as_micros().div_ceil(1000);
             let timeout = PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX);
             let stdin = io::stdin();
@@ -60,13 +60,13 @@ impl Pace {
                 break;
             }
         }
-        // Looks that took longer than the interval are left out, not made up for.
+        // Samples that took longer than the interval are left out, not made up for.
         self.next = (end + self.interval).max(Instant::now());
         Ok(true)
     }
 }
 
-/// The keyboard, giving each key at once; as before when dropped.
+/// The keyboard in a mode that delivers each key at once; restored when dropped.
 struct Keys(Termios);
 
 impl Keys {
@@ -81,7 +81,7 @@ impl Keys {
         Some(Self(before))
     }
 
-    /// Reads what was typed; a keyboard that is gone is a wish to end.
+    /// Reads the typed keys; a keyboard that is gone ends the samples too.
     fn want_to_end() -> bool {
         let mut typed = [0; 64];
         match io::stdin().read(&mut typed) {

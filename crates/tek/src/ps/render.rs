@@ -19,7 +19,7 @@ pub fn table(columns: &[Column], rows: impl Iterator<Item = Vec<String>>) -> Vec
     rows.iter().map(line).collect()
 }
 
-/// A line cut to what a terminal has room for.
+/// A line cut to the width of a terminal.
 pub fn cut(line: &str, width: Option<usize>) -> String {
     width.map_or_else(|| line.to_owned(), |width| truncate_str(line, width, "…").into())
 }

@@ -11,7 +11,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What is told of each thread unless columns were chosen.
+/// The default columns of each thread.
 pub const USUAL: [Column; 11] = [
     Column::Pid,
     Column::Tid,
@@ -28,15 +28,15 @@ pub const USUAL: [Column; 11] = [
 
 /// A series.
 pub struct Series {
-    /// Time between two looks.
+    /// Time between two samples.
     pub interval: Duration,
-    /// How many records each thread that lives on gets; for ever if `None`.
+    /// How many records each thread that lives on gets; without an end if `None`.
     pub count: Option<u64>,
     /// JSON lines instead of CSV.
     pub json: bool,
 }
 
-/// Writes it, to standard output unless a file is given. True if a thread was in it.
+/// Writes it, to standard output unless a file is given. True if it had a thread.
 pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::Result<bool> {
     let (out, for_terminal): (Box<dyn Write>, bool) = match output {
         Some(path) => {
@@ -55,7 +55,7 @@ pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::R
     }
     let mut pace = Pace::new(series.interval)?;
     view.take_exact_times();
-    // The first look is what the second one is compared with.
+    // The first sample is the base for the second one.
     let first = view.look()?;
     super::tell(&first.problems);
     let (mut written, mut found, mut gone) = (0, false, first.gone);
@@ -76,7 +76,7 @@ pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::R
             }
             out.write_all(b"\n")?;
         }
-        // Who follows the series wants whole records, at once.
+        // The reader of the series needs whole records, at once.
         out.flush()?;
         found |= !threads.is_empty();
         written += 1;
@@ -84,7 +84,7 @@ pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::R
     Ok(found)
 }
 
-/// One thread at one time, with what it did since the look before.
+/// One thread at one time, with its changes since the previous sample.
 fn record<'a>(
     columns: &'a [Column],
     thread: &'a Thread,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A thread as `tek ps` shows it: what was read of it and of its process, with names found and,
-//! from the second look on, what it did since the one before.
+//! A thread as `tek ps` shows it: its values and those of its process, with names resolved. From
+//! the second sample on it has the changes since the previous one.
 use std::collections::HashMap;
 use std::rc::Rc;
 use tek_abi::{text, Module, ZONE_HIGH, ZONE_LOW, ZONE_NORMAL};
@@ -13,41 +13,41 @@ pub struct Thread {
     pub pid: u32,
     /// The name of that.
     pub program: Rc<str>,
-    /// What was read of it.
+    /// Its values.
     pub task: Task,
-    /// What a user-level thread has besides. Its task is as far as its table tells; no kernel
-    /// thread is meant by its tid, which is 0.
+    /// The extra values of a user-level thread. Its task is filled from its table; its tid is 0,
+    /// which is no kernel thread.
     pub user: Option<User>,
     /// Size of its process's address space.
     pub vm_bytes: Option<u64>,
-    /// Size of the pages that its record counts in.
+    /// Size of the pages in which its record counts.
     pub page_bytes: u32,
     /// Where the zones of its stack meet.
     pub zones: Zones,
-    /// The function that it runs, if that was asked for.
+    /// The function that it runs, if requested.
     pub function: Option<String>,
-    /// Where it was created, if that was asked for.
+    /// The place of its creation, if requested.
     pub call_site: Option<String>,
-    /// CLOCK_BOOTTIME of the look.
+    /// CLOCK_BOOTTIME of the sample.
     pub time_ns: u64,
-    /// When and how it was at the look before.
+    /// Its state at the previous sample.
     pub before: Option<Before>,
 }
 
-/// What a user-level thread has and others have not.
+/// The fields that only a user-level thread has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User {
     /// Its number in its process, from 1.
     pub number: u32,
-    /// The worker that it runs on, or did last.
+    /// The worker on which it runs, or ran last.
     pub worker: Option<Worker>,
 }
 
-/// Who a thread is among all, for as long as it lives: its tid, or of a user-level thread pid and
+/// The identity of a thread, for as long as it lives: its tid, or of a user-level thread pid and
 /// number, and its start time.
 pub type Identity = (u64, u64);
 
-/// A thread at an earlier look.
+/// A thread at an earlier sample.
 #[derive(Clone, Copy, Default)]
 pub struct Before {
     time_ns: u64,
@@ -58,12 +58,12 @@ pub struct Before {
     was_ready: bool,
     /// CPU time by its stat, in clock ticks.
     stat_cpu_ns: u64,
-    /// Waiting for a CPU that was told already, and that the kernel had not counted by then.
+    /// Waiting for a CPU that was reported already, and that the kernel had not counted by then.
     told_ns: u64,
 }
 
 impl Before {
-    /// What the next look is compared with.
+    /// The base for the next sample.
     fn of(thread: &Thread) -> Self {
         Self {
             time_ns: thread.time_ns,
@@ -77,16 +77,16 @@ impl Before {
     }
 }
 
-/// Waiting for a CPU. The kernel counts it only when the thread gets one, so a long wait would all
-/// be found in the interval in which it ends, and may be longer than that.
+/// Waiting for a CPU. The kernel counts it only when the thread gets one. So a long wait would all
+/// be in the interval in which it ends, and may be longer than that interval.
 struct Delay {
-    /// What belongs to the interval.
+    /// The part that belongs to the interval.
     ns: u64,
     /// [`Before::told_ns`] from now on.
     told_ns: u64,
 }
 
-/// What a thread did between two looks.
+/// The changes of a thread between two samples.
 pub struct Interval {
     /// How long that is.
     pub ns: u64,
@@ -98,7 +98,7 @@ pub struct Interval {
     pub switches: Switches,
 }
 
-/// Names are looked up only where they are shown.
+/// Names are resolved only where they are shown.
 #[derive(Clone, Copy, Default)]
 pub struct Names {
     /// [`Thread::function`].
@@ -108,7 +108,7 @@ pub struct Names {
 }
 
 impl Thread {
-    /// Who it is.
+    /// Its identity.
     pub fn identity(&self) -> Identity {
         let id = match self.user {
             Some(user) => u64::from(self.pid) << 32 | u64::from(user.number),
@@ -123,7 +123,7 @@ impl Thread {
         Some(text(&own.side.role))
     }
 
-    /// The zone of its stack: as its process has it, else by what was seen.
+    /// The zone of its stack: as its process has it, else by the use that was measured.
     pub fn zone(&self) -> Option<Zone> {
         let own = self.task.record?.record;
         let stack = u64::from(own.stack_pages) * u64::from(self.page_bytes);
@@ -150,14 +150,14 @@ impl Thread {
         self.time_ns.saturating_sub(self.task.stat.start_ns)
     }
 
-    /// CPU time: exact where that was read, else in clock ticks. That of a user-level thread nobody
-    /// counts.
+    /// CPU time: exact where that was read, else in clock ticks. `None` for a user-level thread,
+    /// because its CPU time is not counted.
     pub fn cpu_ns(&self) -> Option<u64> {
         let stat = self.user.is_none().then_some(self.task.stat.cpu_ns);
         self.task.schedstat.map(|times| times.cpu_ns).or(stat)
     }
 
-    /// The share of a CPU that it had since the look before, else in its life.
+    /// The share of a CPU that it had since the previous sample, else in its life.
     pub fn cpu_percent(&self) -> Option<f64> {
         let (cpu, time) = match self.interval() {
             Some(interval) => (interval.cpu_ns?, interval.ns),
@@ -166,7 +166,7 @@ impl Thread {
         share(cpu, time)
     }
 
-    /// The share of the time since the look before, else of its life, that it waited for a CPU.
+    /// The share of the time since the previous sample, else of its life, that it waited for a CPU.
     pub fn delay_percent(&self) -> Option<f64> {
         let times = self.task.schedstat?;
         let (delay, time) = match self.interval() {
@@ -181,8 +181,8 @@ impl Thread {
         self.task.stat.state == 'R'
     }
 
-    /// Its waiting for a CPU since the look before. One that was ready at both looks, and neither
-    /// got a CPU nor used one between them, has waited all the time.
+    /// Its waiting for a CPU since the previous sample. A thread has waited all the time if it was
+    /// ready at both samples, and neither got nor used a CPU between them.
     fn delay(&self, before: &Before) -> Delay {
         let times = self.task.schedstat.unwrap_or_default();
         let had_none = times == before.schedstat && self.task.stat.cpu_ns == before.stat_cpu_ns;
@@ -197,8 +197,7 @@ impl Thread {
         }
     }
 
-    /// How many context switches of a kind it made a second, since the look before, else in its
-    /// life.
+    /// Its context switches of a kind per second, since the previous sample, else in its life.
     pub fn rate(&self, kind: impl Fn(&Switches) -> u64) -> Option<f64> {
         let switches = self.task.switches?;
         let (count, time) = match self.interval() {
@@ -208,7 +207,7 @@ impl Thread {
         (time != 0).then(|| count as f64 * 1e9 / time as f64)
     }
 
-    /// What it did since the look before; `None` at the first.
+    /// Its changes since the previous sample; `None` at the first.
     pub fn interval(&self) -> Option<Interval> {
         let before = self.before?;
         let switches = self.task.switches.unwrap_or_default();
@@ -225,14 +224,14 @@ impl Thread {
     }
 }
 
-/// In percent; at most 100, for a thread has one CPU at a time. More is measured where the wait
-/// began before the interval, and where looks at it were not quite as far apart as those at the
-/// device.
+/// In percent; at most 100, because a thread has one CPU at a time. The measured value is greater
+/// where the wait began before the interval, or where the thread's two samples are farther apart
+/// than the device's.
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole != 0).then(|| part.min(whole) as f64 * 100.0 / whole as f64)
 }
 
-/// Takes looks at the device apart into threads, and remembers the look before.
+/// Splits samples of the device into threads, and remembers the previous sample.
 #[derive(Default)]
 pub struct Threads {
     names: Names,
@@ -247,7 +246,7 @@ impl Threads {
         Self { names, ..Self::default() }
     }
 
-    /// The threads of a look that fit.
+    /// The threads of a sample that fit.
     pub fn of(&mut self, device: Device, fits: impl Fn(&Thread) -> bool) -> Vec<Thread> {
         let Device { time_ns, programs, .. } = device;
         let mut threads = Vec::new();
@@ -269,7 +268,7 @@ impl Threads {
         let Program { pid, name, tasks, vm_bytes, page_bytes, modules, table, uthreads, .. } =
             program;
         let name: Rc<str> = name.into();
-        // One that is new since the last look did all that it did since then.
+        // A thread that is new since the last sample did all its work since then.
         let new = self.last_ns.map(|time_ns| Before { time_ns, ..Before::default() });
         let zones = table.map_or_else(Zones::default, |header| {
             Zones::of_table(header.low_percent, header.high_percent)
@@ -317,8 +316,8 @@ impl Threads {
     }
 }
 
-/// What can be told of a user-level thread as of any other. Without a name of its own it has that
-/// of the first thread, as the program itself is told.
+/// The values of a user-level thread that any thread has. Without a name of its own it has that of
+/// the first thread, as the program itself sees it.
 fn task_of(uthread: &Uthread, parent: u32, first_name: &str) -> Task {
     let record = &uthread.own.record;
     Task {
@@ -350,7 +349,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A thread at so many seconds, with what the kernel has counted by then, in ms, and its state.
+    /// A thread at so many seconds, with the kernel's counters at that time, in ms, and its state.
     fn at(seconds: u64, state: char, cpu_ms: u64, delay_ms: u64, slices: u64) -> Thread {
         let ms = SECOND / 1000;
         let mut thread = crate::top::sample::tests::thread(7, 7, "fridge", "ui", cpu_ms);
@@ -363,7 +362,7 @@ mod tests {
         thread
     }
 
-    /// DELAY% at each look, by way of what is remembered of the one before.
+    /// DELAY% at each sample, each with the memory of the previous one.
     fn shares(looks: impl IntoIterator<Item = Thread>) -> Vec<f64> {
         let mut before: Option<Before> = None;
         let share = |mut thread: Thread| {
@@ -403,7 +402,7 @@ mod tests {
         let mut thread = at(2, 'S', 1100, 0, 6);
         thread.before = Some(Before::of(&at(1, 'S', 0, 0, 5)));
         assert_eq!(thread.cpu_percent(), Some(100.0));
-        // The whole of what was counted is told all the same, for sums.
+        // The whole counted time is still reported, for sums.
         assert_eq!(thread.interval().unwrap().cpu_ns, Some(1_100_000_000));
     }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads as a tree: below the first thread of each process the others, each below the one that
-//! created it where that is known.
+//! Threads as a tree: below the first thread of each process its other threads, each below its
+//! creator where that is known.
 use super::thread::Thread;
 use std::borrow::Borrow;
 use std::collections::HashMap;
 
-/// Deeper threads are drawn as if they were this deep. A table may tell of any depth.
+/// Deeper threads are drawn as if they were this deep. A table may contain any depth.
 const DEEPEST: usize = 16;
 
-/// The threads in the order of the tree, each with what is drawn before its name. Siblings keep their
+/// The threads in the order of the tree, each with the branch before its name. Siblings keep their
 /// order.
 pub fn arrange<T: Borrow<Thread>>(threads: Vec<T>) -> Vec<(T, String)> {
     let parents = parents(&threads);
@@ -18,7 +18,7 @@ pub fn arrange<T: Borrow<Thread>>(threads: Vec<T>) -> Vec<(T, String)> {
     }
     let mut threads: Vec<Option<T>> = threads.into_iter().map(Some).collect();
     let mut arranged = Vec::with_capacity(threads.len());
-    // A stack of what is still to be drawn, the next one on top.
+    // A stack of the threads that are not drawn yet, the next one on top.
     let mut waiting: Vec<(usize, Vec<bool>)> = Vec::new();
     let push = |waiting: &mut Vec<_>, below: &[usize], lasts: &[bool]| {
         for (position, &index) in below.iter().enumerate().rev() {
@@ -50,9 +50,9 @@ fn parents<T: Borrow<Thread>>(threads: &[T]) -> Vec<Option<usize>> {
         if own == thread.pid {
             return None;
         }
-        // A thread is younger than its creator: what contradicts that could make a circle.
+        // A thread is younger than its creator: a contradiction could make a cycle.
         let older = |&at: &usize| {
-            // Numbers of user-level threads are given in their order; their times are rough.
+            // User-level threads are numbered in the order of creation; their times are imprecise.
             let start_ns = |thread: &Thread| match thread.user {
                 Some(_) => 0,
                 None => thread.task.stat.start_ns,
@@ -70,7 +70,7 @@ fn parents<T: Borrow<Thread>>(threads: &[T]) -> Vec<Option<usize>> {
     threads.iter().map(parent).collect()
 }
 
-/// What is drawn before a name, given for each level whether the branch is the last there.
+/// The branch before a name, given for each level whether the branch is the last there.
 fn branch(lasts: &[bool]) -> String {
     let Some((own, above)) = lasts.split_last() else { return String::new() };
     let lines: String = above.iter().map(|&last| if last { "   " } else { "|  " }).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands in a cell: told to people in units, to programs as it is.
+//! The content of a cell: in units for people, unchanged for programs.
 use crate::units::{size, time};
 use serde_json::json;
 use std::cmp::Ordering;
@@ -29,12 +29,12 @@ pub enum Value {
 }
 
 impl Value {
-    /// Of what may be missing.
+    /// The value of an option.
     pub fn of<T>(value: Option<T>, kind: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::None, kind)
     }
 
-    /// As a person reads it.
+    /// As text for people.
     pub fn human(&self) -> String {
         match self {
             Self::None | Self::Flag(false) => "-".into(),
@@ -64,7 +64,7 @@ impl Value {
         }
     }
 
-    /// As a field of CSV (RFC 4180), for a terminal or for programs; empty for what is not known.
+    /// As a field of CSV (RFC 4180), for a terminal or for programs; empty if unknown.
     pub fn csv(&self, for_terminal: bool) -> String {
         match self {
             Self::None => String::new(),
@@ -80,7 +80,7 @@ impl Value {
         }
     }
 
-    /// The order of two values of one column; what is not known comes first.
+    /// The order of two values of one column; unknown values come first.
     pub fn order(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Text(a), Self::Text(b)) => a.cmp(b),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks at the device as the command line asked for: chosen, in order, and with no more read than
-//! what is shown.
+//! Samples the device as the command line requires: chosen, in order, and reading no more than is
+//! shown.
 use super::column::Column;
 use super::filter::Filter;
 use super::thread::{Names, Thread, Threads};
@@ -8,10 +8,10 @@ use super::{render, tree, Sorting};
 use std::collections::HashSet;
 use tek_model::{directories, Device, Wanted, Watch};
 
-/// What is looked at.
+/// The choice of threads and columns.
 pub struct View {
     pub columns: Vec<Column>,
-    /// The worker, and what is waited for, are shown too if there are user-level threads.
+    /// The worker and the object of the wait are shown too if there are user-level threads.
     pub adds_what_they_have: bool,
     sort: Option<Sorting>,
     tree: bool,
@@ -21,13 +21,13 @@ pub struct View {
     told: HashSet<String>,
 }
 
-/// What was seen.
+/// The result of a sample.
 pub struct Look {
-    /// The threads that were asked for, in their order.
+    /// The requested threads, in their order.
     pub threads: Vec<Thread>,
-    /// What is not there or could not be read, and why; each only the first time.
+    /// The missing or unreadable files, and why; each only the first time.
     pub problems: Vec<String>,
-    /// Whether what was asked for by number is all missing: nothing more will be seen.
+    /// Whether all requested numbers are gone: no later sample will find any.
     pub gone: bool,
 }
 
@@ -63,14 +63,14 @@ impl View {
         self.watch.wanted.schedstat = true;
     }
 
-    /// Looks.
+    /// Samples the device.
     pub fn look(&mut self) -> anyhow::Result<Look> {
         let device = self.watch.look()?;
         Ok(self.chosen(device))
     }
 
-    /// Looks, for who looks often: what others changed of threads that slept is told at once of those
-    /// with these tids, of the rest within [`tek_model::ROUND`] looks.
+    /// Samples, for a frequent caller. Changes that another process made to sleeping threads are
+    /// reported at once for these tids, for the rest within [`tek_model::ROUND`] samples.
     pub fn look_at_changes(&mut self, in_sight: HashSet<u32>) -> anyhow::Result<Look> {
         let device = self.watch.look_at_changes(in_sight)?;
         Ok(self.chosen(device))
@@ -106,7 +106,7 @@ impl View {
         if !self.tree {
             return render::table(&columns, threads.iter().map(cells));
         }
-        // The branches are drawn before the names, or in what comes first.
+        // The branches are drawn before the names, or in the first column.
         let at = columns.iter().position(|&column| column == Column::Name).unwrap_or(0);
         let rows = tree::arrange(threads).into_iter().map(|(thread, branch)| {
             let mut cells = cells(&thread);

@@ -7,7 +7,8 @@ use console::Term;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// Looks until q, ^C or SIGTERM, or until all that was asked for by number is gone. True if a thread was found.
+/// Samples until q, ^C or SIGTERM, or until all threads requested by number are gone. True if a
+/// thread was found.
 pub fn run(view: &mut View, interval: Duration) -> anyhow::Result<bool> {
     let term = Term::stdout();
     let mut pace = Pace::new(interval)?;
@@ -36,7 +37,7 @@ pub fn run(view: &mut View, interval: Duration) -> anyhow::Result<bool> {
             writeln!(io::stdout().lock(), "{}\n", lines.join("\n"))?;
         }
         if !pace.wait()? {
-            // On the screen they would have been drawn over.
+            // On the screen the table would overwrite them.
             super::tell(&problems);
             return Ok(found);
         }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The C library of a program that brings its own loader (Nix, Guix, snap, a bundle). One that is
-//! older than TEK's libraries need lacks versions of functions, and the loader would refuse to
+//! The C library of a program that brings its own loader (Nix, Guix, snap, a bundle). If it is
+//! older than TEK's libraries need, it lacks versions of functions, and the loader would refuse to
 //! start the program.
 //!
-//! lib/exec/c_library.c does the same for what the program starts later.
+//! lib/exec/c_library.c does the same for programs that the program starts later.
 use crate::system::elf::{self, Elf};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "libc.so.6";
 
-/// Whether the C library that a program gets has all that TEK's library needs of it. The loader
-/// that tek itself has is known to have it, so only another one is examined.
+/// Whether a program's C library has all that TEK's library needs of it. tek's own loader is known
+/// to have it, so only a different loader is examined.
 pub fn serves(file: &Path, program: &Elf, own: Option<&Elf>, library: &Path) -> bool {
     let loader =
         if program.is_loader() { Some(file) } else { program.loader.as_deref().map(Path::new) };
@@ -29,7 +29,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
-/// As the loader finds it: where the program says, then beside the loader.
+/// As the loader finds it: in the program's search path, then beside the loader.
 fn find(file: &Path, program: &Elf, loader: &Path) -> Option<PathBuf> {
     let resolved = |path: &Path| path.canonicalize().ok()?.parent().map(Path::to_owned);
     let origin = resolved(file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program: started as if tek were not there, and its end passed on.
+//! The program: started as without tek, and its end passed on.
 use super::group::Asker;
 use super::inherited;
 use super::own_pid::OwnPid;
@@ -15,7 +15,7 @@ pub struct Child {
     pid: i32,
 }
 
-/// What became of the program.
+/// A change of the program's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is over.
@@ -36,9 +36,9 @@ pub enum End {
 }
 
 impl Child {
-    /// Starts the program with the signal mask, signal dispositions and standard streams that
-    /// tek was started with; everything else it inherits anyway. tek has blocked all signals.
-    /// In its process tekd is asked to place it. It is killed when tek is.
+    /// Starts the program with the signal mask, signal dispositions and standard streams with which
+    /// tek was started; it inherits the rest anyway. tek has blocked all signals. The program's
+    /// process asks tekd for its placement. The kernel kills it when tek dies.
     pub fn start(program: &[OsString], mask: SigSet, asker: Option<Asker>) -> io::Result<Self> {
         let mut command = command(program);
         let tek = std::process::id() as i32;
@@ -51,8 +51,8 @@ impl Child {
             mask.thread_set_mask()?;
             Ok(())
         };
-        // SAFETY: the closure makes async-signal-safe calls only and allocates nothing, as must
-        // be between fork and exec.
+        // SAFETY: the closure makes async-signal-safe calls only and allocates nothing, as required
+        // between fork and exec.
         unsafe { command.pre_exec(become_program) };
         let child = command.spawn()?;
         Ok(Self { pid: child.id() as i32 })
@@ -63,16 +63,16 @@ impl Child {
         self.pid
     }
 
-    /// The next thing that became of the program, without waiting for it.
+    /// The next change of the program's state, without waiting for it.
     ///
-    /// Other children of tek, which it can have when it was exec'ed by a process with children or
-    /// is process 1 of a container, are only laid to rest.
+    /// tek can have other children if a process with children exec'ed it, or if it is process 1 of
+    /// a container. These are only reaped.
     pub fn next_change(&self) -> Option<Change> {
         loop {
             let mut status = 0;
             let flags = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
-            // Not nix's waitpid: it knows no death by a real-time signal.
-            // SAFETY: the status is ours to fill.
+            // waitpid of nix does not know deaths by real-time signals. SAFETY: the status is ours
+            // to fill.
             let pid = unsafe { libc::waitpid(-1, &mut status, flags) };
             if pid <= 0 {
                 return None;
@@ -91,7 +91,8 @@ impl Child {
         }
     }
 
-    /// Sends the program a signal. It may be dead, but not yet laid to rest: its number is its.
+    /// Sends the program a signal. The program may be dead, but it is not reaped: its pid is still
+    /// its own.
     pub fn signal(&self, signal: i32) {
         // SAFETY: kill takes any numbers.
         unsafe { libc::kill(self.pid, signal) };
@@ -100,13 +101,13 @@ impl Child {
     /// Sends the program a signal with the value that came with it.
     pub fn signal_with(&self, signal: i32, value: usize) {
         let value = libc::sigval { sival_ptr: value as *mut libc::c_void };
-        // SAFETY: sigqueue takes any numbers and does not look behind the pointer.
+        // SAFETY: sigqueue takes any numbers and does not follow the pointer.
         unsafe { libc::sigqueue(self.pid, signal, value) };
     }
 }
 
-/// Becomes the program, with all that tek was started with, its pid included. Comes back only with
-/// the reason why it could not.
+/// Becomes the program, with all that tek was started with, its pid included. Returns only on
+/// failure, with the reason.
 pub fn replace_tek(program: &[OsString]) -> io::Error {
     let mut command = command(program);
     let become_program = || {
@@ -126,14 +127,14 @@ fn command(program: &[OsString]) -> Command {
     command
 }
 
-/// Has the kernel kill this process when its parent, tek, ends. The kernel forgets it when the
-/// process changes its user or group. Where a filter refuses the call the program outlives tek.
-/// Async-signal-safe.
+/// Makes the kernel kill this process when its parent, tek, ends. The kernel drops this setting
+/// when the process changes its user or group. If a filter refuses the call, the program outlives
+/// tek. Async-signal-safe.
 fn die_with(tek: i32) {
     // SAFETY: both calls take plain numbers.
     let (result, parent) =
         unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };
-    // tek may have ended before. A parent outside this process's pid namespace is 0.
+    // tek may have ended before this call. A parent outside this process's pid namespace is 0.
     if result == 0 && parent != tek && parent != 0 {
         // SAFETY: takes a plain number.
         unsafe { libc::raise(libc::SIGKILL) };
@@ -147,8 +148,8 @@ impl End {
             Self::Exited(code) => return ExitCode::from(code),
             Self::Killed(signal) => signal,
         };
-        // The program has dumped its core if it was to; tek's would only overwrite it. The limit
-        // alone does not keep a core_pattern pipe such as systemd-coredump from taking one.
+        // The program has already dumped its core; tek's would only overwrite it. The limit alone
+        // does not keep a core_pattern pipe such as systemd-coredump from taking one.
         let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
         // SAFETY: takes plain numbers.
         unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
@@ -161,11 +162,11 @@ impl End {
             libc::raise(signal);
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
         }
-        // Process 1 of a container survives signals; shells say it like this.
+        // Process 1 of a container survives signals; shells report them by this status.
         ExitCode::from(128u8.saturating_add(signal as u8))
     }
 
-    /// The signal's name, or what to call it.
+    /// The signal's name, or its number in words.
     pub fn signal_name(signal: i32) -> String {
         nix::sys::signal::Signal::try_from(signal)
             .map_or_else(|_| format!("signal {signal}"), |known| known.as_str().to_owned())

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The private directory of a run: its event file and the thread tables of its processes, so that
-//! what killed processes leave behind goes with the run.
+//! the files of killed processes are removed with the run.
 //!
-//! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in tek-UID in the first directory
-//! for temporary files that is there: $TMPDIR, /tmp or /var/tmp. The event file is locked as long
-//! as its tek lives, which tells the next run which directories a killed tek left behind.
+//! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in tek-UID in the first existing
+//! directory for temporary files: $TMPDIR, /tmp or /var/tmp. The event file is locked while its tek
+//! lives. So the next run recognises the directories that a killed tek left behind.
 use super::harvest;
 use anyhow::Context;
 use nix::fcntl::{Flock, FlockArg};
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 const PREFIX: &str = "run-";
 const EVENTS: &str = "events";
 
-/// Names in a directory that are looked at: a program may have made any number.
+/// Most names that are read in a directory: a program may have made any number.
 const MOST_NAMES: usize = 100_000;
 
 /// A run's directory; removed when dropped, unless a process of the run still has its table there.
@@ -35,12 +35,12 @@ impl RunDirectory {
                 remove_left_behind(&base);
                 base
             }
-            // Shared with everybody, so nothing in it is ours to clear away.
+            // Shared with all users, so nothing in it is ours to clear away.
             None => temporary().find(|parent| parent.is_dir()).unwrap_or_else(env::temp_dir),
         };
         let directory = tempfile::Builder::new()
             .prefix(&format!("{PREFIX}{}-", std::process::id()))
-            // Tables may be read by everybody, events only by their owner.
+            // Any user may read the tables, only their owner the events.
             .permissions(Permissions::from_mode(0o755))
             .tempdir_in(&base)
             .with_context(|| {
@@ -77,7 +77,7 @@ impl RunDirectory {
 
     /// Removes it now, for a caller that executes another program.
     pub fn remove(&self) {
-        // What cannot be removed is left to a later run.
+        // A later run removes the rest.
         let _ = fs::remove_dir_all(self.path());
     }
 
@@ -124,13 +124,13 @@ fn base() -> Option<PathBuf> {
     run_time.into_iter().chain(temporary).find(|base| base.is_absolute() && make_own(base))
 }
 
-/// The directories for temporary files: TMPDIR may name one that does not exist.
+/// The directories for temporary files: TMPDIR may name a missing one.
 fn temporary() -> impl Iterator<Item = PathBuf> {
     [env::temp_dir(), "/tmp".into(), "/var/tmp".into()].into_iter()
 }
 
-/// Makes a directory unless it is there; true if it is ours alone to write to. In somebody else's,
-/// or behind a link, its owner could swap our files.
+/// Makes a directory unless it is there; true if it is ours alone to write to. The owner of another
+/// directory, or of a link, could swap our files.
 fn make_own(base: &Path) -> bool {
     match DirBuilder::new().mode(0o755).create(base) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return false,
@@ -144,7 +144,7 @@ fn make_own(base: &Path) -> bool {
     })
 }
 
-/// Removes directories whose tek was killed and whose processes are gone.
+/// Removes directories if their tek was killed and their processes are gone.
 fn remove_left_behind(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
@@ -153,15 +153,15 @@ fn remove_left_behind(base: &Path) {
         let path = entry.path();
         let ours = fs::symlink_metadata(&path)
             .is_ok_and(|m| m.is_dir() && m.uid() == nix::unistd::geteuid().as_raw());
-        // A tek that lives may be between making its event file and locking it.
+        // A tek that is alive may not have locked its new event file yet.
         if !ours || maker_lives(&path) || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
             continue;
         }
-        // Of several that begin at the same time one learns from it and removes it. The lock of the event
-        // file would not do: that may be gone before the rest of the directory is.
+        // If several start at the same time, one of them learns from it and removes it. The lock of
+        // the event file is not enough: that file may be gone before the rest of the directory is.
         let Some(_mine) = lock_directory(&path) else { continue };
         let free = match open_own(&path.join(EVENTS)) {
-            // The lock is free only if no tek lives that made it.
+            // The lock is free only if the tek that made it is dead.
             Ok(events) => Flock::lock(events, FlockArg::LockExclusiveNonblock).is_ok(),
             // A process that outlived its tek made the directory anew for its table.
             Err(error) => {
@@ -175,15 +175,15 @@ fn remove_left_behind(base: &Path) {
     }
 }
 
-/// `None`: somebody else has it, or it is gone.
+/// `None`: another process has it, or it is gone.
 fn lock_directory(path: &Path) -> Option<Flock<File>> {
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let directory = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     Flock::lock(directory, FlockArg::LockExclusiveNonblock).ok()
 }
 
-/// Opens an ordinary file of ours in a directory that a program of ours could write to: what it put
-/// there instead, such as a FIFO, must not stop tek.
+/// Opens an ordinary file of ours in a directory that a program of ours could write to. A file of
+/// another kind in its place, such as a FIFO, must not stop tek.
 pub fn open_own(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -194,7 +194,7 @@ pub fn open_own(path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file of ours"))
 }
 
-/// Whether the tek whose pid is in a directory's name exists.
+/// Whether the tek exists that has the pid in a directory's name.
 fn maker_lives(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse().ok());
@@ -205,7 +205,7 @@ fn maker_lives(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Above what Linux allows, so nobody has it.
+    /// Above what Linux allows, so no process has it.
     const DEAD: i32 = i32::MAX;
 
     #[test]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What libtek.so is told, by the environment of the program.
+//! The settings of libtek.so, in the environment of the program.
 //!
-//! tek changes its own environment in place and lets the program inherit it, so that variables
-//! keep their order and duplicates, and entries without `=` survive.
+//! tek changes its own environment in place and lets the program inherit it, so that variables keep
+//! their order and duplicates, and entries without `=` survive.
 use super::directory::RunDirectory;
 use super::libraries::{self, Beside};
 use super::message;
@@ -19,8 +19,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// Sets what the options ask for. Without an option its variable stays as tek found it, so that
-/// defaults can be given by the environment too.
+/// Sets the variables for the options. Without an option its variable stays as tek found it, so
+/// that the environment can give defaults too.
 pub fn set(
     args: &Args,
     rules: Option<&str>,
@@ -77,7 +77,7 @@ fn set_libraries(library: &Path, beside: &Beside) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Preloads what lies beside TEK's library, for an option that cannot be followed without it.
+/// Preloads a library beside TEK's, for an option that needs it.
 fn add_beside(library: &Path, name: &str, option: &str) -> anyhow::Result<()> {
     let path = library.with_file_name(name);
     ensure!(
@@ -92,18 +92,18 @@ fn add_beside(library: &Path, name: &str, option: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets on which CPUs threads are to be, and with which library they wait for each other there.
+/// Sets the CPUs of threads, and the library with which they wait for each other there.
 fn set_place(plan: &place::Plan, library: &Path) -> anyhow::Result<()> {
     env::set_var(place::VARIABLE, plan.variable());
     if plan.is_rtfifo() {
-        // Without it who waits for a spin lock whose holder waits for the same CPU waits for ever.
+        // Without it a waiter for a spin lock spins for ever if its holder waits for the same CPU.
         add_beside(library, library::RTFIFO, "--place rtfifo")?;
     }
     Ok(())
 }
 
-/// Sets which locks the program has, after the rest. `own`: the library is the one for programs of tek's own word size;
-/// for the others there is none with locks.
+/// Sets the program's locks, after the rest. `own`: the library is the one for programs of tek's
+/// own word size; for programs of another word size there is none with locks.
 pub fn set_sync(wanted: &sync::Wanted, library: &Path, own: bool) -> anyhow::Result<()> {
     if !own && !library.with_file_name(library::SYNC).exists() {
         message::print(
@@ -118,7 +118,7 @@ pub fn set_sync(wanted: &sync::Wanted, library: &Path, own: bool) -> anyhow::Res
     add_beside(library, library::SYNC, "--lock and its like")
 }
 
-/// Sets what is asked of stacks.
+/// Sets the variables for stacks.
 fn set_stack(tuning: Option<&Tuning>) {
     if let Some(Tuning { variable, read, .. }) = tuning {
         if let Some(variable) = variable {
@@ -131,7 +131,7 @@ fn set_stack(tuning: Option<&Tuning>) {
     }
 }
 
-/// Sets what has the program run on user-level threads.
+/// Sets the variables for user-level threads.
 pub fn set_uthread(
     plan: &Plan,
     rules: Option<&str>,
@@ -151,7 +151,7 @@ pub fn set_uthread(
     Ok(())
 }
 
-/// Sets what has the program profiled. Other libraries of TEK stay behind it: it calls them.
+/// Sets the variables for profiling. Other libraries of TEK stay behind it: it calls them.
 pub fn set_profile(variable: &str, library: &Path) -> anyhow::Result<()> {
     let mut preload = Preload::inherited();
     preload.add(library)?;
@@ -163,7 +163,7 @@ pub fn set_profile(variable: &str, library: &Path) -> anyhow::Result<()> {
 /// Limits malloc's arenas, in programs that TEK does not cover too.
 pub fn limit_arenas(most: Option<u32>) {
     if let Some(most) = most {
-        // The C library lets a tunable win over the older variable.
+        // For the C library a tunable takes precedence over the older variable.
         if let Some(old) = env::var_os("GLIBC_TUNABLES").filter(|old| !old.is_empty()) {
             env::set_var("GLIBC_TUNABLES", tunables(&old, most));
         }

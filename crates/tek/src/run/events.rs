@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tek_abi::{Event, EventError, EVENT_MAGIC};
 
-/// What was read is given back to the file system in pieces of this size.
+/// Read bytes are given back to the file system in pieces of this size.
 const RELEASE_BYTES: u64 = 1 << 20;
 
 /// The unread part of an event file.
@@ -23,7 +23,7 @@ pub struct EventReader<'a> {
 impl<'a> EventReader<'a> {
     /// Starts at the beginning of the file.
     pub fn new(file: &'a File, path: &Path) -> Self {
-        // Without inotify (a limit of instances was reached) events are told at the end.
+        // Without inotify (a limit of instances was reached) events are reported at the end.
         let watch = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
             .and_then(|inotify| {
                 inotify.add_watch(path, AddWatchFlags::IN_MODIFY)?;
@@ -33,10 +33,10 @@ impl<'a> EventReader<'a> {
         Self { file, offset: 0, released: 0, pending: Vec::new(), watch }
     }
 
-    /// Has [`Self::watch`] become readable too when a file gets a name in this directory.
+    /// Makes [`Self::watch`] readable also when a file gets a name in this directory.
     pub fn watch_names(&self, directory: &Path) {
         if let Some(watch) = &self.watch {
-            // Without it who waits for files has to look from time to time.
+            // Without it a waiter for files has to poll.
             let _ = watch.add_watch(directory, AddWatchFlags::IN_MOVED_TO);
         }
     }
@@ -66,23 +66,23 @@ impl<'a> EventReader<'a> {
         Ok(events)
     }
 
-    /// Punches out what was read: a run may last for months and its file lies in memory (tmpfs).
+    /// Punches out the read part: a run may last for months and its file lies in memory (tmpfs).
     fn release(&mut self) {
         if self.offset - self.released < RELEASE_BYTES {
             return;
         }
         let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (from, length) = (self.released as i64, (self.offset - self.released) as i64);
-        // Where the file system cannot do it the file only stays longer. Not nix's fallocate():
-        // it ends at 2 GiB where addresses have 32 bits.
-        // SAFETY: the call takes plain numbers, and the file is open.
+        // If the file system cannot do it, the file only stays longer. nix's fallocate() ends at 2
+        // GiB where addresses have 32 bits. SAFETY: the call takes plain numbers, and the file is
+        // open.
         let _ = unsafe { libc::fallocate64(self.file.as_raw_fd(), flags, from, length) };
         self.released = self.offset;
     }
 }
 
-/// Moves whole events from the bytes. What is no event, such as a write that a full disk cut
-/// short, is passed over up to the next event; a kind that this tek does not know too.
+/// Moves whole events from the bytes. Bytes that are no event, such as a write that a full disk cut
+/// short, are skipped up to the next event; so are kinds that this tek does not know.
 fn take_events(bytes: &mut Vec<u8>, events: &mut Vec<Event>) {
     let mut at = 0;
     while let Some(candidate) = bytes.get(at..at + Event::BYTES) {
@@ -105,7 +105,7 @@ fn take_events(bytes: &mut Vec<u8>, events: &mut Vec<Event>) {
 /// Magic, size and kind, with which every event begins.
 const HEADER_BYTES: usize = 8;
 
-/// Whether an event begins here. The magic alone says little: a thread, a program or an option may
+/// Whether an event begins here. The magic alone is ambiguous: a thread, a program or an option may
 /// be called `TEKV`.
 fn begins_event(bytes: &[u8]) -> bool {
     let Some((magic, rest)) = bytes.split_first_chunk() else { return false };

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which signals that reach tek are meant for the program.
+//! Selects the signals to tek that are forwarded to the program.
 //!
 //! The terminal sends its signals to the whole foreground group, so the program has them already.
-//! Signals that somebody sends to tek by kill(2) are meant for the program, unless the program
-//! itself or a process it started sent them: those went to a group that it is in itself, or were
-//! meant for its parent, which tek only stands in for.
+//! Signals that an outside process sends to tek by kill(2) are meant for the program. Signals that
+//! the program itself or a process it started sent are not: those went to a group that includes the
+//! sender, or were meant for its parent, and tek only stands in for that parent.
 use nix::libc::signalfd_siginfo;
 use tek_model::{Process, Stat};
 
-/// Where a signal came from.
+/// The source of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// kill, sigqueue, tgkill and the like, by somebody outside.
+    /// kill, sigqueue, tgkill and the like, by a process outside the program and tek.
     Outside,
     /// The same, by the program or its descendants, or by tek itself.
     Inside,
@@ -19,7 +19,7 @@ pub enum Origin {
     Kernel,
 }
 
-/// Finds out where a signal came from.
+/// Determines the source of a signal.
 pub fn origin(info: &signalfd_siginfo, child: i32) -> Origin {
     if info.ssi_code > 0 {
         return Origin::Kernel;
@@ -31,7 +31,7 @@ pub fn origin(info: &signalfd_siginfo, child: i32) -> Origin {
     Origin::Outside
 }
 
-/// Whether the program is to get a signal that tek got.
+/// Whether a signal that reached tek is to be forwarded to the program.
 pub fn is_for_the_program(signal: i32, origin: Origin, tek_leads_session: bool) -> bool {
     match origin {
         Origin::Outside => true,
@@ -39,7 +39,7 @@ pub fn is_for_the_program(signal: i32, origin: Origin, tek_leads_session: bool) 
         Origin::Kernel => match signal {
             // An alarm set before `exec tek run` ticks on in tek's process and is not inherited.
             libc::SIGALRM => true,
-            // At a hangup the kernel tells the leader of the session alone.
+            // At a hangup the kernel signals only the leader of the session.
             libc::SIGHUP | libc::SIGCONT => tek_leads_session,
             _ => false,
         },
@@ -48,7 +48,7 @@ pub fn is_for_the_program(signal: i32, origin: Origin, tek_leads_session: bool) 
 
 /// Whether a process is another one or one of its descendants.
 pub fn descends(mut pid: i32, ancestor: i32) -> bool {
-    // Bounded, for parents change while we look.
+    // Bounded, because parents change during the walk.
     for _ in 0..64 {
         if pid == ancestor {
             return true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek run --group`: tekd puts the program into a group before it begins.
 //!
-//! The program's process asks for itself, between fork and exec, because who asks is what the kernel
-//! says of the sender; a placement survives exec. It does so in ways that are allowed there: nothing
-//! is allocated. What came of it comes through a pipe.
+//! The program's process asks for itself, between fork and exec, because the kernel identifies the
+//! sender as the asker; a placement survives exec. The request is async-signal-safe: it allocates
+//! nothing. The result comes through a pipe.
 use crate::daemon::{self, Error};
 use crate::groups::{name, set};
 use nix::errno::Errno;
@@ -37,7 +37,7 @@ pub struct Asker {
 }
 
 impl Placing {
-    /// Makes everything ready. An error is what there is to tell.
+    /// Makes everything ready. `Err` is a message for the user.
     pub fn prepare(group: Group) -> Result<Self, String> {
         Self::new(group).map_err(|error| told(group, &error))
     }
@@ -57,7 +57,7 @@ impl Placing {
         self.asker
     }
 
-    /// What came of it, once the program has begun. An error is what there is to tell.
+    /// The result, once the program has begun. `Err` is a message for the user.
     pub fn outcome(self) -> Result<(), String> {
         let group = self.group;
         self.result().map_err(|error| told(group, &error))
@@ -96,7 +96,7 @@ impl Asker {
             send(fd, self.request.as_bytes(), MsgFlags::MSG_NOSIGNAL)?;
             recv(fd, &mut reply, MsgFlags::empty())
         });
-        // A pipe has room for either; who cannot write to it has nobody to tell.
+        // A pipe has room for either; if the write fails, no reader is left.
         let told = match &answer {
             Ok(length) => &reply[..*length],
             Err(error) => &(*error as i32).to_ne_bytes(),
@@ -106,7 +106,7 @@ impl Asker {
     }
 }
 
-/// What is told where it was not placed.
+/// The message where it was not placed.
 fn told(group: Group, error: &Error) -> String {
     format!(
         "the program is not put into the group {group}, and shares the CPUs as without: {}",

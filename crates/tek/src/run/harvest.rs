@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Learns about stacks from the tables that processes leave in a run's directory: `PID-N.ended` of
-//! those that ended, while the program runs, and `PID.table` of those that were killed, at its end.
+//! Learns about stacks from the tables that processes leave in a run's directory. `PID-N.ended` of
+//! ended processes are read while the program runs, `PID.table` of killed ones at its end.
 use super::directory::{is_alive, open_own, RunDirectory};
 use super::message;
 use super::stack::{nothing_is_learnt, Tuning};
@@ -15,23 +15,23 @@ use std::time::{Duration, Instant};
 use tek_model::{Functions, Table};
 use tek_stack::Store;
 
-/// In a run's directory: where what is learnt belongs, for who clears up after a tek that was
-/// killed.
+/// In a run's directory: the store of the learnt profiles, for the tek that clears up after a
+/// killed one.
 const PROFILES: &str = "profiles";
 
-/// Tables that are read at one look, so that signals and messages do not wait long.
+/// Tables that are read at one poll, so that signals and messages do not wait long.
 const MOST_AT_ONCE: usize = 64;
-/// Tables in a directory that are looked for.
+/// Most tables in a directory that are searched for.
 const MOST_NAMES: usize = 100_000;
-/// Tables that wait for what they say to be in the store.
+/// Most tables that wait until their contents are in the store.
 const MOST_WAITING: usize = 512;
 
-/// How long what was learnt waits for more.
+/// How long new profiles wait for more.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
-/// A look is taken at least so often, in ms; inotify says when there is news, if it can.
+/// The directory is polled at least so often, in ms; inotify reports changes earlier, if it can.
 const LOOK_EVERY: u16 = 5000;
 
-/// What is learnt in a run.
+/// The knowledge of a run.
 pub struct Harvest {
     directory: PathBuf,
     store: Option<Store>,
@@ -40,7 +40,7 @@ pub struct Harvest {
     /// and where it is from: removed after it is written, so that a tek that is killed meanwhile
     /// leaves it to the next.
     waiting: HashSet<PathBuf>,
-    /// Tables that cannot be removed, and are not to be read again.
+    /// Tables that cannot be removed, and must not be read again.
     stuck: HashSet<PathBuf>,
     /// Of the whole run.
     total: Learnt,
@@ -49,7 +49,7 @@ pub struct Harvest {
 }
 
 impl Harvest {
-    /// Of a run that measures stacks.
+    /// For a run that measures stacks.
     pub fn of(tuning: Option<&Tuning>, run: &RunDirectory) -> Option<Self> {
         let tuning = tuning.filter(|tuning| tuning.is_on())?;
         Some(Self::new(run.path(), tuning.profiles.as_deref()))
@@ -58,7 +58,7 @@ impl Harvest {
     /// In a run's directory; into a directory of profiles, if there is one.
     pub fn new(directory: &Path, profiles: Option<&Path>) -> Self {
         if let Some(profiles) = profiles {
-            // Without it only what a killed tek leaves behind is lost.
+            // Without it only the profiles of a killed tek are lost.
             let _ = note(&directory.join(PROFILES), profiles);
         }
         Self {
@@ -73,7 +73,8 @@ impl Harvest {
         }
     }
 
-    /// Learns from what has ended so far. After the time that is returned there is more to do.
+    /// Learns from the processes that have ended so far. There is more to do after the returned
+    /// time.
     pub fn look(&mut self) -> PollTimeout {
         let more = self.take_ended(MOST_AT_ONCE);
         let due = self.written.elapsed() >= WRITE_EVERY || self.waiting.len() >= MOST_WAITING;
@@ -87,12 +88,12 @@ impl Harvest {
             true => Duration::from_millis(LOOK_EVERY.into()),
             false => WRITE_EVERY.saturating_sub(self.written.elapsed()),
         };
-        // Rounded up: not to look once more just before the time.
+        // Rounded up, so as not to wake just before the time.
         (left + Duration::from_millis(1)).try_into().unwrap_or(PollTimeout::from(LOOK_EVERY))
     }
 
-    /// The program has ended: learns from what is left, and says what was learnt. Tables of
-    /// processes that live on stay.
+    /// The program has ended: learns from the remaining tables, and returns all that was learnt.
+    /// Tables of processes that live on stay.
     pub fn finish(mut self) -> Learnt {
         self.take_all();
         self.write();
@@ -123,9 +124,10 @@ impl Harvest {
         self.waiting.contains(path) || self.stuck.contains(path)
     }
 
-    /// What a table says is learnt once. One that makes no sense says nothing.
+    /// The contents of a table are learnt once. Nothing is learnt from an inconsistent table.
     fn take(&mut self, path: &Path) {
-        // Symbols are kept for this one only: there may be many programs, and the run be long.
+        // Symbols are kept for this table only: there may be many programs, and the run may be
+        // long.
         let read = Table::open(path)
             .and_then(|mut table| learn::from_table(&mut table, &mut Functions::default()));
         let Ok(Some((program, profile))) = read else { return self.remove(path) };
@@ -142,7 +144,7 @@ impl Harvest {
 
     fn remove(&mut self, path: &Path) {
         match fs::remove_file(path) {
-            // A process whose exec failed has taken its table back.
+            // ENOENT: a process with a failed exec has taken its table back.
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 self.stuck.insert(path.to_owned());
             }
@@ -184,7 +186,7 @@ fn note(path: &Path, profiles: &Path) -> std::io::Result<()> {
     file.write_all(profiles.as_os_str().as_bytes())
 }
 
-/// Learns from the directory of a run whose tek was killed, before it is removed.
+/// Learns from the directory of a run before it is removed, if its tek was killed.
 pub fn left_behind(directory: &Path) {
     let mut profiles = Vec::new();
     let read = open_own(&directory.join(PROFILES))
@@ -194,7 +196,7 @@ pub fn left_behind(directory: &Path) {
     }
     let profiles = PathBuf::from(std::ffi::OsString::from_vec(profiles));
     let mut harvest = Harvest::new(directory, None);
-    // That something is wrong with it was told by the tek that was killed.
+    // The killed tek has already reported problems with the store.
     (harvest.store, harvest.told) = (Some(Store::at(profiles)), true);
     harvest.finish();
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tek was started with, before Rust's runtime changed it.
+//! The dispositions and streams with which tek was started, before Rust's runtime changed them.
 //!
-//! Before `main` the runtime ignores SIGPIPE and opens /dev/null in place of standard streams
-//! that are closed; tek ignores SIGXFSZ and needs SIGCHLD. The program must find all of it as tek's
+//! Before `main` the runtime ignores SIGPIPE and opens /dev/null in place of standard streams that
+//! are closed; tek ignores SIGXFSZ and needs SIGCHLD. The program must find all of it as tek's
 //! caller left it.
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The signals whose dispositions tek or its runtime changes.
+/// The signals of which tek or its runtime changes the dispositions.
 pub const SIGNALS: [i32; 3] = [libc::SIGPIPE, libc::SIGCHLD, libc::SIGXFSZ];
 
 /// Bits 0 to 2: the descriptor was closed; then one for each of [`SIGNALS`] that was ignored.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Watches the threads that `--place rtfifo` made SCHED_FIFO, in a process of its own.
 //!
-//! A thread that spins keeps its CPU for good under SCHED_FIFO. So each CPU has a budget: where
-//! these threads used more of it in a window, they run as SCHED_OTHER for the next one, for twice
-//! as long after each further time. And when tek ends, however it does, all of them become
-//! SCHED_OTHER, those of processes that go on, too.
+//! A thread that spins keeps its CPU for good under SCHED_FIFO. So each CPU has a budget. If these
+//! threads exceed it in a window, they run as SCHED_OTHER for the next window, and for twice as
+//! long after each further overrun. When tek ends, in whatever way, all of them become SCHED_OTHER,
+//! also those of processes that go on.
 //!
 //! lib/place/keeper.h has the other half: the library in a process makes the file `PID.fifo` in the
-//! run's directory before its first thread becomes SCHED_FIFO, and makes none so once the file
-//! `watched` is gone.
+//! run's directory before its first thread becomes SCHED_FIFO. Once the file `watched` is gone, it
+//! makes no thread SCHED_FIFO.
 use super::message;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::wait::waitpid;
@@ -29,19 +29,20 @@ const SUFFIX: &str = ".fifo";
 const USUAL_CPU: Duration = Duration::from_millis(800);
 const USUAL_WINDOW: Duration = Duration::from_secs(1);
 
-/// So often threads are looked at in a window.
+/// Samples of the threads in a window.
 const LOOKS: usize = 8;
-/// Without a budget only the end of tek counts.
+/// Without a budget only the end of tek matters.
 const RARELY: Duration = Duration::from_secs(1);
-/// Between looks after tek has ended, and how long there may be threads that came meanwhile.
+/// Between samples after tek has ended, and how long threads that started meanwhile are searched
+/// for.
 const AT_THE_END: Duration = Duration::from_millis(20);
 const LAST_LOOKS: u32 = 100;
-/// A CPU is out for a window, then for twice as long each time, up to so many windows.
+/// A CPU is banned for a window, then for twice as long each time, up to so many windows.
 const MOST_WINDOWS: u32 = 64;
 
 /// The process that watches, until this is dropped.
 pub struct Keeper {
-    /// Ends when it has ended.
+    /// Reaches its end when that process has ended.
     end: UnixStream,
 }
 
@@ -52,7 +53,7 @@ impl Keeper {
         fs::write(directory.join(WATCHED), fs::metadata("/proc/self/ns/pid").map(number_of)?)?;
         let usual = Budget::Limit { cpu: USUAL_CPU, window: USUAL_WINDOW };
         let watch = Watch::new(directory, priority, budget.unwrap_or(usual));
-        // Its parent ends at once, so it is no child of tek's, whose only child is the program.
+        // Its parent ends at once, so it is no child of tek: the program is tek's only child.
         // SAFETY: tek has one thread.
         match unsafe { fork() }? {
             ForkResult::Parent { child } => {
@@ -65,7 +66,7 @@ impl Keeper {
                 if let Ok(ForkResult::Child) = unsafe { fork() } {
                     watch.run(&its);
                 }
-                // SAFETY: nothing of tek's is to be cleared away by these processes.
+                // SAFETY: these processes have nothing of tek's to clean up.
                 unsafe { libc::_exit(0) }
             }
         }
@@ -85,24 +86,24 @@ impl Drop for Keeper {
     }
 }
 
-/// A thread, and what tells it from a later one of that number.
+/// A thread: pid and tid.
 type Thread = (i32, i32);
 
 struct Watch {
     directory: PathBuf,
     priority: i32,
-    /// Of a CPU, in a window of that length; `None`: it is not limited.
+    /// Of a CPU: budget and window; `None`: it is not limited.
     limit: Option<(Duration, Duration)>,
-    /// CPU time of each thread at the last look.
+    /// CPU time of each thread at the last sample.
     used: HashMap<Thread, u64>,
     cpus: HashMap<u32, Cpu>,
     told: bool,
 }
 
-/// What the threads use of a CPU.
+/// The threads' use of a CPU.
 #[derive(Default)]
 struct Cpu {
-    /// At the last looks, ns; the newest has the place `look`.
+    /// Use at the last samples, in ns; the newest is at index `look`.
     looks: [u64; LOOKS],
     look: usize,
     overruns: u32,
@@ -111,7 +112,7 @@ struct Cpu {
     lowered: BTreeSet<Thread>,
 }
 
-/// What the kernel says of a thread.
+/// The scheduling of a thread, from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     policy: i32,
@@ -159,7 +160,8 @@ impl Watch {
         }
     }
 
-    /// The processes that have such threads, with the threads of each. What has ended is forgotten.
+    /// The processes that have such threads, with the threads of each. Ended processes are
+    /// forgotten.
     fn processes(&self) -> Vec<(i32, Vec<i32>)> {
         let names = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let pids = names.filter_map(|entry| {
@@ -210,7 +212,7 @@ impl Watch {
             used.insert(thread, ns);
             on.entry(cpu).or_default().push(thread);
         }
-        // While they are lowered they use time on no account.
+        // The time that threads use while they are lowered counts for no CPU.
         let lowered = self.cpus.values().flat_map(|cpu| &cpu.lowered);
         used.extend(lowered.filter_map(|&thread| Some((thread, cpu_and_time(thread)?.1))));
         self.used = used;
@@ -250,7 +252,7 @@ impl Cpu {
         Duration::from_nanos(self.looks.iter().sum())
     }
 
-    /// Takes the policy from threads that are on a CPU that is out, or gives it back.
+    /// Lowers the threads on a banned CPU, or restores their policy.
     fn settle(&mut self, now: Instant, threads: &[Thread], priority: i32) {
         let Some(until) = self.out_until else { return };
         if now < until {
@@ -263,7 +265,7 @@ impl Cpu {
         self.out_until = None;
         self.looks = [0; LOOKS];
         for (pid, tid) in std::mem::take(&mut self.lowered) {
-            // What the program has set meanwhile stays.
+            // A policy that the program has set meanwhile stays.
             let is_there = Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
             if is_there && state(tid) == Some(State { policy: OTHER, priority: 0 }) {
                 set(tid, State { policy: FIFO, priority });
@@ -272,17 +274,17 @@ impl Cpu {
     }
 }
 
-/// A process that signals of the terminal do not reach, and that is before the threads it watches.
+/// Leaves the reach of the terminal's signals, and takes a priority above the watched threads.
 fn stand_apart(priority: i32) {
     let _ = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK);
     let above = State { policy: FIFO, priority: priority + 1 };
-    // Without the right it has what the kernel leaves to ordinary threads.
+    // Without the right it runs in the time that the kernel reserves for ordinary threads.
     set(0, above);
     // SAFETY: a name that ends with NUL.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"tek-keeper".as_ptr()) };
 }
 
-/// Waits so long for the end of tek.
+/// Waits at most so long for the end of tek.
 fn has_ended(tek: &UnixStream, time: Duration) -> bool {
     use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
     let timeout = PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use tek_advice::Package;
 
-/// Variable for the allocator: `--alloc` of `tek run`, and what libtek-alloc.so reads.
+/// Variable for the allocator: from `--alloc` of `tek run`, and read by libtek-alloc.so.
 pub const ALLOC_VARIABLE: &str = "TEK_ALLOC";
 
-/// Variable for the mathematical functions: `--libm` of `tek run`, and what libtek.so reads to take them out for programs
-/// that cannot have them.
+/// Variable for the mathematical functions: from `--libm` of `tek run`. libtek.so reads it to take
+/// them out for programs that cannot have them.
 pub const LIBM_VARIABLE: &str = "TEK_LIBM";
 
 /// TEK's own allocators are in this file, beside libtek.so.
@@ -51,7 +51,7 @@ const ALLOCS: Suggested<Alloc> = Suggested {
 pub enum Alloc {
     /// The C library's.
     Glibc,
-    /// One of those that are installed.
+    /// An installed one.
     Installed(&'static Installed),
     /// libtek-alloc.so, growing.
     Tlsf,
@@ -59,11 +59,11 @@ pub enum Alloc {
     Pool(u64),
 }
 
-/// An allocator that others make.
+/// An allocator from outside TEK.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Installed {
     name: &'static str,
-    /// Of the file, the usual one first.
+    /// Its file names, the usual one first.
     files: &'static [&'static str],
     package: Package,
 }
@@ -89,12 +89,13 @@ static INSTALLED: [Installed; 3] = [
     },
 ];
 
-/// How the files of allocators begin, to know one that is preloaded already; lib/exec/preload_list.c has them too.
+/// The beginnings of allocators' file names, to recognise a preloaded one; lib/exec/preload_list.c
+/// has them too.
 const ALLOCATORS: [&str; 4] = ["libmimalloc", "libjemalloc", "libtcmalloc", "libtek-alloc"];
 /// The same for mathematical functions.
 const LIBMS: [&str; 2] = ["libm.so", "libtek-libm-"];
 
-/// What a pool may be: the limits of lib/alloc/options.h.
+/// The sizes of a pool: the limits of lib/alloc/options.h.
 const POOL: std::ops::RangeInclusive<u64> = 64 << 10..=512 << 30;
 const MOST_POOL_OF_32_BITS: u64 = 1 << 30;
 
@@ -157,7 +158,7 @@ pub enum Libm {
     Glibc,
     /// musl's.
     Musl,
-    /// Those of this file.
+    /// The functions of this file.
     File(PathBuf),
 }
 
@@ -178,18 +179,18 @@ impl FromStr for Libm {
     }
 }
 
-/// What a program has besides TEK's library.
+/// The libraries of a program besides TEK's library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
     /// To be preloaded behind TEK's.
     pub libraries: Vec<PathBuf>,
-    /// How the file names begin of those that these replace.
+    /// The beginnings of the file names that these replace.
     replaced: Vec<&'static str>,
-    /// And the one that a run around this one preloaded by its path.
+    /// And the libm that a run around this one preloaded by its path.
     replaced_libm: Option<PathBuf>,
-    /// What TEK should have of its own and is not installed.
+    /// A library of TEK's own that is not installed.
     pub missing: Option<String>,
-    /// What who asked for them should know.
+    /// A note for the user that asked for them.
     pub note: Option<String>,
     /// For [`ALLOC_VARIABLE`].
     pub alloc: Option<Alloc>,
@@ -197,7 +198,7 @@ pub struct Beside {
     pub libm: Option<Libm>,
 }
 
-/// What the environment says where the options say nothing.
+/// The environment's settings, for options that are not given.
 #[derive(Clone, Debug, Default)]
 pub struct Inherited {
     alloc: Option<OsString>,
@@ -212,8 +213,8 @@ impl Inherited {
 }
 
 impl Beside {
-    /// Finds the libraries for a program of this kind, whose library of TEK's is the given one. `Err` says what is
-    /// missing and what to do.
+    /// Finds the libraries for a program of this kind, which gets the given library of TEK. `Err`
+    /// names the missing library and the cure.
     pub fn find(
         options: &Options,
         inherited: &Inherited,
@@ -224,7 +225,7 @@ impl Beside {
             Some(alloc) => Some(alloc),
             None => of_environment(ALLOC_VARIABLE, inherited.alloc.as_deref())?,
         };
-        // Even where it makes no sense any more it may be preloaded.
+        // A libm of a run around this one may be preloaded, even if it is invalid now.
         let replaced_libm = inherited.libm.as_ref().map(PathBuf::from);
         let libm = match &options.libm {
             Some(libm) => Some(libm.absolute()),
@@ -269,8 +270,8 @@ impl Beside {
         Ok(())
     }
 
-    /// Whether the program calls functions that only jemalloc has, and the allocator that was asked
-    /// for lacks. It passes their blocks to free(3), so all must come from one allocator.
+    /// Whether the program calls functions that only jemalloc has, and the requested allocator
+    /// lacks them. It passes their blocks to free(3), so all must come from one allocator.
     pub fn lacks_what_it_calls(&self, program: &Path) -> bool {
         const OF_JEMALLOC: [&str; 4] = ["mallocx", "rallocx", "dallocx", "sdallocx"];
         let needs_jemalloc = || {
@@ -282,7 +283,8 @@ impl Beside {
             && elf::calls_one_of(program, &OF_JEMALLOC)
     }
 
-    /// Leaves the allocator to the program, which must have its own one. Whether there was another.
+    /// Leaves the allocator to the program, which must have its own one. Returns whether there was
+    /// another.
     pub fn leave_allocator(&mut self) -> bool {
         let had = self.alloc.is_some_and(|alloc| alloc != Alloc::Glibc);
         if had {
@@ -300,7 +302,7 @@ impl Beside {
     }
 }
 
-/// The allocators that others make and that this tek's programs can have.
+/// The allocators from outside TEK that this tek's programs can have.
 pub fn installed_allocators() -> Vec<&'static str> {
     let own = elf::read(Path::new("/proc/self/exe")).ok().flatten();
     let found = INSTALLED.iter().filter(|known| {
@@ -319,12 +321,12 @@ fn has_mathematics(library: &Path) -> bool {
     tek_model::Functions::default().has_one_of(library, &USUAL)
 }
 
-/// Why a library is not to be had.
+/// Why a library is unavailable.
 #[derive(Debug)]
 enum Problem {
-    /// What was asked for makes no sense here, or somebody else's library is not installed.
+    /// The request makes no sense here, or a library from outside TEK is not installed.
     Misused(String),
-    /// TEK's own is not installed.
+    /// A library of TEK's own is not installed.
     Missing(String),
 }
 
@@ -364,7 +366,7 @@ impl Alloc {
     }
 }
 
-/// Debian's name of the architecture of such programs, where it is not this machine's usual one.
+/// Debian's name of the architecture of such programs, if it is not this machine's usual one.
 fn foreign(machine: Machine) -> Option<&'static str> {
     let own = elf::read(Path::new("/proc/self/exe")).ok()??.machine();
     (own != machine && machine.bits == 32 && cfg!(target_arch = "x86_64")).then_some("i386")
@@ -380,7 +382,7 @@ impl Libm {
         }
     }
 
-    /// As programs in other directories can read it.
+    /// An absolute path, because programs may run in other directories.
     fn absolute(&self) -> Self {
         match self {
             Self::File(path) => {
@@ -396,7 +398,7 @@ impl Libm {
             Self::Musl => ours(LIBM_MUSL, machine, tek).map(Some).map_err(|place| {
                 let own = elf::read(Path::new("/proc/self/exe")).ok().flatten();
                 match own.map(|own| own.machine()) {
-                    // No build makes it for them.
+                    // No build of TEK makes it for this machine type.
                     Some(own) if own != machine => Problem::Misused(format!(
                         "--libm musl: TEK has musl's functions for programs for {own}, and this one is for {machine}: \
                          give the path of a library for it"
@@ -429,7 +431,8 @@ impl Libm {
     }
 }
 
-/// One of TEK's own, in the directory of its library for such programs; `Err`: where it would be.
+/// A library of TEK's own, in the directory of its library for such programs; `Err`: its expected
+/// path.
 fn ours(name: &str, machine: Machine, tek: &Path) -> Result<PathBuf, String> {
     let path = tek.with_file_name(name);
     let elf = elf::read(&path).ok().flatten();

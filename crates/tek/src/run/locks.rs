@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What locks of kind auto have come to, as processes tell at their end.
+//! The final states of locks of kind auto, as processes report them at their end.
 use serde::Serialize;
 use tek_abi::{printable, until_nul, Event};
 use tek_model::Functions;
@@ -20,7 +20,7 @@ pub struct Locks {
     locks: Vec<Lock>,
 }
 
-/// One that threads slept for.
+/// A lock for which threads slept.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Lock {
     name: String,
@@ -28,7 +28,7 @@ struct Lock {
     to_spinning: u64,
 }
 
-/// By its symbol, or where it lies in a file, or in the memory of the process.
+/// Its symbol, or its place in a file or in the process's memory.
 fn name(functions: &mut Functions, event: &Event) -> String {
     let [_, _, inside, address] = event.value;
     let path = until_nul(&event.text);
@@ -41,7 +41,7 @@ fn name(functions: &mut Functions, event: &Event) -> String {
     })
 }
 
-/// A process, on a line.
+/// The sums of a process, on a line.
 pub fn all_text(event: &Event) -> String {
     format!(
         "locks of {} that auto chose for: {} went from spinning to sleeping, {} back; all others spin",
@@ -62,7 +62,7 @@ pub fn one_text(functions: &mut Functions, event: &Event) -> String {
     )
 }
 
-/// Those of all processes, for the report as JSON.
+/// The locks of all processes, for the report as JSON.
 #[derive(Default)]
 pub struct Gathered {
     all: Vec<Locks>,
@@ -70,7 +70,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Takes what a process says first.
+    /// Takes a process's first event: its sums.
     pub fn add_all(&mut self, event: &Event) {
         if self.all.len() < MOST_PROCESSES {
             let [to_sleeping, to_spinning, ..] = event.value;
@@ -80,7 +80,7 @@ impl Gathered {
         }
     }
 
-    /// And what it says of one.
+    /// Takes its event for one lock.
     pub fn add_one(&mut self, event: &Event) {
         if let Some(locks) = self.all.iter_mut().rfind(|locks| locks.pid == event.pid) {
             let [to_sleeping, to_spinning, ..] = event.value;

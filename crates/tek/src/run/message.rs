@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a person is told while the program runs: each thing once.
+//! The messages for the user while the program runs: each one once.
 use super::locks;
 use crate::system::privilege;
 use crate::units::size;
@@ -13,23 +13,23 @@ use tek_abi::{
 };
 use tek_model::Functions;
 
-/// After so many different messages a run falls silent: nobody reads more, and they cost memory.
+/// After so many different messages a run falls silent: users read no more, and they cost memory.
 const MOST: usize = 500;
 
-/// Frames that are told of one overflow.
+/// Frames that are reported of one overflow.
 const MOST_FRAMES: u32 = 64;
 
 /// Turns events into messages.
 #[derive(Default)]
 pub struct Messages {
     told: HashSet<(u16, String)>,
-    /// Frames still to be told of the overflows that were, by pid and tid.
+    /// Frames still to be reported for the overflows so far, by pid and tid.
     frames: HashMap<(u32, u32), u32>,
     functions: Functions,
 }
 
 impl Messages {
-    /// The message for an event, unless it, or one that says the same, was given before.
+    /// The message for an event, unless it, or one with the same meaning, was given before.
     pub fn tell(&mut self, event: &Event) -> Option<String> {
         let told = self.tell_new(event);
         if event.kind == EVENT_OVERFLOW && told.is_some() {
@@ -58,8 +58,8 @@ impl Messages {
         Some(message)
     }
 
-    /// A line of the backtrace of an overflow that was told. Those of several threads may come
-    /// between each other, so each line says whose it is.
+    /// A line of the backtrace of an overflow that was reported. Lines of several threads may mix,
+    /// so each line names its thread.
     fn frame(&mut self, event: &Event) -> Option<String> {
         let left = self.frames.get_mut(&(event.pid, event.tid))?;
         *left = left.checked_sub(1)?;
@@ -75,8 +75,8 @@ impl Messages {
     }
 }
 
-/// What an event is about (equal ones say the same), and how it is told; `None` for one that only
-/// the report is interested in.
+/// The subject of an event (equal ones mean the same), and its message; `None` for an event that
+/// only the report uses.
 fn message(event: &Event) -> Option<(String, String)> {
     let thread = printable(&event.thread);
     let program = printable(&event.program);
@@ -111,7 +111,7 @@ fn message(event: &Event) -> Option<(String, String)> {
             let subject = format!("{} {} {}", event.pid, event.tid, event.time_ns);
             (subject, overflow(event, &thread, &program, &text))
         }
-        // The same kind of thread, in whichever process.
+        // The same kind of thread, in any process.
         EVENT_STACK_HIGH => {
             (format!("{program} {thread} {text}"), stack_high(event, &thread, &program, &text))
         }
@@ -187,13 +187,13 @@ fn refused(event: &Event, thread: &str, program: &str) -> String {
     )
 }
 
-/// Prints a message on tek's own standard error, each line marked as ours. A closed pipe at the
-/// other end is nothing to stop for.
+/// Prints a message on tek's own standard error, each line marked as tek's. A closed pipe at the
+/// other end is no reason to stop.
 pub fn print(message: &str) {
     use std::io::Write;
     let line = |line: &str| format!("tek: {}\n", printable(line.trim_end().as_bytes()));
     let lines: String = message.lines().map(line).collect();
-    // One write, so that lines of the program do not get between.
+    // One write, so that lines of the program do not mix with it.
     let _ = std::io::stderr().write_all(lines.as_bytes());
 }
 
@@ -298,7 +298,7 @@ mod tests {
             ]
         );
         assert_eq!(messages.tell(&of(14, frame(1, 0))), None);
-        // The same thread id again, of a later thread.
+        // The same thread id, of a later thread.
         let later = Event { time_ns: 9, error: 0, ..overflow };
         let message = messages.tell(&of(13, later)).unwrap();
         assert!(message.ends_with("stack of 64.0K, which TEK did not choose"), "{message}");

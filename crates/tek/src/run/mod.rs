@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek run`: runs a program under TEK, and is otherwise not there.
+//! `tek run`: runs a program under TEK, and is otherwise invisible.
 mod c_library;
 pub mod child;
 mod directory;
@@ -239,7 +239,7 @@ impl Args {
         given.into_iter().find(|&(given, _)| given).map(|(_, name)| name)
     }
 
-    /// Whether tek has anything to do beside a program, or after it, that has no library of TEK's.
+    /// Whether tek has a task beside or after a program that has no library of TEK's.
     fn needs_tek_beside(&self) -> bool {
         self.is_watched
             || self.report
@@ -250,7 +250,7 @@ impl Args {
     }
 }
 
-/// Runs the program; the result is its exit status. Dies by the signal that killed it, if one did.
+/// Runs the program; the result is its exit status. If a signal killed it, tek dies by that signal.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match uthread::plan(&args, std::env::var_os(uthread::VARIABLE).as_deref()) {
         Ok(None) => run_with_libtek(args),
@@ -357,7 +357,7 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
         message::print(&report.text());
     } else {
         message::print(&report.unmatched_text());
-        // Who set the mode by the environment did not ask now.
+        // A mode that comes from the environment was not requested for this run.
         if let Some((learnt, judgement)) = &stacks {
             if args.stack.modes.is_some() {
                 message::print(&render::summary(
@@ -370,7 +370,7 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
         report.stacks = stacks.map(|(learnt, judgement)| report::stacks(&learnt, judgement));
     }
     if let (Some(file), Some(path)) = (json, &args.report_json) {
-        // The program has run, and its exit status counts for more than this.
+        // The program has run, and its exit status takes precedence.
         if let Err(error) = write(&file, &report) {
             message::print(&format!("cannot write the report {}: {error}", path.display()));
         }
@@ -378,9 +378,9 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
     Ok(end.pass_on())
 }
 
-/// Runs a program as `tek run --stack report` does, for who wants to know what was learnt, which
-/// goes into the usual directory of profiles unless one is given. `Err` is the exit status where
-/// it could not be started, after saying so.
+/// Runs a program as `tek run --stack report` does, and returns what was learnt. That goes into the
+/// usual directory of profiles unless one is given. `Err` is the exit status where the program
+/// could not be started, after a message.
 pub fn run_measured(
     program: Vec<OsString>,
     profiles: Option<PathBuf>,
@@ -411,9 +411,9 @@ pub fn run_measured(
     Ok(ended.map(|(_, end)| (end, learnt)))
 }
 
-/// Runs a program under TEK as `tek run --no-rules` does, for who wants to `look` at its process
-/// from time to time; the path is that of the directory with its thread tables. `Err` is the exit
-/// status where it could not be started, after saying so.
+/// Runs a program under TEK as `tek run --no-rules` does. `look` is called from time to time with
+/// its process and the path of the directory with its thread tables. `Err` is the exit status where
+/// the program could not be started, after a message.
 pub fn run_watched(
     program: Vec<OsString>,
     mut look: impl FnMut(i32, &Path) -> PollTimeout,
@@ -456,7 +456,7 @@ fn write(file: &File, report: &Report) -> io::Result<()> {
     file.flush()
 }
 
-/// Says why the program could not be started, and gives the exit status for it.
+/// Reports why the program could not be started, and returns the exit status for it.
 fn not_started(program: &OsString, target: Option<&Target>, error: &io::Error) -> ExitCode {
     let name = program.to_string_lossy();
     let missing = target.and_then(|target| target.missing.as_ref());
@@ -470,7 +470,7 @@ fn not_started(program: &OsString, target: Option<&Target>, error: &io::Error) -
         }
         _ => (error.to_string(), NOT_EXECUTABLE),
     };
-    // Without the quotes nobody would see an empty name.
+    // Without the quotes an empty name is invisible.
     let name = if name.is_empty() { "''" } else { &*name };
     message::print(&format!("cannot run {name}: {why}"));
     ExitCode::from(status)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Variables that tell a process its own pid, such as LISTEN_PID and WATCHDOG_PID of systemd.
+//! Variables that contain the process's own pid, such as LISTEN_PID and WATCHDOG_PID of systemd.
 //!
 //! They name tek, which was started in the program's place. The program has another pid, and
 //! ignores its sockets or its watchdog unless the variables name it.
@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 /// As many digits as a pid can have.
 const DIGITS: usize = i32::MAX.ilog10() as usize + 1;
 
-/// systemd's second name for the process: the inode of its pidfd. A program that does not find it
+/// systemd's second name for the process: the inode of its pidfd. A program without this variable
 /// compares the pid alone.
 const PIDFD_INODE: &str = "LISTEN_PIDFDID";
 
@@ -49,8 +49,8 @@ impl OwnPid {
         Self { values: names.into_iter().map(value).collect() }
     }
 
-    /// Has them name the process that calls this. Between fork and exec: async-signal-safe, and
-    /// allocates nothing.
+    /// Makes them name the calling process. Between fork and exec: async-signal-safe, and allocates
+    /// nothing.
     pub fn name_this_process(&self) {
         // SAFETY: takes nothing.
         let pid = unsafe { libc::getpid() };

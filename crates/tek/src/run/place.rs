@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek run --place`: on which CPU each thread of the program runs.
 //!
-//! The order of the CPUs is made here; the library in the program, which deals them out, gets it as one variable
-//! (`TEK_PLACE` of libtek(7)), or as the engine's option `pin`.
+//! This module computes the order of the CPUs. The library in the program deals them out. It gets
+//! the order as one variable (`TEK_PLACE` of libtek(7)), or as the engine's option `pin`.
 use super::message;
 use crate::suggested::Suggested;
 use crate::system::topology::{self, Cpu};
@@ -12,17 +12,17 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::str::FromStr;
 
-/// What libtek.so reads.
+/// The variable that libtek.so reads.
 pub const VARIABLE: &str = "TEK_PLACE";
 
 /// libtek.so knows CPUs below this number.
 const MOST_CPUS: u32 = 1024;
 
-/// The priority that is given with `rtfifo`, and the highest: the kernel's interrupt threads have 50.
+/// The priority of a plain `rtfifo`, and the highest: the kernel's interrupt threads have 50.
 const USUAL_PRIORITY: u8 = 1;
 const MOST_PRIORITY: u8 = 49;
 
-/// How the option is written, with an example that works on this machine.
+/// The form of the option, with an example that works on this machine.
 fn form() -> String {
     format!(
         "write rtfifo, rtfifo=PRIORITY, spread, compact or cores=LIST, or rtfifo and one of the \
@@ -42,14 +42,14 @@ pub struct Place {
 /// In which order CPUs are dealt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Order {
-    /// As they are counted: what the paper does.
+    /// By their numbers, as in the paper.
     Numbers,
     Spread,
     Compact,
     Cores(Vec<u32>),
 }
 
-/// What that means on a machine.
+/// A place on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     rtfifo: Option<u8>,
@@ -58,7 +58,7 @@ pub struct Plan {
     has_nodes: bool,
 }
 
-/// Parses the option, and has the values that shells complete.
+/// Parses the option, and has the values for shells' completion.
 pub const PLACES: Suggested<Place> = Suggested {
     parse: |text| text.parse(),
     names: || ["rtfifo", "spread", "compact", "cores=0"].map(Into::into).into(),
@@ -154,13 +154,13 @@ impl Place {
         self.rtfifo.is_some()
     }
 
-    /// What it means here and now.
+    /// The place here and now.
     pub fn plan(&self) -> Result<Plan, String> {
         let allowed = topology::allowed();
         self.on(&topology::read(Path::new(topology::ROOT), &allowed))
     }
 
-    /// What it means where these CPUs may be used.
+    /// The place where these CPUs may be used.
     fn on(&self, cpus: &[Cpu]) -> Result<Plan, String> {
         let numbers: Vec<_> =
             cpus.iter().map(|cpu| cpu.number).filter(|&number| number < MOST_CPUS).collect();
@@ -221,8 +221,8 @@ fn dealt(list: &str) -> Option<Vec<u32>> {
 }
 
 impl Plan {
-    /// What is asked for by the option or, without it, by the environment: there too as the option says it, or as tek
-    /// itself wrote it for a run around this one.
+    /// The place from the option or, without it, from the environment: there in the option's
+    /// syntax, or as tek itself wrote it for a run around this one.
     pub fn wanted(
         option: Option<&Place>,
         inherited: Option<&OsStr>,
@@ -245,7 +245,8 @@ impl Plan {
         }
     }
 
-    /// What the library leaves out: a run inside a smaller set of CPUs has the rest of the list.
+    /// The CPUs that the library leaves out: a run inside a smaller set of CPUs has the rest of the
+    /// list.
     fn left_out(&self, allowed: &[u32]) -> Option<String> {
         let mut lost: Vec<_> =
             self.cpus.iter().copied().filter(|cpu| !allowed.contains(cpu)).collect();
@@ -264,7 +265,7 @@ impl Plan {
         self.rtfifo.is_some()
     }
 
-    /// The priority that they get, if so.
+    /// Their priority, if they are real-time.
     pub fn rtfifo(&self) -> Option<u8> {
         self.rtfifo
     }
@@ -276,7 +277,7 @@ impl Plan {
         format!("{rtfifo}{numa}cpus={}", self.first(MOST_CPUS))
     }
 
-    /// The first CPUs with colons between them, so many at most.
+    /// The first CPUs with colons between them, at most so many.
     pub fn first(&self, most: u32) -> String {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         self.cpus.iter().take(most).map(ToString::to_string).collect::<Vec<_>>().join(":")

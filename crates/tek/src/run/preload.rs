@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `LD_PRELOAD`: what a program gets before its own libraries, ld.so(8).
+//! `LD_PRELOAD`: the libraries that a program loads before its own, ld.so(8).
 use crate::system::{library, loader};
 use anyhow::ensure;
 use std::env;
@@ -9,12 +9,13 @@ use std::path::Path;
 
 const VARIABLE: &str = "LD_PRELOAD";
 
-/// TEK's own, in the order in which they have to be; all others come behind them. What counts sees all
-/// calls, the program's locks are not the engine's, and the C library's spin lock is only replaced where no lock is.
+/// TEK's own libraries, in the required order; all other libraries come behind them. So the
+/// profiler counts all calls. The program's locks are not the engine's. The C library's spin lock
+/// is only replaced where no lock is.
 const ORDER: [&str; 5] =
     [library::PROFILE, library::SYNC, library::TEK, library::UTHREAD, library::RTFIFO];
 
-/// Of these a program has one.
+/// A program has one of these.
 const ONE_OF: [&str; 2] = [library::TEK, library::UTHREAD];
 
 /// The list.
@@ -22,7 +23,7 @@ const ONE_OF: [&str; 2] = [library::TEK, library::UTHREAD];
 pub struct Preload(Vec<OsString>);
 
 impl Preload {
-    /// The one that tek itself was started with.
+    /// The list with which tek itself was started.
     pub fn inherited() -> Self {
         Self::of(&env::var_os(VARIABLE).unwrap_or_default())
     }
@@ -33,12 +34,13 @@ impl Preload {
         Self(words.map(|word| OsStr::from_bytes(word).to_owned()).collect())
     }
 
-    /// Takes out those for which that is true.
+    /// Removes the matching ones.
     pub fn remove(&mut self, unwanted: impl Fn(&Path) -> bool) {
         self.0.retain(|word| !unwanted(Path::new(word)));
     }
 
-    /// Puts a library before all others of its rank, instead of one of the same name. `Err`: the list cannot hold its path.
+    /// Puts a library before all other libraries of its rank, instead of one of the same name.
+    /// `Err`: the list cannot hold its path.
     pub fn add(&mut self, library: &Path) -> anyhow::Result<()> {
         ensure!(
             loader::can_be_preloaded(library),
@@ -56,9 +58,9 @@ impl Preload {
         Ok(())
     }
 
-    /// Gives it to the programs that tek starts.
+    /// Passes it to the programs that tek starts.
     pub fn store(self) {
-        // SAFETY of set_var, which the 2024 edition will ask for: tek has one thread.
+        // SAFETY of set_var, which the 2024 edition will require: tek has one thread.
         env::set_var(VARIABLE, self.list());
     }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passes on what the program tells its service manager: sd_notify(3).
+//! Forwards the program's messages to its service manager: sd_notify(3).
 //!
-//! systemd listens to the process that it started, which is tek, and with NotifyAccess=main to no
-//! other. So the program is given a socket of tek's, and tek sends on what the program and its
-//! descendants write there. It stays the main process: `MAINPID=` is not sent on.
+//! systemd accepts messages of the process that it started, which is tek, and with
+//! NotifyAccess=main of no other. So the program gets a socket of tek's, and tek forwards the
+//! messages of the program and its descendants. tek stays the main process: `MAINPID=` is not
+//! forwarded.
 use super::directory::RunDirectory;
 use super::forward;
 use nix::cmsg_space;
@@ -32,23 +33,23 @@ const LONGEST: usize = 8192;
 /// More descriptors than the kernel lets one message have.
 const MOST_FDS: usize = 256;
 
-/// A manager that does not listen holds tek up for so long at most, once.
+/// A manager that does not read holds tek up for at most so long, once.
 const PATIENCE_SECONDS: i64 = 5;
 
-/// So many messages are sent on before tek looks for signals again.
+/// So many messages are forwarded before tek polls for signals again.
 const AT_ONCE: usize = 64;
 
 /// The socket that the program writes to, and the manager's.
 pub struct Relay {
     from: UnixDatagram,
     to: UnixDatagram,
-    /// The manager did not listen for [`PATIENCE_SECONDS`]: it is not waited for again.
+    /// The manager did not read for [`PATIENCE_SECONDS`]: tek does not wait for it again.
     is_deaf: Cell<bool>,
 }
 
 impl Relay {
-    /// Gives the program a socket of tek's in place of the manager's. Where no manager listens, and
-    /// after an error, the variable stays as it is.
+    /// Gives the program a socket of tek's in place of the manager's. Without a listening manager,
+    /// and after an error, the variable stays as it is.
     pub fn begin(directory: &RunDirectory) -> io::Result<Option<Self>> {
         let Some(manager) = env::var_os(VARIABLE).as_deref().and_then(address) else {
             return Ok(None);
@@ -61,20 +62,21 @@ impl Relay {
         let path = directory.path().join(NAME);
         let from = UnixDatagram::bind(&path)?;
         from.set_nonblocking(true)?;
-        setsockopt(&from, sockopt::PassCred, &true)?; // before anybody can find the variable
-                                                      // The program may be another user by then.
+        setsockopt(&from, sockopt::PassCred, &true)?; // before the program can find the variable
+                                                      // The program may run as another user by
+                                                      // then.
         fs::set_permissions(&path, Permissions::from_mode(0o777))?;
         env::set_var(VARIABLE, &path);
         Ok(Some(Self { from, to, is_deaf: Cell::new(false) }))
     }
 
-    /// Becomes readable when the program has told something.
+    /// Becomes readable when the program has sent a message.
     pub fn watch(&self) -> BorrowedFd<'_> {
         self.from.as_fd()
     }
 
-    /// Sends on what has arrived from the program with this pid. What the manager does not take is
-    /// lost, as without tek.
+    /// Forwards the messages of the program with this pid. Messages that the manager does not take
+    /// are lost, as without tek.
     pub fn pass_on(&self, program: i32) {
         for _ in 0..AT_ONCE {
             if self.pass_one(program).is_err() {
@@ -103,7 +105,8 @@ impl Relay {
             }
         }
         let length = message.bytes;
-        // Any user can write to the socket, and the manager would take it for the service's word.
+        // Any user can write to the socket, and the manager would take the message for the
+        // service's.
         if forward::descends(sender, program) {
             self.send(&without_main_pid(&bytes[..length]), &fds);
         }
@@ -122,7 +125,7 @@ impl Relay {
     }
 }
 
-/// The lines of a message but those by which another process becomes the main one.
+/// The lines of a message except those that make another process the main one.
 fn without_main_pid(message: &[u8]) -> Vec<u8> {
     let lines = message.split(|&byte| byte == b'\n');
     lines.filter(|line| !line.starts_with(b"MAINPID")).collect::<Vec<_>>().join(&b'\n')

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek run --report`: what became of every thread that was time-critical.
+//! `tek run --report`: the account of every thread that was time-critical.
 use super::child::End;
 use super::directory::{is_alive, RunDirectory};
 use super::locks::{self, Locks};
@@ -19,18 +19,18 @@ use tek_model::{boot_time_ns, Table, Thread};
 /// A program can start millions of threads; beyond this many the report only counts them.
 const MOST_THREADS: usize = 10_000;
 
-/// So many patterns that fitted nothing are named; the others are counted.
+/// So many patterns that fitted nothing are named; further ones are counted.
 const MOST_UNMATCHED: usize = 5;
 
 /// How a thread's account ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// The thread ended and told its own summary.
+    /// The thread ended and reported its own summary.
     Ended,
-    /// Its process is gone without a summary: killed, ended by `_exit`, or replaced by `exec`. Of
-    /// a process other than the program itself only finished stays count, for when it went is
-    /// not known.
+    /// Its process is gone without a summary: killed, ended by `_exit`, or replaced by `exec`. For
+    /// a process other than the program itself only finished stays count, because the time of its
+    /// end is unknown.
     Gone,
     /// Its process outlives the run; the times are those so far.
     Running,
@@ -61,16 +61,17 @@ pub struct Report {
     threads: Vec<Row>,
     /// Time-critical threads beyond those in `threads`.
     more_threads: u64,
-    /// Processes in which the kernel refused a request: each tells its first refusal only.
+    /// Processes in which the kernel refused a request: each reports its first refusal only.
     refused: u64,
     /// Programs that ran without TEK.
     not_covered: Vec<String>,
-    /// Patterns that fitted no thread that TEK heard of.
+    /// Patterns that fitted no thread of which TEK received a report.
     unmatched: Vec<String>,
-    /// What locks of kind auto came to, a part for each process that told it; left out if none did.
+    /// The final states of locks of kind auto, a part for each process that reports them; left out
+    /// if none does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     locks: Vec<Locks>,
-    /// What was learnt about stacks, a part for each program; left out unless that was asked for.
+    /// The knowledge about stacks, a part for each program; left out unless it is requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Vec<Stacks>>,
 }
@@ -84,10 +85,10 @@ pub struct Stacks {
     rows: Rows,
 }
 
-/// Programs whose stacks a report tells of; of more there is tek stack list.
+/// Most programs in a report of stacks; `tek stack list` lists more.
 const MOST_PROGRAMS: usize = 100;
 
-/// What was learnt about stacks, as a part of the report.
+/// The knowledge about stacks, as a part of the report.
 pub fn stacks(learnt: &Learnt, judgement: Judgement) -> Vec<Stacks> {
     let stacks = learnt.iter().take(MOST_PROGRAMS).map(|(program, profile)| Stacks {
         program: profile.program.clone(),
@@ -104,7 +105,7 @@ enum Ending {
     Signal(String),
 }
 
-/// Gathers what the report needs while the program runs.
+/// Collects the data for the report while the program runs.
 #[derive(Default)]
 pub struct Collector {
     rows: Vec<Row>,
@@ -127,7 +128,7 @@ impl Collector {
         }
     }
 
-    /// Whether a thread ran out of its stack and that was noticed.
+    /// Whether a thread overflowed its stack and that was noticed.
     pub fn has_overflows(&self) -> bool {
         self.overflows
     }
@@ -175,7 +176,7 @@ impl Collector {
         self.not_covered.push(program);
     }
 
-    /// Takes from the tables that are left what processes could not tell themselves.
+    /// Takes from the remaining tables the data that processes could not report themselves.
     fn add_tables(&mut self, directory: &RunDirectory, program: i32) {
         let now = boot_time_ns();
         for (pid, path) in directory.tables() {
@@ -185,7 +186,7 @@ impl Collector {
             // A record that was being written when its process was killed cannot be read.
             let Ok(snapshot) = table.snapshot() else { continue };
             for thread in snapshot.threads {
-                // What is still running, or has ended just now, was Fast until now.
+                // A thread that still runs, or has ended just now, was Fast until now.
                 let until = (state == State::Running || pid == program).then_some(now);
                 self.add_thread(&thread, header.pid, printable(&header.program), state, until);
             }
@@ -241,7 +242,7 @@ impl Collector {
         }
     }
 
-    /// Threads cannot tell their names: no pattern counts as a mistake.
+    /// Threads cannot report their names: no pattern counts as a mistake.
     pub fn cannot_know_names(&mut self) {
         self.matched.fill(true);
     }
@@ -269,7 +270,7 @@ impl Collector {
 }
 
 impl Report {
-    /// The report as a person reads it.
+    /// The report as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         if self.threads.is_empty() {
@@ -299,7 +300,7 @@ impl Report {
         text + &self.unmatched_text()
     }
 
-    /// The patterns that fitted nothing, most likely because of a mistake.
+    /// The patterns that matched nothing, most likely by mistake.
     pub fn unmatched_text(&self) -> String {
         let line = |glob| format!("no thread had a name that fits --critical '{glob}'\n");
         let mut text: String = self.unmatched.iter().take(MOST_UNMATCHED).map(line).collect();
@@ -336,7 +337,7 @@ impl Report {
     }
 }
 
-/// A time, with three digits that matter.
+/// A time, with three significant digits.
 fn time(ns: u64) -> String {
     format!("{:.3?}", Duration::from_nanos(ns))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which rules hold for a run: files of the system, of the user and of the command line, in this
-//! order, then `--role`. Whatever is wrong with one is said before anything starts.
+//! The rules of a run: files of the system, of the user and of the command line, in this order,
+//! then `--role`. Errors in them are reported before anything starts.
 use super::message;
 use super::options::RoleOption;
 use std::env;
@@ -11,10 +11,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use tek_policy::{Contents, EnvironmentError, Rule, StackSettings};
 
-/// Where the administrator's rules lie.
+/// The directory of the administrator's rules.
 const SYSTEM: &str = "/etc/tek";
 
-/// More is no rules file; 64 rules need a hundredth of it.
+/// A larger file is no rules file; 64 rules need a hundredth of it.
 const MOST_BYTES: u64 = 1024 * 1024;
 
 const ADVICE: &str =
@@ -23,40 +23,40 @@ const ADVICE: &str =
 /// Why the rules cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It says itself where.
+    /// Its text contains the place.
     #[error(transparent)]
     File(#[from] tek_policy::Error),
     /// A file or a directory of them.
     #[error("{path}: the rules cannot be read: {source}")]
     Io {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Something else, or garbage.
     #[error("{path}: this is no rules file: it has more than {MOST_BYTES} bytes")]
     TooLarge {
-        /// Which.
+        /// The file.
         path: PathBuf,
     },
-    /// Found in a default directory, but somebody else could have put it there.
+    /// Found in a default directory, but another user could have put it there.
     #[error("{path}: these rules are not trusted: {why}")]
     NotTrusted {
         /// File or directory.
         path: PathBuf,
-        /// Who could change it.
+        /// The users that could change it.
         why: String,
     },
     /// All together are too many.
     #[error(transparent)]
     All(#[from] EnvironmentError),
-    /// Nobody asked for this file.
+    /// The user did not ask for this file.
     #[error("{0}\n{ADVICE}")]
     Unasked(Box<Error>),
 }
 
-/// Where to look for rules.
+/// The sources of rules.
 pub struct Sources<'a> {
     /// Leave the default directories out.
     pub no_defaults: bool,
@@ -66,18 +66,18 @@ pub struct Sources<'a> {
     pub roles: &'a [RoleOption],
 }
 
-/// What the files and options say.
+/// The contents of the files and options.
 pub struct Gathered {
     /// The rules as libtek.so takes them; `None` if there are none.
     pub rules: Option<String>,
-    /// What the files set for the Stack Tuner; of two files the later one counts.
+    /// The files' settings for the Stack Tuner; of two files the later one counts.
     pub stack: StackSettings,
     list: Vec<Rule>,
 }
 
 impl Gathered {
-    /// Says what of rules and environment does not hold for a program on user-level threads. Options
-    /// that do not are refused.
+    /// Reports which rules and variables do not hold for a program on user-level threads. Options
+    /// that do not hold are refused.
     pub fn tell_what_uthreads_lack(&self, program: &OsStr) {
         if env::var_os("TEK_CRITICAL").is_some_and(|patterns| !patterns.is_empty()) {
             message::print(
@@ -93,7 +93,8 @@ impl Gathered {
         }
     }
 
-    /// Whether a rule makes threads of a program time-critical, or marks them to follow such.
+    /// Whether a rule makes threads of a program time-critical, or marks them to follow such
+    /// threads.
     fn make_critical(&self, program: &str) -> bool {
         self.list.iter().any(|Rule { matches, set, .. }| {
             (set.critical == Some(true) || set.mark == Some(true))
@@ -102,13 +103,13 @@ impl Gathered {
     }
 }
 
-/// What the default files set for the Stack Tuner.
+/// The default files' settings for the Stack Tuner.
 pub fn stack_settings() -> Result<StackSettings, Error> {
     Ok(Sources { no_defaults: false, files: &[], roles: &[] }.gather()?.stack)
 }
 
 impl Sources<'_> {
-    /// All that they say.
+    /// All their contents.
     pub fn gather(&self) -> Result<Gathered, Error> {
         let mut rules = Vec::new();
         let mut stack = StackSettings::default();
@@ -133,15 +134,15 @@ impl Sources<'_> {
     }
 }
 
-/// $XDG_CONFIG_HOME/tek, as the XDG Base Directory Specification has it.
+/// $XDG_CONFIG_HOME/tek, as in the XDG Base Directory Specification.
 fn user_directory() -> Option<PathBuf> {
     let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
     Some(config.join("tek"))
 }
 
-/// The rules of a default directory, its files by name. It need not exist; and one that may not
-/// be entered, such as that of a $HOME which is another user's, has none for this user.
+/// The rules of a default directory, its files by name. It may be missing. A directory that this
+/// user may not enter, such as another user's $HOME, has no rules for this user.
 fn read_directory(directory: &Path) -> Result<Vec<Contents>, Error> {
     use io::ErrorKind::{NotFound, PermissionDenied};
     let entries = match directory.read_dir() {
@@ -160,7 +161,7 @@ fn read_directory(directory: &Path) -> Result<Vec<Contents>, Error> {
 
     let mut files = Vec::new();
     for path in &paths {
-        // A FIFO somebody left there must not stop every run.
+        // A FIFO in this place must not stop every run.
         let open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
         let file = open.map_err(cannot_read(path))?;
         trust(path, &file.metadata().map_err(cannot_read(path))?)?;
@@ -169,7 +170,7 @@ fn read_directory(directory: &Path) -> Result<Vec<Contents>, Error> {
     Ok(files)
 }
 
-/// Rules decide about real-time priorities: those that nobody named must be root's or the user's.
+/// Rules decide about real-time priorities: unnamed ones must be root's or the user's.
 fn trust(path: &Path, metadata: &std::fs::Metadata) -> Result<(), Error> {
     let user = nix::unistd::geteuid().as_raw();
     let why = if metadata.uid() != 0 && metadata.uid() != user {

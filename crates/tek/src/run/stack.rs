@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `tek run` is asked to do about stacks: its options, and the settings of the rules files.
+//! The requests of `tek run` about stacks: its options, and the settings of the rules files.
 use super::message;
 use crate::stack::render::Judgement;
 use std::env;
@@ -57,12 +57,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Of the stacks of user-level threads, in bytes.
+    /// The size of the stacks of user-level threads, in bytes.
     pub fn size(&self) -> Option<u64> {
         self.modes.and_then(|modes| modes.size)
     }
 
-    /// The first option that says how stacks are fitted.
+    /// The first given option for the fitting of stacks.
     pub fn of_fitting(&self) -> Option<&'static str> {
         let given = [
             (self.margin.is_some(), "--stack-margin"),
@@ -82,7 +82,7 @@ pub struct Modes {
     size: Option<u64>,
 }
 
-/// As the engine of user-level threads takes it: libtek-uthread(7).
+/// As the engine of user-level threads accepts it: libtek-uthread(7).
 const UTHREAD_STACKS: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 30;
 
 const MODES: [&str; 4] = ["off", "report", "auto", "tight"];
@@ -92,8 +92,8 @@ impl Modes {
     /// Measure only.
     pub const REPORT: Self = Self { mode: Some("report"), switches: [false; 3], size: None };
 
-    /// Whether libtek.so alone can follow them: user-level threads are fitted, by what was learnt of
-    /// threads of the kernel, and not measured.
+    /// Whether only libtek.so can follow them. User-level threads are fitted, by the profiles of
+    /// kernel threads, and not measured.
     pub fn need_libtek(self) -> bool {
         let [_, grow, exact] = self.switches;
         self.mode() == "report" || grow || exact
@@ -149,10 +149,10 @@ impl fmt::Display for Modes {
     }
 }
 
-/// What was asked for.
+/// The request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Value of TEK_STACK; `None` leaves what the environment says.
+    /// Value of TEK_STACK; `None` leaves that of the environment.
     pub variable: Option<String>,
     /// Directory of the profiles to learn into; `None` if there can be none.
     pub profiles: Option<PathBuf>,
@@ -165,8 +165,8 @@ pub struct Tuning {
 }
 
 impl Tuning {
-    /// From the options and the files; `None` if stacks are left alone. The error is told and
-    /// nothing is run.
+    /// From the options and the files; `None` if stacks are left alone. After an `Err` its message
+    /// is printed and nothing is run.
     pub fn of(options: &Options, files: StackSettings) -> Result<Option<Self>, String> {
         let inherited = || env::var(VARIABLE).ok().filter(|text| !text.is_empty());
         let settings = files.overridden_by(StackSettings {
@@ -190,7 +190,7 @@ impl Tuning {
         let modes = options.modes.filter(|modes| modes.size.is_none());
         let variable = match modes {
             Some(modes) => Some(variable(modes, settings)),
-            // What it says in full is for libtek.so to judge.
+            // libtek.so checks the whole value.
             None if inherited().is_some_and(|text| text != "off") => None,
             None => return Ok(None),
         };
@@ -240,10 +240,10 @@ fn variable(modes: Modes, settings: StackSettings) -> String {
     text
 }
 
-/// Where the profiles of a device lie that every program of it may be fitted by.
+/// The directory of a device's common profiles, for every program.
 const COMMON_PROFILES: &str = "/var/lib/tek/stack";
 
-/// The directory that TEK_STACK_PROFILES says to learn into: the first of those in it.
+/// The directory of TEK_STACK_PROFILES to learn into: the first one in it.
 pub fn inherited_profiles() -> Option<PathBuf> {
     let list = env::var_os(PROFILES_VARIABLE)?;
     let first = directories(&list).next();
@@ -255,8 +255,8 @@ fn directories(list: &OsStr) -> impl Iterator<Item = PathBuf> + '_ {
     parts.map(|part| PathBuf::from(OsStr::from_bytes(part)))
 }
 
-/// The directory to learn into, and the list of those to read from. Where there can be none that is
-/// told, and the program runs.
+/// The directory to learn into, and the list of those to read from. If there can be none, a message
+/// is printed, and the program runs.
 fn profiles(options: &Options) -> (Option<PathBuf>, Option<OsString>) {
     let inherited = || env::var_os(PROFILES_VARIABLE).filter(|list| !list.is_empty());
     let wanted: Result<Vec<_>, _> = match (&options.profiles, inherited()) {
@@ -275,7 +275,7 @@ fn profiles(options: &Options) -> (Option<PathBuf>, Option<OsString>) {
             return (None, None);
         }
     };
-    // The program may change its directory.
+    // Absolute, because the program may change its directory.
     let wanted = wanted.into_iter().map(|path| std::path::absolute(&path).unwrap_or(path));
     let (fitting, others): (Vec<_>, Vec<_>) = wanted.partition(|path| {
         let bytes = path.as_os_str().as_bytes();
@@ -295,7 +295,7 @@ fn profiles(options: &Options) -> (Option<PathBuf>, Option<OsString>) {
     (learnt.map(|store| store.directory().to_owned()), Some(OsString::from_vec(list.join(&b':'))))
 }
 
-/// Tells why.
+/// Prints the reason.
 pub fn nothing_is_learnt(why: &str) {
     message::print(&format!(
         "nothing is learnt about stacks: {why}; --stack-profiles names another directory"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lives beside the program until it ends: passes signals and stops on, tells of events.
+//! Lives beside the program until it ends: forwards signals and stops, and reports events.
 use super::child::{Change, Child, End};
 use super::events::EventReader;
 use super::forward::{self, Origin};
@@ -27,8 +27,8 @@ pub enum Error {
     Watch(#[from] Errno),
 }
 
-/// Runs a program to its end: its process and how it ended. `look` is called whenever something
-/// happened, and again after the time that it returned.
+/// Runs a program to its end: its process and how it ended. `look` is called after each event, and
+/// again after the time that it returned.
 pub fn supervise(
     program: &[OsString],
     placing: Option<Placing>,
@@ -40,7 +40,7 @@ pub fn supervise(
     // Every signal waits in the signalfd from now on, so none is lost while the program starts.
     let everything = SigSet::all();
     let mask = everything.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-    // If SIGCHLD was ignored the kernel would not keep the program's exit status for us.
+    // If SIGCHLD were ignored, the kernel would not keep the program's exit status.
     inherited::set_action(libc::SIGCHLD, libc::SIG_DFL);
     let signals =
         SignalFd::with_flags(&everything, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
@@ -56,7 +56,7 @@ pub fn supervise(
         tell(events.read().unwrap_or_default());
         supervisor.pass_on_notifications();
         if let Some(end) = supervisor.handle_signals()? {
-            // What the program's last threads wrote arrived before its end did.
+            // The last events of the program's threads arrived before its end did.
             tell(events.read().unwrap_or_default());
             supervisor.pass_on_notifications();
             return Ok((supervisor.child.pid(), end));
@@ -68,7 +68,7 @@ struct Supervisor {
     child: Child,
     signals: SignalFd,
     relay: Option<Relay>,
-    /// tek was just continued, and the SIGCONT that did it is still to be read.
+    /// tek was just continued, and the SIGCONT for that is still unread.
     resumed: bool,
 }
 
@@ -127,8 +127,8 @@ impl Supervisor {
         }
     }
 
-    /// Stops tek as the program is stopped, so that the shell sees it; somebody who then
-    /// continues tek continues the program.
+    /// Stops tek as the program is stopped, so that the shell sees it. Continuing tek then
+    /// continues the program.
     fn stop_too(&mut self) {
         // SAFETY: raise takes any number. It returns when tek has been continued.
         unsafe { libc::raise(libc::SIGSTOP) };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek run --lock` and its like: other locks for a program, by libtek-sync.so.
 //!
-//! The library is told by one variable, `TEK_SYNC` of libtek-sync(7). The names are those of lib/sync, and checked here,
-//! because the library can only complain when the program runs already.
+//! The library has one variable, `TEK_SYNC` of libtek-sync(7). The names are those of lib/sync.
+//! They are checked here, because the library can only complain when the program runs already.
 use clap::builder::PossibleValue;
 use clap::ValueEnum;
 use std::ffi::OsStr;
 
-/// What the library reads.
+/// The variable that the library reads.
 pub const VARIABLE: &str = "TEK_SYNC";
 
-/// Turns of waiting that the library counts.
+/// The most spin iterations that the library counts.
 const MOST_SPINS: i64 = 1_000_000_000;
 
 /// The options.
@@ -95,7 +95,8 @@ pub fn name_of<T: ValueEnum>(value: T) -> String {
 }
 
 impl Options {
-    /// What is asked for, where the environment says what holds for what is not given here. `Ok(None)`: nothing is.
+    /// The requested locks; the environment's settings hold for those that no option sets.
+    /// `Ok(None)`: no request.
     pub fn wanted(
         &self,
         inherited: Option<&OsStr>,
@@ -142,7 +143,7 @@ impl Options {
 const SPIN_ALONE: &str =
     "--spin says how long locks spin before they sleep: give --lock, --rwlock or --barrier with it";
 
-/// For which `--spin` says something.
+/// The locks to which `--spin` applies.
 const SPIN_AND_SLEEP: [(&str, &str); 6] = [
     ("lock", "park"),
     ("lock", "pi"),
@@ -152,16 +153,16 @@ const SPIN_AND_SLEEP: [(&str, &str); 6] = [
     ("barrier", "auto"),
 ];
 
-/// What the library is to be told.
+/// The settings for the library.
 #[derive(Debug)]
 pub struct Wanted {
     /// Value of [`VARIABLE`].
     pub variable: String,
-    /// What who asked for it should know.
+    /// Notes for the user that asked for it.
     pub notes: Vec<&'static str>,
 }
 
-/// Of each name the last value, in the order of the names' first ones.
+/// The last value of each name, in the order of the names' first ones.
 type Settings = Vec<(String, String)>;
 
 fn set(settings: &mut Settings, name: &str, value: String) {
@@ -276,7 +277,7 @@ mod tests {
         assert!(notes("", "lock=k42,spin=5").is_empty());
     }
 
-    /// The kinds in the files of lib/sync that begin so: name and words.
+    /// The kinds in the files of lib/sync with this beginning: name and words.
     fn kinds(beginning: &str) -> Vec<(String, String)> {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lib/sync");
         let quoted = |text: &str, field: &str| {

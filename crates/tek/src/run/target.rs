@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A look at the program before it starts: can libtek.so ride in it?
+//! Examines the program before it starts: can libtek.so be preloaded into it?
 //!
-//! The library looks in the same way at what the program starts later.
+//! The library examines the programs that the program starts later in the same way.
 use super::c_library;
 use crate::system::elf::{self, Elf, Machine};
 use std::env;
@@ -32,11 +32,11 @@ pub enum Reason {
     Processor,
     /// Another C library.
     Libc,
-    /// The same C library, but one that lacks what TEK's library needs.
+    /// The same C library, but without functions that TEK's library needs.
     OlderLibc,
-    /// Linked with AddressSanitizer, which wants to be first in line.
+    /// Linked with AddressSanitizer, which must be the first library.
     Asan,
-    /// Linked with another sanitizer, which knows threads of the kernel only.
+    /// Linked with another sanitizer, which knows kernel threads only.
     Sanitizer,
     /// Linked with libtek.so, which has the same functions as libtek-uthread.so.
     Libtek,
@@ -66,8 +66,8 @@ impl Reason {
         )
     }
 
-    /// What is the matter, as the predicate of a sentence about the program; in the words that
-    /// libtek.so uses for the programs that it meets (lib/exec).
+    /// The reason, as the predicate of a sentence about the program; in the words that libtek.so
+    /// uses for the programs that it meets (lib/exec).
     pub fn text(self) -> &'static str {
         match self {
             Self::Static => "is statically linked",
@@ -88,7 +88,7 @@ impl Reason {
     }
 }
 
-/// What was found out about a program.
+/// The findings about a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The file that the kernel runs: for a script its interpreter.
@@ -99,14 +99,14 @@ pub struct Target {
     pub uthread_reason: Option<Reason>,
     /// The library that fits it by word size and processor; `None`: there is none.
     pub library: Option<PathBuf>,
-    /// What it runs on; `None`: unknown.
+    /// The machine for which it is built; `None`: unknown.
     pub machine: Option<Machine>,
     /// An interpreter or dynamic loader that the program needs and that does not exist.
     pub missing: Option<String>,
 }
 
-/// Examines a program as execvp(3) would find it; `None` when it would not be found, or nothing
-/// can be said about it. `libraries` are those for one word size and the other.
+/// Examines a program as execvp(3) would find it; `None` when it is not found or cannot be
+/// examined. `libraries` are those for one word size and the other.
 pub fn examine(program: &OsStr, libraries: &[(PathBuf, Elf)]) -> Option<Target> {
     let mut file = find(program)?;
     for _ in 0..SCRIPT_DEPTH {
@@ -145,7 +145,7 @@ pub fn examine(program: &OsStr, libraries: &[(PathBuf, Elf)]) -> Option<Target> 
     Some(Target { file, reason, uthread_reason, library, machine, missing })
 }
 
-/// What stands between a program that could have libtek.so and user-level threads.
+/// The obstacle between a program that could have libtek.so and user-level threads.
 fn uthread_reason(file: &Path, elf: &Elf) -> Option<Reason> {
     const SANITIZERS: [&str; 4] = ["libtsan.", "liblsan.", "libhwasan.", "libclang_rt."];
     let needs = |prefix: &str| elf.needed.iter().any(|name| name.starts_with(prefix));
@@ -164,7 +164,7 @@ fn uthread_reason(file: &Path, elf: &Elf) -> Option<Reason> {
     browsers.into_iter().find_map(|(name, reason)| beside(name).then_some(reason))
 }
 
-/// What stands between a program and the library that is made for its processor.
+/// The obstacle between a program and the library that is made for its processor.
 fn reason(file: &Path, elf: &Elf, own: Option<&Elf>, library: &Path) -> Option<Reason> {
     if elf.is_static() {
         return Some(Reason::Static);
@@ -202,7 +202,7 @@ fn gains_nothing(file: &Path) -> bool {
             .is_ok_and(|fs| fs.flags().contains(nix::sys::statvfs::FsFlags::ST_NOSUID))
 }
 
-/// Set-id bits matter where they change something: for root's own files they do not, to root.
+/// Set-id bits matter only if they change something: for root's own files they do not, to root.
 fn set_id(file: &Path) -> Option<Reason> {
     let metadata = fs::metadata(file).ok()?;
     let mode = metadata.permissions().mode();
@@ -237,7 +237,7 @@ fn find(program: &OsStr) -> Option<PathBuf> {
     })
 }
 
-/// The interpreter in a script's first line; a script without one is run by the shell.
+/// The interpreter in a script's first line; the shell runs a script without one.
 fn interpreter_of(file: &Path) -> Option<OsString> {
     if !fs::metadata(file).ok()?.is_file() {
         return None;

@@ -21,18 +21,18 @@ use std::process::ExitCode;
 use tek_abi::Event;
 use tek_policy::Budget;
 
-/// Which library is in the program, and what it is told.
+/// The library in the program, and its settings.
 #[derive(Clone, Copy)]
 pub(super) enum Under<'a> {
-    /// libtek.so: rules, and what is done about stacks.
+    /// libtek.so: rules, and the settings for stacks.
     Libtek(Option<&'a str>, Option<&'a Tuning>),
-    /// libtek-uthread.so: rules, of which it follows the roles, and how it fits stacks.
+    /// libtek-uthread.so: rules, of which it follows the roles, and the settings for stacks.
     Uthreads(&'a Plan, Option<&'a str>, Option<&'a Tuning>),
-    /// libtek-profile.so, with its variable; without it the program is not to run.
+    /// libtek-profile.so, with its variable; the program must not run without it.
     Profile(&'a str),
 }
 
-/// Why a program cannot have the allocator that was asked for, to stand behind its name.
+/// Why a program cannot have the requested allocator, as a predicate of its name.
 fn needs_own_allocator(target: &target::Target, beside: &Beside) -> Option<&'static str> {
     if target.uthread_reason == Some(Reason::Sanitizer) {
         return Some(Reason::Sanitizer.text());
@@ -175,18 +175,18 @@ pub(super) fn under_tek(
     }
 }
 
-/// What threads may use, by the option or, without it, by the environment.
+/// The budget of threads, by the option or, without it, by the environment.
 fn budget(args: &Args) -> Option<Budget> {
     let inherited = || std::env::var("TEK_BUDGET").ok()?.parse().ok();
     args.budget.or_else(inherited)
 }
 
-/// Which locks the program is to have.
+/// The locks for the program.
 fn sync_wanted(args: &Args, under: Under<'_>) -> Result<Option<sync::Wanted>, String> {
     let inherited = std::env::var_os(sync::VARIABLE);
     let report = args.report || args.report_json.is_some();
     match under {
-        // What is measured has the locks that it has.
+        // A measured program keeps its own locks.
         Under::Profile(_) => Ok(None),
         Under::Libtek(..) => args.sync.wanted(inherited.as_deref(), report, false),
         Under::Uthreads(..) => args.sync.wanted(inherited.as_deref(), report, true),

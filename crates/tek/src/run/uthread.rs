@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek run --model`: a program on user-level threads, by libtek-uthread.so.
 //!
-//! What the engine is told is one variable, `TEK_UTHREAD` of libtek-uthread(7). The library can only
-//! complain after the program has started, so everything is checked here, as strictly as there.
+//! The engine has one variable, `TEK_UTHREAD` of libtek-uthread(7). The library can only complain
+//! after the program has started, so everything is checked here, as strictly as there.
 use super::place::{self, Place};
 use super::Args;
 use crate::trace::Recorder;
@@ -17,7 +17,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
 
-/// What the engine reads.
+/// The variable that the engine reads.
 pub const VARIABLE: &str = "TEK_UTHREAD";
 
 /// The engine has room for so many workers.
@@ -165,14 +165,14 @@ impl fmt::Display for Quantum {
     }
 }
 
-/// What the program is to be run on.
+/// The engine for the program.
 #[derive(Debug)]
 pub struct Plan {
     /// Value of [`VARIABLE`].
     pub variable: OsString,
 }
 
-/// What is wrong with options together; `None` with the model 1:1.
+/// The plan for the options, or `Err` with their conflict; `None` with the model 1:1.
 pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, String> {
     let options = &args.uthread;
     let model = options.model.unwrap_or(Model::OneToOne);
@@ -236,7 +236,7 @@ pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, Stri
 }
 
 impl Plan {
-    /// The program is to write a trace.
+    /// Makes the program write a trace.
     pub fn record(&mut self, recorder: &Recorder) {
         let mut settings = Settings::inherited(Some(&self.variable));
         settings.set("trace", recorder.raw_path());
@@ -245,7 +245,7 @@ impl Plan {
 }
 
 impl Options {
-    /// The first option but --model that was given.
+    /// The first given option except --model.
     fn first_given(&self) -> Option<&'static str> {
         let given = [
             (self.workers.is_some(), "--workers"),
@@ -270,7 +270,7 @@ impl Options {
 struct Settings(Vec<(Vec<u8>, Option<Vec<u8>>)>);
 
 impl Settings {
-    /// What the environment says. Where another run traces to is not this one's business; that is
+    /// The environment's settings. The trace file of another run does not concern this one; it is
     /// the last setting, because a path may contain commas.
     fn inherited(text: Option<&OsStr>) -> Self {
         let items = text.map(OsStr::as_bytes).unwrap_or_default().split(|&byte| byte == b',');
@@ -291,7 +291,7 @@ impl Settings {
         self.0.push((name.into(), Some(value.as_ref().as_bytes().to_vec())));
     }
 
-    /// Unless the environment says it already.
+    /// Sets a value unless the environment has it already.
     fn set_default(&mut self, name: &str, value: String) {
         if self.get(name).is_none() {
             self.set(name, value);
@@ -341,7 +341,7 @@ fn place_cpus(place: &place::Plan) -> u32 {
     u32::try_from(place.count()).unwrap_or(MOST_WORKERS).clamp(1, MOST_WORKERS)
 }
 
-/// On which this process, and so the program, may run.
+/// The number of CPUs on which this process, and so the program, may run.
 fn cpus() -> u32 {
     let cpus = thread::available_parallelism().map_or(1, NonZero::get);
     u32::try_from(cpus).unwrap_or(MOST_WORKERS).clamp(1, MOST_WORKERS)
@@ -431,7 +431,7 @@ mod tests {
             "workers=7,pin,sched=mlfq,promote=9,quantum=1ms"
         );
         assert_eq!(variable("--model m:1", "workers=7"), "workers=1,sched=rr");
-        // Another run's trace is not this one's.
+        // The trace of another run does not concern this one.
         assert_eq!(
             variable("--model m:1", "stack=32K,trace=/tmp/x,stack=64K"),
             "stack=32K,workers=1,sched=rr"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek stack advice`: what to write into a program's source.
+//! `tek stack advice`: the lines to add to a program's source.
 use super::render::{self, advised, Judgement, Rows};
 use super::source::{Found, From, EXIT_STATUS};
 use crate::units::size;
@@ -193,20 +193,20 @@ fn in_c(programs: &[Found]) -> String {
     text
 }
 
-/// Text that ends no comment, and no line.
+/// Text that ends neither a comment nor a line.
 fn comment(text: &str) -> String {
     let mut text = printable(text.as_bytes());
     for end in ["*/", "/*"] {
-        // Once more than once: what is left may be one again.
+        // Repeated, because the rest may contain one again.
         while text.contains(end) {
             text = text.replace(end, &format!("{} {}", &end[..1], &end[1..]));
         }
     }
-    // A question mark pair could be a trigraph, a backslash goes into the next line.
+    // A pair of question marks could be a trigraph, a backslash continues the line.
     text.replace("??", "? ?").replace('\\', "/").replace("*/", "* /").replace("/*", "/ *")
 }
 
-/// A name in C that was not used before, made from the last part of a function's.
+/// An unused name in C, made from the last part of a function's.
 fn unique(function: &str, names: &mut HashSet<String>) -> String {
     let mut name = "set_stack_of".to_owned();
     for word in last_part(function).split(|c: char| !c.is_ascii_alphanumeric()) {
@@ -225,7 +225,7 @@ fn unique(function: &str, names: &mut HashSet<String>) -> String {
 }
 
 /// `run` of `int fridge::Door<int>::run(char)`, but `main::{lambda()#1}` as it is: a lambda's own
-/// name says little.
+/// name is not distinctive.
 fn last_part(function: &str) -> &str {
     let (mut depth, mut starts, mut end) = (0, vec![0], function.len());
     for (at, byte) in function.bytes().enumerate() {

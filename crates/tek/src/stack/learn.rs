@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the table of a process tells of the stacks of its threads, as a profile of its program.
+//! The table of a process, as a profile of the stacks of its program.
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,13 +11,13 @@ use tek_abi::{
 use tek_model::{place_of, Error, Functions, StackUse, Table, Thread};
 use tek_stack::{Key, Kind, Label, Place, Profile, Program, MOST_KINDS};
 
-/// What was learnt about several programs.
+/// The knowledge about several programs.
 pub type Learnt = BTreeMap<Program, Profile>;
 
-/// Programs of which something is kept; a run that starts more is passed by.
+/// Most programs with a profile; a run that starts more ignores the rest.
 const MOST_PROGRAMS: usize = 1000;
 
-/// Adds to what is known of a program; false if there is no room for another one.
+/// Adds to a program's profile; false if there is no room for another program.
 pub fn add(learnt: &mut Learnt, program: &Program, profile: &Profile) -> bool {
     if !learnt.contains_key(program) && learnt.len() >= MOST_PROGRAMS {
         return false;
@@ -28,7 +28,7 @@ pub fn add(learnt: &mut Learnt, program: &Program, profile: &Profile) -> bool {
     true
 }
 
-/// What a table that lies in a file tells; `None` if that is nothing.
+/// The profile from a table in a file; `None` if it has none.
 pub fn from_table(
     table: &mut Table,
     functions: &mut Functions,
@@ -52,7 +52,7 @@ pub fn from_table(
     Ok(source.learn(&kinds, threads, functions).filter(|(_, profile)| !profile.kinds.is_empty()))
 }
 
-/// A process whose table was read.
+/// A process that had its table read.
 pub struct Source<'a> {
     /// Its header.
     pub header: &'a TableHeader,
@@ -61,8 +61,8 @@ pub struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The program, and what is to be learnt: of the kinds that the process measured, and the
-    /// threads that it had when its table was read. `None` if it has no name.
+    /// The program and its profile: from the kinds that the process measured, and from the threads
+    /// at the time when its table was read. `None` if the program has no name.
     pub fn learn<'t>(
         &self,
         kinds: &[(u16, tek_abi::Kind)],
@@ -96,8 +96,8 @@ impl Source<'_> {
         for (thread, used) in threads {
             let Some(used) = used else { continue };
             let Thread { record, side, .. } = thread;
-            // What the process measured of a thread of a kind is in the kind, with what it knows
-            // of the stack's earlier owners, and to the byte.
+            // The process's own measurement of such a thread is in its kind: it is to the byte, and
+            // considers the stack's earlier owners.
             let overflowed = side.stack_flags & STACK_OVERFLOWED != 0;
             let is_told = record.bound_pages != 0 && listed.contains(&side.kind) && !overflowed;
             if record.flags & FLAG_MAIN != 0 || is_told {
@@ -141,7 +141,7 @@ impl Source<'_> {
         Some((program, profile))
     }
 
-    /// The program, or the script that it runs: as a person calls it.
+    /// The program, or the script that it runs: the name that people use.
     fn program_name(&self) -> String {
         let program = printable(&self.header.program);
         // A script has no addresses.
@@ -202,8 +202,8 @@ impl Source<'_> {
     }
 }
 
-/// A thread that was killed by its overflow was not measured, or `counted` when it had no label
-/// yet, so the process noted the overflow for threads without one.
+/// A thread that its overflow killed was not measured, or was `counted` before it had a label. So
+/// the process noted the overflow for threads without one.
 fn take_overflow(profile: &mut Profile, bare: &Key, counted: bool) -> (u64, u64) {
     let Some(kind) = profile.kinds.get_mut(bare) else { return (0, 0) };
     kind.threads = kind.threads.saturating_sub(counted.into());
@@ -239,8 +239,8 @@ fn is_explicit(stack_flags: u8) -> bool {
     stack_flags & (STACK_EXPLICIT | STACK_OWN) != 0
 }
 
-/// What is learnt from a bound. One that may not be the thread's own, on a stack that TEK fitted,
-/// is perhaps all of that: each run would make the stacks larger.
+/// The use to learn from a bound. On a fitted stack with data of earlier owners the bound may be
+/// the whole stack: learning it would make the stacks larger in each run.
 fn bound_of(side: &Side, used: StackUse) -> u64 {
     const PERHAPS_ALL: u8 = STACK_TUNED | STACK_UNCLEAN;
     match used.peak_bytes {
@@ -249,7 +249,7 @@ fn bound_of(side: &Side, used: StackUse) -> u64 {
     }
 }
 
-/// The label that a thread has without being of a kind yet.
+/// The label of a thread that has no kind yet.
 fn label_of(thread: &Thread) -> Label {
     let Thread { record, side, .. } = thread;
     if record.role_bytes != 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek stack list` and `tek stack forget`: the profiles that there are.
+//! `tek stack list` and `tek stack forget`: the stored profiles.
 use super::source::{store, tell, Profiles};
 use crate::run::message;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};

@@ -139,12 +139,12 @@ fn tell_dropped(path: &Path, dropped: usize) {
     }
 }
 
-/// Its name says it, as in the store.
+/// Its name has it, as in the store.
 fn program_of(path: &Path) -> Option<Program> {
     Program::parse(path.file_name()?.to_str()?.strip_suffix(".stack")?)
 }
 
-/// Who reads the file meanwhile, or who is among the merged, finds the old one or the new one.
+/// A concurrent reader, or a source that is the same file, finds the old file or the new one.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     if !path.metadata().map_or(true, |metadata| metadata.is_file()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek stack`: what the stacks of threads were like, and what to do about them.
+//! `tek stack`: the use of threads' stacks, and advice on it.
 mod advice;
 mod budget;
 mod compiled;

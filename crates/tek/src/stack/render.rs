@@ -23,15 +23,15 @@ pub struct Judgement {
 /// A kind of thread.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What it runs.
+    /// Its function.
     pub function: String,
-    /// The file that is in.
+    /// The file of that function.
     pub file: Option<String>,
     /// Where it is created.
     pub caller: Option<String>,
-    /// What it is called or for.
+    /// Its name or role.
     pub label: Option<String>,
-    /// Of all runs together.
+    /// In all runs together.
     pub threads: u64,
     runs: u64,
     stack_bytes: u64,
@@ -43,32 +43,32 @@ pub struct Row {
     overflow_bytes: u64,
     /// The program chose the size of one, or gave it the memory.
     pub explicit: bool,
-    /// What to do, in words.
+    /// The advice, in words.
     pub advice: String,
-    /// The size that would do; `null` where nothing is to be changed.
+    /// The size that is enough; `null` if nothing needs a change.
     pub advised_bytes: Option<u64>,
-    /// The size that TEK gives it; `null` where nothing is known.
+    /// The size that TEK gives it; `null` if unknown.
     pub fitted_bytes: Option<u64>,
 }
 
-/// What the stacks of a run come to, in bytes.
+/// The sums over the stacks of a run, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sums {
     /// Threads of a usual run.
     pub threads: u64,
     kinds: usize,
-    /// What they have.
+    /// Their size.
     pub stack_bytes: u64,
-    /// What they use at most.
+    /// The most that they use.
     pub bound_bytes: u64,
-    /// What they would have if they were fitted.
+    /// Their size if they were fitted.
     pub fitted_bytes: u64,
 }
 
 /// A program.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rows {
-    /// Its kinds, those that waste most first.
+    /// Its kinds, by waste, greatest first.
     pub kinds: Vec<Row>,
     /// Their sums.
     pub sums: Sums,
@@ -101,7 +101,7 @@ impl Rows {
         Self { kinds, sums }
     }
 
-    /// The table, and what its sums say.
+    /// The table and its sums.
     pub fn text(&self) -> String {
         let mut text = String::new();
         if self.kinds.is_empty() {
@@ -128,7 +128,7 @@ impl Rows {
     fn grid(&self) -> Grid {
         let mut grid = Grid::new();
         grid.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        // Where a function is created at one place only, that says nothing new.
+        // Where a function is created at one place only, the place adds nothing.
         let mut callers = BTreeMap::<_, BTreeSet<_>>::new();
         for row in &self.kinds {
             callers.entry(&row.function).or_default().insert(&row.caller);
@@ -175,8 +175,8 @@ impl Rows {
     }
 }
 
-/// About a program that died of SIGSEGV without that an overflow was noticed: of a stack that TEK did
-/// not fit nobody is told.
+/// About a program that died of SIGSEGV without a noticed overflow: on a stack that TEK did not
+/// fit, an overflow is not reported.
 pub fn after_sigsegv(learnt: &Learnt, judgement: Judgement) -> String {
     let rows = learnt.values().flat_map(|profile| Rows::new(profile, judgement).kinds);
     let full: Vec<_> = rows.filter(|row| row.zone == Some(words::zone(Zone::High))).collect();
@@ -196,7 +196,8 @@ pub fn after_sigsegv(learnt: &Learnt, judgement: Judgement) -> String {
     )
 }
 
-/// One sentence about what was learnt in a run; `profiles`: where, if that is not the usual place.
+/// One sentence about the learnt profiles of a run; `profiles`: their directory, if not the usual
+/// one.
 pub fn summary(learnt: &Learnt, judgement: Judgement, profiles: Option<&Path>) -> String {
     let all: Vec<_> = learnt.values().map(|profile| Rows::new(profile, judgement).sums).collect();
     let sum = |part: fn(&Sums) -> u64| all.iter().map(part).fold(0, u64::saturating_add);
@@ -223,17 +224,17 @@ fn counted(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Of the runs that had such threads, the mean.
+/// The mean over the runs that had such threads.
 pub fn threads_of_a_run(kind: &Kind) -> u64 {
     kind.threads.div_ceil(kind.runs.max(1))
 }
 
-/// What a kind runs, for people.
+/// The function of a kind, for people.
 pub fn function(key: &Key, kind: &Kind) -> String {
     kind.symbol.clone().unwrap_or_else(|| key.function.to_string())
 }
 
-/// What a kind is called, for people.
+/// The label of a kind, for people.
 pub fn label(key: &Key) -> Option<String> {
     match &key.label {
         Label::None => None,
@@ -241,8 +242,8 @@ pub fn label(key: &Key) -> Option<String> {
     }
 }
 
-/// The program gives its threads a size before they have labels: what to do is the same for all kinds of
-/// a site.
+/// The program gives its threads a size before they have labels. So the advice is the same for all
+/// kinds of a site.
 fn row(
     key: &Key,
     kind: &Kind,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek stack report`: what stack each kind of thread has, uses and needs.
+//! `tek stack report`: the stack of each kind of thread, its use and its need.
 use super::render::Rows;
 use super::source::{Found, From, EXIT_STATUS};
 use serde::Serialize;
@@ -87,7 +87,7 @@ impl Program {
     }
 }
 
-/// What a program is called above what is told of it.
+/// The title of a program above its report.
 pub fn title(program: &str, source: &str) -> String {
     printable(format!("{program} ({source})").as_bytes())
 }

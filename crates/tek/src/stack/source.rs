@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where `tek stack report` and `tek stack advice` get their kinds of thread from.
+//! The source of the kinds of thread for `tek stack report` and `tek stack advice`.
 use super::learn::{Learnt, Source};
 use super::render::Judgement;
 use crate::run::{self, message};
@@ -21,7 +21,7 @@ pub struct Profiles {
     pub directory: Option<PathBuf>,
 }
 
-/// What the exit status of a command that has [`From`] means.
+/// The exit status of a command that has [`From`].
 pub const EXIT_STATUS: &str = "\
 EXIT STATUS:
     0  it was printed; with a COMMAND, the exit status of that
@@ -59,30 +59,30 @@ pub struct From {
     command: Vec<OsString>,
 }
 
-/// What is known of a program.
+/// The profile of a program, with its source.
 pub struct Found {
     /// Where it is from.
     pub source: String,
-    /// What it is filed under, if it is.
+    /// The build-id under which it is stored, if it is.
     pub build_id: Option<String>,
-    /// What is known.
+    /// Its profile.
     pub profile: Profile,
     /// How to judge it.
     pub judgement: Judgement,
 }
 
-/// What was found.
+/// The result.
 pub struct Answer {
     /// The programs.
     pub found: Vec<Found>,
-    /// Where to write to: standard output as it was when tek began.
+    /// The output: standard output as it was when tek began.
     pub out: File,
-    /// What tek is to exit with, or die by, if all goes well.
+    /// The exit status or signal of tek, if all goes well.
     pub end: Option<run::child::End>,
 }
 
 impl Answer {
-    /// What to say where there are no programs.
+    /// The message where there are no programs.
     pub fn nothing(&self) -> &'static str {
         match self.end {
             Some(_) => "it had no thread but its first one, whose stack the kernel makes\n",
@@ -92,8 +92,8 @@ impl Answer {
 }
 
 impl From {
-    /// Finds it. `Err` is the exit status, after saying why.
-    /// What a COMMAND writes to standard output stays there, unless `is_data`: then the answer does.
+    /// Finds it. `Err` is the exit status, after a message. A COMMAND's standard output stays
+    /// standard output, unless `is_data`: then the answer goes there.
     pub fn find(self, is_data: bool) -> anyhow::Result<Result<Answer, ExitCode>> {
         let mode = if self.tight { Mode::Tight } else { Mode::Auto };
         let judgement = configured(mode);
@@ -147,9 +147,9 @@ impl From {
     }
 }
 
-/// The rule of a mode, with what the rules files set.
+/// The rule of a mode, with the settings of the rules files.
 pub fn configured(mode: Mode) -> Judgement {
-    // What is wrong with them is told by tek run.
+    // tek run reports errors in them.
     let settings = run::rules::stack_settings().unwrap_or_default();
     let usual = Zones::default();
     let percent = |percent: Option<tek_policy::Percent>, usual| percent.map_or(usual, |p| p.0);
@@ -167,13 +167,13 @@ pub fn configured(mode: Mode) -> Judgement {
     }
 }
 
-/// The store that was named, or the usual one.
+/// The named store, or the usual one.
 pub fn store(directory: Option<PathBuf>) -> anyhow::Result<Store> {
     let given = directory.or_else(run::stack::inherited_profiles);
     Ok(Store::at(given.map_or_else(Store::usual_directory, Ok)?))
 }
 
-/// Tells what is wrong with a profile.
+/// Reports the problems of a profile.
 pub fn tell(path: &str, problems: &[Problem]) {
     const MOST: usize = 5;
     for problem in problems.iter().take(MOST) {
@@ -204,7 +204,7 @@ fn of_store(store: &Store, name: &str, judgement: Judgement) -> Vec<Found> {
     found.collect()
 }
 
-/// The profiles of a program, by its name or build-id; what is wrong with them is told.
+/// The profiles of a program, by its name or build-id; errors in them are reported.
 pub fn stored(store: &Store, name: &str) -> Vec<Stored> {
     let short = name.rsplit('/').next().unwrap_or(name);
     let mut problems = Vec::new();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd tells about itself. Fields may be added to it.
+//! The status of tekd. Fields may be added to it.
 use crate::kthreads::told::Told as Kthreads;
 use anyhow::{ensure, Context};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The version of what is understood here.
+/// The version that this tek understands.
 const SCHEMA: u64 = 1;
 
 /// All of it.
@@ -17,13 +17,13 @@ pub struct Status {
     pub pid: u32,
     /// When it was started: RFC 3339.
     pub since: String,
-    /// What it may touch: `device`, `cgroup:PATH`, `pid:N`.
+    /// Its domain: `device`, `cgroup:PATH`, `pid:N`.
     pub domain: Vec<String>,
     /// `normal`, or `responsiveness` while a thread is Fast.
     pub mode: String,
     /// Threads that are Fast by it.
     pub fast: Vec<Fast>,
-    /// Processes that may have such.
+    /// Processes that may have such threads.
     pub clients: Vec<Client>,
     /// Requests that it refused lately, the last first.
     pub refused: Vec<Refusal>,
@@ -31,7 +31,7 @@ pub struct Status {
     pub overran: Vec<Overrun>,
     /// The thread that notices when the fair class does not run.
     pub canary: Option<Canary>,
-    /// How threads come before others: `rt` or `fair`.
+    /// How time-critical threads come before noncritical ones: `rt` or `fair`.
     #[serde(default)]
     pub backend: Option<String>,
     /// Why it is that one.
@@ -46,7 +46,7 @@ pub struct Status {
     /// Threads of the kernel.
     #[serde(default)]
     pub kthreads: Option<Kthreads>,
-    /// Real-time threads that are not critical, and wait beneath those that are.
+    /// Real-time threads that are not critical, and wait below those that are.
     #[serde(default)]
     pub lowered: Vec<Lowered>,
 }
@@ -62,11 +62,11 @@ pub struct Lowered {
     pub program: String,
     /// Name of the thread.
     pub name: String,
-    /// What it has by itself: `SCHED_FIFO`.
+    /// Its own policy: `SCHED_FIFO`.
     pub policy: String,
     /// And its real-time priority.
     pub priority: u32,
-    /// That which it has meanwhile.
+    /// Its priority meanwhile.
     pub lowered_to: u32,
 }
 
@@ -75,7 +75,7 @@ pub struct Lowered {
 pub struct Groups {
     /// For people.
     pub place: String,
-    /// Percent of the CPUs that the Lazy Region keeps under the backend `fair`.
+    /// Percent of the CPUs that the Lazy Region reserves under the backend `fair`.
     pub floor_percent: u64,
     /// All of them.
     pub groups: Vec<Group>,
@@ -94,7 +94,7 @@ pub struct Group {
     pub path: String,
     /// Its threads.
     pub threads: u64,
-    /// Processes; `null`: the kernel does not tell.
+    /// Processes; `null`: the kernel does not report them.
     pub processes: Option<u64>,
 }
 
@@ -115,9 +115,9 @@ pub struct Fast {
     pub priority: i32,
     /// In force; 0: its own was no lower.
     pub rt_priority: u32,
-    /// For so long now.
+    /// The age of the request, in ms.
     pub since_ms: u64,
-    /// And for so long more; `null`: until it leaves.
+    /// The remaining time, in ms; `null`: until it leaves.
     pub until_ms: Option<u64>,
     /// Process that asked for it.
     pub asked_by: u32,
@@ -125,7 +125,7 @@ pub struct Fast {
     pub why: String,
 }
 
-/// A process that was granted something.
+/// A process with a grant.
 #[derive(Debug, Deserialize)]
 pub struct Client {
     /// Process.
@@ -138,14 +138,14 @@ pub struct Client {
     pub grant: String,
     /// Its threads that are Fast.
     pub fast: u64,
-    /// As many as can be.
+    /// The most that can be.
     pub quota: u64,
 }
 
 /// A request that was refused.
 #[derive(Debug, Deserialize)]
 pub struct Refusal {
-    /// Who asked.
+    /// The process that asked.
     pub pid: u32,
     /// User.
     pub uid: u32,
@@ -166,20 +166,20 @@ pub struct Overrun {
     pub pid: u32,
     /// How long ago.
     pub ago_ms: u64,
-    /// What it had used
+    /// The CPU time that it had used
     pub used_ms: u64,
     /// in a window of that length.
     pub window_ms: u64,
-    /// It could not come back for so long.
+    /// For so long it could not come back.
     pub banned_ms: u64,
 }
 
 /// The canary.
 #[derive(Debug, Deserialize)]
 pub struct Canary {
-    /// It may be kept from running for so long.
+    /// The longest time for which it may be kept from running.
     pub limit_ms: u64,
-    /// How often everybody was sent back.
+    /// How often all threads were sent back to normal.
     pub demoted: u64,
 }
 

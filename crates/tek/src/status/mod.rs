@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek status`: what tekd is at.
+//! `tek status`: the status of tekd.
 mod answer;
 mod tell;
 
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use tek_abi::{text, Request, ASK_STATUS};
 use tek_model::{Device, Wanted};
 
-/// More than tekd can have to tell of a device with 32,768 threads.
+/// More than the status of tekd on a device with 32,768 threads.
 const MOST_BYTES: u64 = 64 << 20;
 
 const AFTER_HELP: &str = "\
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the daemon says that it is at. It may keep whoever asks waiting for seconds.
+/// The status of the daemon. The answer may take seconds.
 pub fn now() -> anyhow::Result<Value> {
     said(ask()?)
 }
@@ -82,7 +82,7 @@ fn ask() -> Result<Option<File>, Error> {
     Ok(Connection::open()?.ask(Request::new(ASK_STATUS, 0))?.1)
 }
 
-/// Whatever position its sender left it at.
+/// From the beginning, whatever position its sender left it at.
 fn read(mut file: File) -> anyhow::Result<String> {
     let mut text = String::new();
     file.rewind()
@@ -91,7 +91,7 @@ fn read(mut file: File) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The roles of the threads that are Fast, where their tables tell.
+/// The roles of the threads that are Fast, where their tables have them.
 fn roles_of(status: &Status) -> HashMap<u32, String> {
     let pids: Vec<u32> = status.fast.iter().map(|fast| fast.pid).collect();
     if pids.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd is at, for people.
+//! The status of tekd, for people.
 use super::answer::{Client, Fast, Lowered, Overrun, Refusal, Status};
 use crate::kthreads::told::Told as Kthreads;
 use crate::units;
@@ -58,7 +58,7 @@ pub fn print(
     section(out, "Lately sent back, over budget", "nobody", overran(&status.overran))
 }
 
-/// Whether the kernel's threads follow those who wait for them.
+/// Whether kernel threads follow the priorities of their waiters.
 fn of_kernel(kthreads: &Kthreads) -> String {
     let lacking = kthreads.dependencies.iter().filter(|dependency| !dependency.on).count();
     let but = match lacking {
@@ -76,7 +76,7 @@ fn of_kernel(kthreads: &Kthreads) -> String {
     }
 }
 
-/// What tekd has from programs may be anything.
+/// tekd passes on text from programs, which may be anything.
 fn shown(text: &str) -> String {
     printable(text.as_bytes())
 }
@@ -122,7 +122,7 @@ fn section(out: &mut impl Write, title: &str, empty: &str, table: Rows) -> io::R
     Ok(())
 }
 
-/// Heads, and whether numbers stand below them, which belong to the right.
+/// Heads, and whether their columns have numbers, which are right-aligned.
 struct Rows {
     heads: Vec<(&'static str, bool)>,
     rows: Vec<Vec<String>>,
@@ -144,7 +144,7 @@ fn fast(threads: &[Fast], roles: &HashMap<u32, String>) -> Rows {
             role,
             user(one.uid),
             one.priority.to_string(),
-            // None of tekd's: by its control group, or by itself.
+            // tekd gave it none: it is Fast by its control group, or by its own priority.
             if one.rt_priority == 0 { "-".into() } else { one.rt_priority.to_string() },
             ms(one.since_ms),
             one.until_ms.map_or_else(|| "-".into(), ms),

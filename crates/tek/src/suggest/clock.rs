@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a clock wakes a thread, by what it told the kernel that it waits for.
+//! Whether a clock wakes a thread, by the waits that it asks the kernel for.
 //!
-//! A thread that is woken by a clock sleeps for the same time again and again, or until times that
-//! are multiples of one period apart. That stays so however late it runs, while the number of its
-//! wake-ups falls with the load.
+//! If a clock wakes a thread, the thread sleeps for the same time again and again, or until times
+//! that are multiples of one period apart. That stays so however late the thread runs, while the
+//! number of its wake-ups falls with the load.
 use tek_model::{End, Wait};
 
-/// So many sleeps are needed for a verdict.
+/// The least number of sleeps for a verdict.
 const LEAST: usize = 6;
-/// Of a thread woken by a clock so many in ten sleeps fit.
+/// If a clock wakes a thread, so many in ten sleeps fit its period.
 const FIT_OF_TEN: usize = 9;
-/// By how much they may miss the period, as a share of it.
+/// The largest deviation from the period, as a share of it.
 const MISS: f64 = 0.02;
-/// Something else wakes the thread too where there are clearly more wake-ups than periods.
+/// Another waker wakes the thread too if there are clearly more wake-ups than periods.
 const MORE: f64 = 1.1;
-/// Its ends are no period where far fewer wake-ups came than periods passed.
+/// The ends of its sleeps are no period if there are far fewer wake-ups than periods.
 const FEW: f64 = 0.4;
-/// More are not kept: the first ones are as good as others.
+/// Further samples are dropped: the first ones are as good as later ones.
 const MOST: usize = 1000;
-/// The period is at most so many times shorter than the shortest time between two sleeps seen.
+/// The least period is the shortest time between two recorded sleeps, divided by this.
 const MOST_BETWEEN: u64 = 256;
 const SHORTEST_NS: u64 = 100_000;
 
-/// What wakes a thread.
+/// The waker of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waker {
-    /// Too little was seen, or the kernel does not tell.
+    /// There are too few samples, or the kernel does not report it.
     #[default]
     Unknown,
     /// A clock with this period, in ns.
     Clock(u64),
-    /// Something that does not happen by the clock.
+    /// A waker that is no clock.
     Events,
 }
 
-/// A sleep, as it was seen once.
+/// A sleep, as one sample shows it.
 #[derive(Clone, Copy, Debug)]
 struct Sleep {
     wait: Wait,
     /// Wake-ups before it.
     wakeups: u64,
-    /// When it was seen, the time that the thread waited for a CPU left out.
+    /// The time of the sample, without the time that the thread waited for a CPU.
     free_ns: u64,
 }
 
@@ -49,7 +49,7 @@ struct Sleep {
 pub struct Sleeps(Vec<Sleep>);
 
 impl Sleeps {
-    /// Takes one that is seen now. One that was seen before counts once.
+    /// Adds the sleep of a sample. A sleep that an earlier sample showed counts once.
     pub fn add(&mut self, wait: Wait, wakeups: u64, free_ns: u64) {
         let known = self.0.last().is_some_and(|last| last.wakeups == wakeups);
         if !known && self.0.len() < MOST {
@@ -57,7 +57,7 @@ impl Sleeps {
         }
     }
 
-    /// What wakes the thread.
+    /// The waker of the thread.
     pub fn waker(&self) -> Waker {
         if self.0.len() < LEAST {
             return Waker::Unknown;
@@ -77,7 +77,7 @@ fn most(part: usize, whole: usize) -> bool {
     part * 10 >= whole * FIT_OF_TEN
 }
 
-/// The time that nearly all sleep for.
+/// The time for which nearly all sleep.
 fn same_time(timed: &[Sleep]) -> Option<u64> {
     let after = |sleep: &Sleep| match sleep.wait.end {
         End::After(ns) => Some(ns),
@@ -125,7 +125,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// What wakes a thread that is looked at each 100 ms and then sleeps so, in its sleep number n.
+    /// The waker of a thread with a sample each 100 ms, where it sleeps so in its sleep number n.
     fn waker(has_events: bool, wakeups_per_look: u64, end: impl Fn(u64) -> End) -> Waker {
         let mut sleeps = Sleeps::default();
         for look in 0..30 {

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The few numbers by which threads are judged.
+//! The numbers by which threads are judged.
 use super::clock::Waker;
 use super::window::Window;
 use serde::Serialize;
 
-/// Threads count as woken evenly where so many of their seconds are within this share of the usual
+/// Threads count as woken evenly if so many of their seconds are within this share of the usual
 /// number of wake-ups ...
 const EVEN_SHARE: f64 = 2.0 / 3.0;
 const EVEN: f64 = 0.05;
-/// ... within so many wake-ups, or, for a clock that is read at odd moments, this share. Events that
-/// come by chance are the more even the more there are, and a clock is not.
+/// ... within so many wake-ups, or, for a clock that is read at odd moments, this share. Chance
+/// events become more even the more there are; a clock does not.
 const EVEN_BY: f64 = 1.5;
 const EVEN_AT_LEAST: f64 = 0.01;
-/// ... and that number is large enough for it to mean something, as is that of seconds.
+/// ... and that number is large enough to be significant, as is the number of seconds.
 const EVEN_WAKEUPS: f64 = 8.0;
 const EVEN_WINDOWS: usize = 3;
 
-/// They are woken by something else as well where in so many seconds, and in so large a share of
-/// them, there were clearly more wake-ups than usual. Its start alone gives each thread one such.
+/// They have another waker too if, in so many seconds and in so large a share of them, wake-ups
+/// were clearly above the usual number. The start of each thread alone makes one such second.
 const MORE: f64 = 0.25;
 const MORE_WAKEUPS: f64 = 2.0;
 const MORE_WINDOWS: usize = 2;
 const MORE_SHARE: f64 = 0.1;
 
-/// They are woken by storage, too, where they used it in so large a share of their seconds.
+/// Storage wakes them, too, if they used it in so large a share of their seconds.
 const STORAGE_SHARE: f64 = 0.5;
 
-/// However long other threads waited for a CPU, no larger share of the time is taken to be theirs.
+/// The largest share of the time that is attributed to other threads' waits for a CPU.
 const OTHERS_AT_MOST: f64 = 0.75;
 
-/// What threads of one kind did in the seconds in which they ran: "usual" is the median of these
-/// seconds, of all the threads together.
+/// The evidence of threads of one kind, from the seconds in which they ran. "Usual" is the median
+/// of these seconds, of all the threads together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evidence {
     /// How long they were active, together: the length of the seconds in which they ran.
@@ -39,36 +39,35 @@ pub struct Evidence {
     pub watched_s: f64,
     /// Wake-ups in all.
     pub wakeups: u64,
-    /// Usual wake-ups per second, the time spent waiting for a CPU left out: on a busy machine a
-    /// thread that is woken seldom because it cannot keep up is not taken for an idle one.
+    /// Usual wake-ups per second, without the time spent waiting for a CPU. So a thread that is
+    /// woken seldom because it cannot keep up on a busy machine does not count as idle.
     pub wakeups_per_s: f64,
-    /// Wake-ups per second that were due: those of the clock that wakes them, or those that there
-    /// would be if other threads of the program, by which they may be woken, need not wait for a
-    /// CPU.
+    /// Wake-ups per second that were due: those of the clock that wakes them. Otherwise those that
+    /// would be there if the program's other threads, which may wake them, never waited for a CPU.
     pub due_per_s: f64,
     /// Wake-ups in all that were due.
     pub due: f64,
     /// Usual CPU time from one wake-up to the next.
     pub cpu_per_wakeup_ns: u64,
-    /// Usual share of a CPU, the time spent waiting for one left out: 1 for a thread that would
-    /// never stop, however little it gets.
+    /// Usual share of a CPU, without the time spent waiting for one. It is 1 for a thread that
+    /// would never stop, however little it gets.
     pub cpu_share: f64,
     /// Share of the time in which they waited for a CPU.
     pub delay_share: f64,
     /// Mean time that they waited for a CPU after a wake-up.
     pub delay_per_wakeup_ns: u64,
-    /// Of the looks at which they did not run, the share at which they waited for storage.
+    /// Of the samples at which they did not run, the share at which they waited for storage.
     pub storage_share: f64,
     /// Whether they used storage in most of their seconds. Waits for a fast one are seldom seen.
     pub uses_storage: bool,
     /// Whether they are woken evenly, as by a clock, and by nothing else.
     pub periodic: bool,
-    /// Whether they told the kernel so.
+    /// Whether the waits that they asked the kernel for show it.
     #[serde(skip)]
     pub waker_is_clock: bool,
 }
 
-/// Works the numbers out. The order of the windows does not matter.
+/// Computes the numbers. The order of the windows does not matter.
 pub fn measure(windows: &[Window], asleep_ns: u64, waker: Waker) -> Evidence {
     let wakeups_per_s = usual(windows, |w| w.wakeups as f64 / seconds(free_ns(w)));
     let sum = |field: fn(&Window) -> u64| windows.iter().map(field).sum::<u64>();
@@ -84,7 +83,7 @@ pub fn measure(windows: &[Window], asleep_ns: u64, waker: Waker) -> Evidence {
             _ => wakeups_per_s,
         },
         due: match waker {
-            // Of a long period only the seconds with a wake-up are here.
+            // For a long period only the seconds with a wake-up are here.
             Waker::Clock(period_ns) => (sum(free_ns) as f64 / period_ns as f64).max(wakeups as f64),
             _ => wakeups as f64,
         },
@@ -100,8 +99,8 @@ pub fn measure(windows: &[Window], asleep_ns: u64, waker: Waker) -> Evidence {
 }
 
 impl Evidence {
-    /// The same where other threads, by which these may be woken, waited for a CPU in this share of
-    /// the time. A clock does not wait.
+    /// The same if other threads, which may wake these, waited for a CPU in this share of the time.
+    /// A clock does not wait.
     pub fn held_up(self, others: f64) -> Self {
         if self.waker_is_clock {
             return self;
@@ -111,8 +110,8 @@ impl Evidence {
     }
 }
 
-/// The part of a window in which the thread ran or slept of its own will. The kernel books a wait
-/// for a CPU when it is over, so that it can seem longer than the window.
+/// The part of a window in which the thread ran or slept of its own will. The kernel counts a wait
+/// for a CPU at its end, so that the wait can seem longer than the window.
 fn free_ns(window: &Window) -> u64 {
     window.time_ns.saturating_sub(window.delay_ns).max(window.cpu_ns).max(1)
 }
@@ -122,9 +121,8 @@ fn uses_storage(windows: &[Window]) -> bool {
     using > 0 && using as f64 >= STORAGE_SHARE * windows.len() as f64
 }
 
-/// Whether a clock wakes them and nothing else. A thread that sleeps until a time is woken evenly
-/// in real time. A thread that sleeps for a time is woken evenly if its waits for a CPU are left
-/// out.
+/// Whether only a clock wakes them. A thread that sleeps until a time is woken evenly in real time.
+/// A thread that sleeps for a time is woken evenly if its waits for a CPU are left out.
 fn is_periodic(windows: &[Window]) -> bool {
     [|w: &Window| w.time_ns, free_ns]
         .into_iter()
@@ -140,7 +138,7 @@ fn is_even(windows: &[Window], clock_ns: fn(&Window) -> u64) -> bool {
             <= (EVEN * middle).min(EVEN_BY.max(EVEN_AT_LEAST * middle))
 }
 
-/// Whether there were seconds in which something else than the clock woke them.
+/// Whether in some seconds another waker woke them too.
 fn has_more(windows: &[Window], clock_ns: fn(&Window) -> u64) -> bool {
     let middle = usual(windows, |w| w.wakeups as f64 / seconds(clock_ns(w)));
     let more = windows.iter().filter(|w| {
@@ -156,8 +154,8 @@ fn usual(windows: &[Window], number: impl Fn(&Window) -> f64) -> f64 {
     quantile(0.5, windows, number)
 }
 
-/// What such a share of the windows does not exceed; they count by their length, for the last one
-/// of a thread can be short. 0 without windows.
+/// The number that such a share of the windows does not exceed; 0 without windows. They are
+/// weighted by length, because a thread's last window can be short.
 fn quantile(share: f64, windows: &[Window], number: impl Fn(&Window) -> f64) -> f64 {
     let mut numbers: Vec<_> = windows.iter().map(|w| (number(w), w.time_ns)).collect();
     numbers.sort_by(|(a, _), (b, _)| a.total_cmp(b));
@@ -206,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_would_never_stop_has_a_whole_cpu_however_little_it_gets() {
-        // The wait of the second before is booked in this one.
+        // The wait of the second before is counted in this one.
         assert_eq!(did(&[second(0, 50, 950), second(0, 30, 1200)]).cpu_share, 1.0);
     }
 
@@ -249,10 +247,10 @@ mod tests {
 
     #[test]
     fn a_clock_is_one_still_where_its_thread_waits_for_a_cpu() {
-        // Asleep for 50 ms each time, it is woken the seldomer the longer it has to wait.
+        // Asleep for 50 ms each time: the longer it waits, the more seldom it is woken.
         let waited = [0, 100, 300, 500, 700, 250];
         let sleeps_for = waited.map(|ms| second((1000 - ms) / 50, 1, ms));
-        // Asleep until the next 50 ms, it is woken as often as ever.
+        // Asleep until the next 50 ms: it is woken as often as before.
         let sleeps_until = waited.map(|ms| second(20, 1, ms));
         assert!(did(&sleeps_for).periodic);
         assert!(did(&sleeps_until).periodic);

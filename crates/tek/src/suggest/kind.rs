@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads of one kind: those whose names differ in numbers only, such as worker-0 to worker-7.
+//! Threads of one kind: their names differ in numbers only, such as worker-0 to worker-7.
 use std::collections::BTreeSet;
 use tek_policy::{Glob, Invalid, Subject};
 
-/// What the names of one kind have in common: each number is a `#`.
+/// The common pattern of the names of one kind: each number is a `#`.
 pub fn kind_of(name: &str) -> String {
     with_numbers_as(name, "#")
 }

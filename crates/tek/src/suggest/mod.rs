@@ -123,7 +123,7 @@ pub struct Args {
     program: Vec<OsString>,
 }
 
-/// How long a process that runs already is watched, unless --time says so.
+/// How long a running process is watched by default.
 const TIME: Duration = Duration::from_secs(10);
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -142,14 +142,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(problem) = args.borders.contradiction() {
         cli::refuse("suggest", problem);
     }
-    // Before anything runs: a file that cannot be written is found out now.
+    // Before anything runs: a file that cannot be written is an error now.
     let output = match &args.output {
         Some(path) => open(path)?,
         None if args.pid.is_some() => std::io::stdout().as_fd().try_clone_to_owned()?.into(),
         None => stdout_for_ourselves()?.into(),
     };
     let began = Instant::now();
-    // Closes the file: who reads it waits no longer than for the rules.
+    // Closes the file: its reader waits no longer than for the rules.
     let write_rules = |watch: Watch| {
         let mut output = output;
         let (threads, processes) = watch.finish();
@@ -190,7 +190,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         write_rules(watch_running(pid, time))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // The program has run, or runs: that the rules cannot be written is told after its end.
+    // The program has run, or runs: a failure to write the rules is reported after its end.
     let mut failed = false;
     let write_rules = |watch, failed: &mut bool| {
         if let Err(error) = write_rules(watch) {
@@ -233,13 +233,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What a file holds stays until there are rules to take its place.
+/// The content of a file stays until there are rules to take its place.
 fn open(path: &Path) -> anyhow::Result<File> {
     let file = File::options().write(true).create(true).truncate(false).open(path);
     file.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Looks at a process until the time is over or it is gone.
+/// Samples a process until the time is over or it is gone.
 fn watch_running(pid: u32, time: Duration) -> Watch {
     let mut watch = Watch::new(pid, tek_model::directories(), Some(time));
     while let (Some(pause), Ok(_)) = (watch.look(), tek_model::Process::open(pid)) {
@@ -248,8 +248,8 @@ fn watch_running(pid: u32, time: Duration) -> Watch {
     watch
 }
 
-/// Keeps standard output for the rules: from now on what is written there, by the program above
-/// all, goes to standard error.
+/// Reserves standard output for the rules: from now on other output, above all the program's, goes
+/// to standard error.
 fn stdout_for_ourselves() -> anyhow::Result<OwnedFd> {
     let own = std::io::stdout().as_fd().try_clone_to_owned()?;
     nix::unistd::dup2_stdout(std::io::stderr().as_fd())?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was found, as a rules file for `tek run --rules`, as JSON, and in a few lines.
+//! The findings, as a rules file for `tek run --rules`, as JSON, and in a few lines.
 use super::evidence::Evidence;
 use super::plan::Kind;
 use super::verdict::{Reason, Thresholds};
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use tek_abi::{is_printable, printable};
 use tek_policy::{to_toml, Rule};
 
-/// What stands above the rules that are not in force. What can be uncommented begins with `#` and
+/// The text above the rules that are not in force. Lines that can be uncommented begin with `#` and
 /// no blank.
 const PERHAPS: &str = "\
 Perhaps time-critical: woken evenly, as by a clock, and by nothing else. An audio buffer and a \
@@ -20,20 +20,20 @@ they do. If so, take the # away from the lines of the rule.";
 /// Columns of a comment.
 const WIDTH: usize = 98;
 
-/// All that was found: a stable format, to which fields may be added.
+/// All findings: a stable format, to which fields may be added.
 #[derive(Debug, Serialize)]
 pub struct Findings {
     /// Version of this format.
     pub schema: u32,
-    /// What was watched, for a person.
+    /// The watched program or process, for people.
     pub watched: String,
-    /// For how long, in seconds.
+    /// The watched time, in seconds.
     pub seconds: f64,
     /// Processes that were seen.
     pub processes: usize,
     /// Threads that were seen.
     pub threads: usize,
-    /// The borders between the suggested and the others.
+    /// The borders between the suggested kinds and the rest.
     pub borders: Thresholds,
     /// The threads by kind, the suggested ones first.
     pub kinds: Vec<Kind>,
@@ -134,14 +134,14 @@ impl Findings {
     }
 }
 
-/// Rules as TOML. They may end on a terminal; in patterns `*` stands for what is not printable.
+/// Rules as TOML. They may be printed on a terminal; in patterns `*` stands for unprintable bytes.
 fn rules_text(rules: &[Rule]) -> String {
     let fit = |it: char| if it == '\n' || is_printable(it) { it } else { '*' };
     to_toml(rules).chars().map(fit).collect()
 }
 
 impl Kind {
-    /// What to call them, in a table.
+    /// Their name in a table.
     fn name(&self) -> String {
         let name = printable(self.thread.as_bytes());
         match &self.runs {
@@ -150,7 +150,7 @@ impl Kind {
         }
     }
 
-    /// What to call them, in a sentence.
+    /// Their name in a sentence.
     fn called(&self) -> String {
         let name = printable(self.thread.as_bytes());
         let program = printable(self.program.as_bytes());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From threads that were watched to kinds of threads, each with a rule or the reason why not.
+//! From watched threads to kinds of threads, each with a rule or the reason why not.
 use super::clock::Waker;
 use super::evidence::{measure, Evidence};
 use super::kind::{glob_of, kind_of};
@@ -9,11 +9,11 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tek_policy::{decide, Facts, Glob, Invalid, Match, Rule, Set, Subject};
 
-/// A kind with a pattern that would mean other threads too is named thread by thread, if it has no
-/// more than this: there can be 64 rules in all.
+/// If the pattern of a kind would match other threads too, the kind is named thread by thread, up
+/// to so many threads: there can be 64 rules in all.
 const MOST_NAMES: usize = 8;
 
-/// A program without TEK is known by the name of its first thread only, which Linux cuts to this.
+/// A program without TEK is known only by its first thread's name, which Linux cuts to this.
 const CUT_BYTES: usize = 15;
 
 /// A thread that was watched.
@@ -21,40 +21,40 @@ const CUT_BYTES: usize = 15;
 pub struct Watched {
     /// Its program, as rules name it.
     pub program: String,
-    /// Whether that is certainly the whole name: so its table has it.
+    /// Whether that is certainly the whole name, because it is from the program's table.
     pub whole_program: bool,
     /// Its name.
     pub name: String,
     /// Whether that name is its own, and not inherited from its creator.
     pub named: bool,
-    /// Symbol of what it runs, as rules match it, if known.
+    /// The symbol of its function, as rules match it, if known.
     pub function: Option<String>,
     /// The same for people.
     pub runs: Option<String>,
     /// Whether it was real-time when it was last seen.
     pub real_time: bool,
-    /// What wakes it.
+    /// The waker of the thread.
     pub waker: Waker,
-    /// What it did.
+    /// Its activity.
     pub windows: Vec<Window>,
-    /// How long it slept besides.
+    /// How long it slept in addition.
     pub asleep_ns: u64,
 }
 
-/// Threads of one kind, and what is made of them.
+/// Threads of one kind, and their verdict.
 #[derive(Clone, Debug, Serialize)]
 pub struct Kind {
     /// Their program.
     pub program: String,
-    /// What to call them: the pattern of their names, or the name that they inherited.
+    /// Their name: the pattern of their names, or the name that they inherited.
     pub thread: String,
     /// Whether that is their own.
     pub named: bool,
-    /// What they run, if known, and all the same.
+    /// Their function, if known, and the same for all.
     pub runs: Option<String>,
     /// How many there were.
     pub threads: usize,
-    /// What they did.
+    /// Their activity.
     #[serde(flatten)]
     pub evidence: Evidence,
     /// Why they are not suggested; `None`: they are.
@@ -64,14 +64,14 @@ pub struct Kind {
     pub rules: Vec<Rule>,
 }
 
-/// How threads are told apart by rules.
+/// How rules distinguish threads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     /// By their names, which differ in numbers only.
     Name(String),
-    /// By what they run, for want of a name.
+    /// By their function, for want of a name.
     Function(String),
-    /// Not at all, but people may know what they run.
+    /// Not at all, but people may know the function.
     Nothing(Option<String>),
 }
 
@@ -101,7 +101,7 @@ pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
             judge(program, mark, members, evidence[own].clone().held_up(waited), borders)
         })
         .collect();
-    // Only now is it known which threads a pattern must not match.
+    // Only now the threads that a pattern must not match are known.
     let meant: BTreeSet<_> = groups
         .keys()
         .zip(&kinds)
@@ -117,7 +117,7 @@ pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
         if kind.rules.is_empty() {
             continue;
         }
-        // Of those that are perhaps time-critical each is decided about by itself.
+        // Each kind that is perhaps time-critical is decided by itself.
         let is_other = |thread: &&Watched| (thread.program.as_str(), mark_of(thread)) != *key;
         let others: Vec<_> = others.iter().copied().filter(is_other).collect();
         narrow(kind, members, &others);
@@ -139,8 +139,9 @@ fn evidence_of(members: &[&Watched]) -> Evidence {
     measure(&windows, asleep_ns, waker_of(members))
 }
 
-/// The share of the time in which one of these threads waited for a CPU and kept others from being
-/// woken. A thread that a clock wakes, or that runs for long, is taken to wake no other thread.
+/// The share of the time in which one of these threads waited for a CPU and so delayed the wake-ups
+/// of further threads. A thread that a clock wakes, or that runs for long, is taken to wake no
+/// thread.
 fn waited_for<'a>(others: impl Iterator<Item = &'a Evidence>, borders: &Thresholds) -> f64 {
     let wakes = others.filter(|other| !other.periodic && is_soon_done(other, borders));
     wakes.map(|other| other.delay_share).fold(0.0, f64::max)
@@ -179,7 +180,7 @@ fn judge(
     }
 }
 
-/// What wakes threads of one kind: events, if they wake one of them, or else the fastest clock.
+/// The waker of threads of one kind: events, if they wake one of them, or else the fastest clock.
 fn waker_of(members: &[&Watched]) -> Waker {
     let rank = |waker: &Waker| match waker {
         Waker::Unknown => (0, 0),
@@ -216,8 +217,8 @@ fn critical(program: Glob, thread: Option<Glob>, function: Option<Glob>) -> Rule
     }
 }
 
-/// Makes sure that the rules mean none of the others: names threads one by one if need be, and
-/// suggests nothing if that does not help.
+/// Ensures that the rules match no other thread: names threads one by one if need be, and suggests
+/// nothing if that does not help.
 fn narrow(kind: &mut Kind, members: &[&Watched], others: &[&Watched]) {
     let means_others = |rules: &[Rule]| others.iter().any(|other| means(rules, other));
     if !means_others(&kind.rules) {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Is this a time-critical thread? A pure function of what was measured.
+//! Is this a time-critical thread? A pure function of the measurement.
 //!
 //! tek-2020, V-A: "If a thread frequently handles user-level events during a short time period, it
-//! is considered to be time-critical because it requires a short response time." Seen from outside
-//! that is a thread which is woken often and is soon done each time.
+//! is considered to be time-critical because it requires a short response time." From outside, such
+//! a thread is woken often and is soon done each time.
 use super::evidence::Evidence;
 use crate::units::time;
 use serde::Serialize;
 
-/// Less than this is no evidence: seconds of activity, wake-ups that were due in them, and those that
-/// there were. A program's start and end alone wake its threads several times.
+/// Less than this is no evidence: seconds of activity, wake-ups that were due in them, and actual
+/// wake-ups. A program's start and end alone wake its threads several times.
 pub const LEAST_ACTIVE_S: f64 = 5.0;
 const LEAST_DUE: f64 = 20.0;
 const LEAST_WAKEUPS: u64 = 10;
 
-/// A thread that waits for storage at more than this share of its waits is woken by it.
+/// If a thread waits for storage at more than this share of its waits, storage wakes it.
 const MOST_STORAGE: f64 = 0.5;
 
 /// The borders. Their reasons are in [`super::AFTER_HELP`].
@@ -43,7 +43,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl Thresholds {
-    /// Why no thread could ever be suggested.
+    /// Why no thread can ever be suggested.
     pub fn contradiction(&self) -> Option<String> {
         (self.min_rate > self.max_rate)
             .then(|| format!("--min-rate {} is above --max-rate {}", self.min_rate, self.max_rate))
@@ -59,7 +59,7 @@ fn rate(text: &str) -> Result<f64, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// It wants more of a CPU than a time-critical thread should.
+    /// It needs more of a CPU than a time-critical thread should.
     CpuBound,
     /// It waits for storage rather than for events.
     WaitsForStorage,
@@ -69,20 +69,20 @@ pub enum Reason {
     BusyPoller,
     /// It works for too long each time.
     LongBursts,
-    /// Too little was seen of it.
+    /// There are too few samples of it.
     HardlySeen,
     /// Its program made it real-time itself.
     RealTime,
-    /// No rule can tell it from others.
+    /// No rule can distinguish it from other threads.
     NoName,
     /// Its name cannot be written into a rule.
     OddName,
-    /// Perhaps it is: a clock wakes it, and only its program's user knows whether somebody waits
-    /// for what it does.
+    /// Perhaps it is: a clock wakes it, and only its program's user knows whether its result is
+    /// waited for.
     WokenEvenly,
 }
 
-/// Why threads that did this are not suggested; `None`: they are, or perhaps, if woken evenly.
+/// Why threads with this evidence are not suggested; `None`: they are, or perhaps, if woken evenly.
 pub fn why_not(evidence: &Evidence, borders: &Thresholds) -> Option<Reason> {
     if evidence.cpu_share * 100.0 > borders.max_share {
         Some(Reason::CpuBound)
@@ -107,7 +107,7 @@ fn is_hardly_seen(evidence: &Evidence) -> bool {
         || evidence.due < LEAST_DUE
 }
 
-/// Whether the threads sleep soon after each wake-up, so that others may be woken by them.
+/// Whether the threads sleep soon after each wake-up, and so may wake further threads.
 pub fn is_soon_done(evidence: &Evidence, borders: &Thresholds) -> bool {
     let burst_ms = evidence.cpu_per_wakeup_ns as f64 / 1e6;
     evidence.cpu_share * 100.0 <= borders.max_share && burst_ms <= borders.max_burst

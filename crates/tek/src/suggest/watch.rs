@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks at the threads of a program and of what it starts, again and again.
+//! Samples the threads of a program and of its descendants, again and again.
 use super::clock::Sleeps;
 use super::plan::Watched;
 use super::window::{Counters, Track};
@@ -12,23 +12,23 @@ use std::time::{Duration, Instant};
 use tek_abi::FLAG_NAMED;
 use tek_model::{boot_time_ns, processes, Device, Functions, Program, Task, Wanted};
 
-/// Time between two looks. Of a thread that lives shorter than this nothing may be seen.
+/// Time between two samples. A thread with a shorter life may stay unseen.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Looks at thousands of threads take CPU time, and must not disturb what they look at. So between
-/// them there is at least so many times as long as that; what a look itself waits for a CPU does not
-/// count, as a busy machine is to be looked at as often.
+/// Samples of thousands of threads take CPU time, and must not disturb these threads. So the pause
+/// is at least so many times as long as a sample's CPU time. A sample's own wait for a CPU does not
+/// count, so that a busy machine is sampled as often.
 const PAUSE: u32 = 9;
 
 const LEAST_NICE: i32 = -20;
 
-/// The kernel tells start times in whole clock ticks, rounded down; none is longer than this.
+/// The kernel reports start times in whole clock ticks, rounded down; no tick is longer than this.
 const TICK_NS: u64 = 10_000_000;
 
-/// A thread, and not another one that got its number later.
+/// A thread, distinct from a later one with its number.
 type Identity = (u32, u32, u64);
 
-/// The threads that were seen so far.
+/// The threads in the samples so far.
 pub struct Watch {
     root: u32,
     began_ns: u64,
@@ -42,11 +42,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of this process and its descendants, whose thread tables lie in these directories, for so
-    /// long or without an end.
+    /// Watches this process and its descendants, for so long or without an end. Their thread tables
+    /// lie in these directories.
     ///
     /// The calling thread gets the lowest nice value, if it may: beside many CPU-bound programs it
-    /// would look too seldom.
+    /// would sample too seldom.
     pub fn new(root: u32, directories: Vec<PathBuf>, time: Option<Duration>) -> Self {
         let _ = sched::set_nice(0, LEAST_NICE);
         let wanted = Wanted {
@@ -71,8 +71,8 @@ impl Watch {
         }
     }
 
-    /// Looks, if it is time, and says when it will be; `None` after the last look. There is all of
-    /// the time between the first and the last.
+    /// Samples, if it is time, and returns the time until the next sample; `None` after the last
+    /// one. The whole watching time lies between the first sample and the last.
     pub fn look(&mut self) -> Option<Duration> {
         let now = Instant::now();
         if now >= self.next {
@@ -92,7 +92,7 @@ impl Watch {
         let root = self.root;
         let Ok(mut pids) = processes() else { return };
         pids.retain(|&pid| descends(pid as i32, root as i32));
-        // No pids would mean all.
+        // An empty list would mean all processes.
         if pids.is_empty() {
             return;
         }
@@ -111,7 +111,7 @@ impl Watch {
         let began_ns = self.began_ns;
         let entry = self.threads.entry((program.pid, stat.tid, stat.start_ns));
         let (watched, track, sleeps) = entry.or_insert_with(|| {
-            // Of a thread that was there before only what it does from now on counts.
+            // For a thread that was there before, only its activity from now on counts.
             let is_new = stat.start_ns + TICK_NS >= began_ns;
             let zero = Counters { at_ns: stat.start_ns, ..Counters::default() };
             let first = if is_new { zero } else { counters(task, at_ns, &zero) };
@@ -123,7 +123,7 @@ impl Watch {
             sleeps.add(wait, now.wakeups, now.at_ns.saturating_sub(now.delay_ns));
         }
         watched.program.clone_from(&program.name);
-        // Only a table that could be read says what its pages are like.
+        // Only a table that was read has the properties of its pages.
         watched.whole_program = program.page_bytes != 0;
         watched.name.clone_from(&stat.name);
         watched.named = is_named(program, task);
@@ -135,7 +135,7 @@ impl Watch {
         }
     }
 
-    /// What became of all of them; and of how many processes they were.
+    /// The results of all of them; and the number of their processes.
     pub fn finish(self) -> (Vec<Watched>, usize) {
         let threads = self.threads.into_values().map(|(watched, track, sleeps)| {
             let (windows, asleep_ns) = track.finish();
@@ -145,7 +145,7 @@ impl Watch {
     }
 }
 
-/// The CPU time of the calling thread; always 0 where the kernel does not tell it.
+/// The CPU time of the calling thread; always 0 where the kernel does not report it.
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
@@ -155,7 +155,7 @@ fn counters(task: &Task, at_ns: u64, before: &Counters) -> Counters {
     Counters {
         at_ns,
         wakeups: task.switches.unwrap_or_default().voluntary,
-        // A kernel without CONFIG_SCHED_INFO keeps the one in ticks only.
+        // A kernel without CONFIG_SCHED_INFO has only the time in ticks.
         cpu_ns: if times.cpu_ns > 0 { times.cpu_ns } else { task.stat.cpu_ns },
         delay_ns: times.run_delay_ns,
         sleeping: before.sleeping + u64::from(task.stat.state == 'S'),
@@ -164,8 +164,8 @@ fn counters(task: &Task, at_ns: u64, before: &Counters) -> Counters {
     }
 }
 
-/// Whether a thread has a name of its own. TEK knows; without it one that bears the name of its
-/// program's first thread is taken to have inherited it.
+/// Whether a thread has a name of its own. Under TEK its record shows it. Otherwise a thread with
+/// the name of its program's first thread is taken to have inherited it.
 fn is_named(program: &Program, task: &Task) -> bool {
     let is_first = task.stat.tid == program.pid;
     match &task.record {

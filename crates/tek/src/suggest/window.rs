@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a thread did, second by second, from samples of the kernel's counters.
+//! The activity of a thread, second by second, from samples of the kernel's counters.
 //!
 //! tek-2020 V-A speaks of "a short time period": a thread that answers twenty touches in two
-//! seconds and then sleeps for an hour is time-critical all the same. So what a thread did is kept
-//! for each second by itself, and seconds in which it slept only are counted.
+//! seconds and then sleeps for an hour is time-critical all the same. So each second is recorded by
+//! itself; of seconds in which it only slept, only the total is recorded.
 
 /// The short time period, in ns.
 const WINDOW_NS: u64 = 1_000_000_000;
@@ -19,15 +19,15 @@ pub struct Counters {
     pub cpu_ns: u64,
     /// Time ready to run and without a CPU.
     pub delay_ns: u64,
-    /// Looks at which it slept, waiting for something that happens.
+    /// Samples at which it slept, waiting for an event.
     pub sleeping: u64,
-    /// Looks at which it waited for storage (state D).
+    /// Samples at which it waited for storage (state D).
     pub storage: u64,
-    /// What it read from storage, and wrote for it.
+    /// The bytes that it read from storage, and wrote for it.
     pub storage_bytes: u64,
 }
 
-/// A second in which the thread ran, or what there was of it.
+/// A second in which the thread ran, or a part of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Window {
     /// Its length.
@@ -44,8 +44,8 @@ pub struct Window {
     pub storage: u64,
     /// As of the counters.
     pub storage_bytes: u64,
-    /// CPU time of a burst: from one wake-up to the next, earlier windows included. It may not have
-    /// ended yet.
+    /// CPU time of a burst: from one wake-up to the next, earlier windows included. The burst may
+    /// not have ended yet.
     pub burst_ns: u64,
 }
 
@@ -61,13 +61,13 @@ pub struct Track {
 }
 
 impl Track {
-    /// Begins with a first look: at a thread that was there before, or at its beginning, when
-    /// all counters are 0.
+    /// Begins with a first sample: of a thread that was there before, or at its beginning, when all
+    /// counters are 0.
     pub fn new(first: Counters) -> Self {
         Self { from: first, last: first, unended_ns: 0, windows: Vec::new(), asleep_ns: 0 }
     }
 
-    /// Takes a later look.
+    /// Takes a later sample.
     pub fn add(&mut self, now: Counters) {
         self.last = now;
         if now.at_ns.saturating_sub(self.from.at_ns) >= WINDOW_NS {
@@ -75,12 +75,12 @@ impl Track {
         }
     }
 
-    /// The last look.
+    /// The last sample.
     pub fn last(&self) -> &Counters {
         &self.last
     }
 
-    /// The windows in which the thread ran, and the time in which it slept only.
+    /// The windows in which the thread ran, and the time in which it only slept.
     pub fn finish(mut self) -> (Vec<Window>, u64) {
         self.close();
         (self.windows, self.asleep_ns)

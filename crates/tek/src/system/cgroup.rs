@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The control group that this process, and what it starts, lives in.
+//! The control group of this process and of its children.
 use std::path::{Path, PathBuf};
 use tek_advice::as_root;
 
@@ -8,7 +8,7 @@ use tek_advice::as_root;
 pub struct Hierarchy {
     /// Where it is mounted.
     pub mount: PathBuf,
-    /// What part of the hierarchy the mount shows.
+    /// The part of the hierarchy that the mount shows.
     root: PathBuf,
     /// Version 1 or 2.
     pub version: u8,
@@ -50,12 +50,12 @@ pub fn of_cpu() -> Option<(Hierarchy, PathBuf)> {
     of_cpu_in(&super::line("/proc/self/cgroup")?)
 }
 
-/// The same of a thread, given the text of its /proc/TID/cgroup.
+/// The same for a thread, given the text of its /proc/TID/cgroup.
 pub fn of_cpu_in(membership: &str) -> Option<(Hierarchy, PathBuf)> {
     of_in("cpu", membership)
 }
 
-/// The same of another controller.
+/// The same for another controller.
 pub fn of_in(controller: &str, membership: &str) -> Option<(Hierarchy, PathBuf)> {
     directory(&super::line("/proc/self/mountinfo")?, membership, controller)
 }
@@ -80,8 +80,8 @@ fn directory(mountinfo: &str, membership: &str, wanted: &str) -> Option<(Hierarc
     Some((hierarchy.clone(), directory))
 }
 
-/// Real-time run-time of this process's cpu group in microseconds, and the file that says so;
-/// `None` where groups have no such limit (version 2, or no CONFIG_RT_GROUP_SCHED).
+/// Real-time run-time of this process's cpu group in microseconds, and its file; `None` where
+/// groups have no such limit (version 2, or no CONFIG_RT_GROUP_SCHED).
 pub fn rt_runtime() -> Option<(i64, PathBuf)> {
     let (_, directory) = of_cpu()?;
     let file = directory.join("cpu.rt_runtime_us");
@@ -96,8 +96,8 @@ pub fn mount_cpu() -> String {
     mount_cpu_of(&super::line("/proc/cgroups").unwrap_or_default())
 }
 
-/// The same, given the text of /proc/cgroups: name, number of the hierarchy of version 1 that has
-/// it or 0, number of groups, whether it is enabled.
+/// The same, given the text of /proc/cgroups. Its fields are name, number of its hierarchy of
+/// version 1 or 0, number of groups, and whether it is enabled.
 fn mount_cpu_of(controllers: &str) -> String {
     let fields = controllers.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let fields: Vec<_> = fields.filter(|fields| fields.len() == 4).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an ELF file says about itself.
+//! The facts in an ELF file.
 use goblin::container::Ctx;
 use goblin::elf::dynamic::{Dyn, DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRTAB};
 use goblin::elf::header::{machine_to_str, ET_DYN};
@@ -16,18 +16,18 @@ use std::path::Path;
 pub struct Elf {
     machine: Machine,
     position_independent: bool,
-    /// Path of the dynamic loader (PT_INTERP) that the file asks for.
+    /// Path of the dynamic loader (PT_INTERP) that the file requests.
     pub loader: Option<String>,
     /// Libraries that it needs (DT_NEEDED).
     pub needed: Vec<String>,
-    /// Where it has them searched for first (DT_RUNPATH, or DT_RPATH).
+    /// The directories that are searched first for them (DT_RUNPATH, or DT_RPATH).
     pub search: Vec<String>,
     /// Whether Go's linker made it.
     pub is_go: bool,
     name: Option<String>,
 }
 
-/// Processor, word size and byte order: what must be alike in a program and a preloaded library.
+/// Processor, word size and byte order: a program and a preloaded library must agree in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     processor: u16,
@@ -43,7 +43,7 @@ impl fmt::Display for Machine {
 }
 
 impl Elf {
-    /// What it runs on.
+    /// The machine for which it is built.
     pub fn machine(&self) -> Machine {
         self.machine
     }
@@ -58,8 +58,8 @@ impl Elf {
         self.position_independent && (self.name.is_some() || self.loader.is_none())
     }
 
-    /// Whether no dynamic loader has a part in running it, so that nothing can be preloaded. A
-    /// loader itself, started as a program (`ld.so PROGRAM`), does preload.
+    /// Whether it runs without a dynamic loader, so that nothing can be preloaded. A loader itself,
+    /// started as a program (`ld.so PROGRAM`), does preload.
     pub fn is_static(&self) -> bool {
         self.loader.is_none() && !self.is_loader()
     }
@@ -69,13 +69,13 @@ impl Elf {
         self.name.as_deref().is_some_and(|name| name.starts_with("ld-"))
     }
 
-    /// File name of its dynamic loader, which tells one C library from another.
+    /// File name of its dynamic loader, which distinguishes C libraries.
     pub fn loader_name(&self) -> Option<&str> {
         self.loader.as_deref().and_then(|path| path.rsplit('/').next())
     }
 }
 
-/// Reads an ELF file's facts; `None` for a file of another kind, or one that makes no sense.
+/// Reads an ELF file's facts; `None` for a file of another kind, or an inconsistent one.
 pub fn read(path: &Path) -> io::Result<Option<Elf>> {
     // O_NONBLOCK: opening a FIFO must not wait for a writer.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
@@ -108,7 +108,7 @@ pub fn calls_one_of(path: &Path, names: &[&str]) -> bool {
 }
 
 /// Whether a C library defines all versions of symbols (GLIBC_2.34) that a library needs of it.
-/// Reads both files. What cannot be read counts as served.
+/// Reads both files. An unreadable file counts as served.
 pub fn serves(c_library: &Path, library: &Path) -> bool {
     let (Ok(theirs), Ok(ours)) = (std::fs::read(c_library), std::fs::read(library)) else {
         return true;
@@ -132,12 +132,12 @@ pub fn serves(c_library: &Path, library: &Path) -> bool {
     })
 }
 
-/// Longest dynamic section, path of a loader, and name of a library that are believed.
+/// Longest accepted dynamic section, path of a loader, and name of a library.
 const DYNAMIC_BYTES: usize = 1 << 16;
 const NAME_BYTES: usize = 4096;
 
-/// Takes the facts from a file, given how to read at most so many bytes at an offset. Programs
-/// can be hundreds of megabytes long and devices small, so only what is needed is read.
+/// Takes the facts from a file, given a function that reads at most so many bytes at an offset.
+/// Programs can be hundreds of megabytes long and devices small, so only the needed parts are read.
 fn parse(read: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<Elf> {
     let header = goblin::elf::Elf::parse_header(&read(0, 64)?).ok()?;
     let context = Ctx::new(header.container().ok()?, header.endianness().ok()?);
@@ -162,7 +162,7 @@ fn parse(read: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<Elf> {
             entries.push(entry);
         }
     }
-    // The string table is given by its address in memory; a segment says where that is in the
+    // The string table is given by its address in memory; a segment maps that to an offset in the
     // file.
     let strings = entries.iter().find(|entry| entry.d_tag == DT_STRTAB).and_then(|entry| {
         let loaded = segments.iter().filter(|segment| segment.p_type == PT_LOAD);
@@ -202,7 +202,7 @@ fn has_note_of(notes: &[u8], owner: &[u8], context: Ctx) -> bool {
     let mut at = 0;
     let mut word = || notes.gread_with::<u32>(&mut at, context.le).ok().map(|word| word as usize);
     let (Some(name), Some(text), Some(_)) = (word(), word(), word()) else { return false };
-    // Some count the bytes that fill it up to a multiple of 4.
+    // Some count the padding up to a multiple of 4.
     let fits = (owner.len()..=owner.len().next_multiple_of(4)).contains(&name);
     if fits && notes[at..].starts_with(owner) {
         return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where libtek.so and libtek-uthread.so are, and the names of those beside them.
+//! The paths of libtek.so and libtek-uthread.so, and the names of the libraries beside them.
 use super::elf::{self, Elf};
 use std::env;
 use std::env::consts::ARCH;
@@ -18,14 +18,14 @@ pub const SYNC: &str = "libtek-sync.so";
 /// And of the one with the spin lock for threads of one real-time priority.
 pub const RTFIFO: &str = "libtek-rtfifo.so";
 
-/// And of the one that counts where time goes.
+/// And of the profiler.
 pub const PROFILE: &str = "libtek-profile.so";
 
-/// What to do where a file of TEK's is missing.
+/// The cure where a file of TEK's is missing.
 pub const BUILD_AGAIN: &str =
     "run `make build` in TEK's source tree, and `make install` there if TEK was installed from it";
 
-/// Name of the thread with which libtek.so looks at the stacks of a process.
+/// Name of the thread with which libtek.so measures the stacks of a process.
 pub const WATCH: &str = "tek-stack";
 
 /// Names of the threads that libtek.so itself may have in a process.
@@ -47,19 +47,19 @@ pub enum Error {
         /// Where it could be.
         places: Vec<PathBuf>,
     },
-    /// A file that the dynamic loader would not take.
+    /// A file that the dynamic loader would refuse.
     #[error("{path} cannot be preloaded: {why}", path = .0.display(), why = .1)]
     Unfit(PathBuf, String),
     /// There is no libtek-uthread.so for this processor.
     #[error("{UTHREAD} is for x86-64 and aarch64 (64-bit ARM), and this processor is {0}")]
     Processor(&'static str),
-    /// tek cannot find itself, and so not what lies beside it.
+    /// tek cannot determine its own path, and so not that of the libraries.
     #[error("cannot find out where tek itself is installed: {0}")]
     Lost(std::io::Error),
 }
 
 impl Error {
-    /// What to do about it.
+    /// The cure for it.
     pub fn cure(&self) -> String {
         match self {
             Self::Missing { name: TEK, .. } => {
@@ -83,15 +83,15 @@ fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
 }
 
-/// The library that `tek run` preloads, as an absolute path, and what kind of ELF file it is.
+/// The library that `tek run` preloads, as an absolute path, and its ELF facts.
 ///
-/// `$TEK_LIBRARY`; without it `../lib/libtek.so`, then `../lib/MULTIARCH/libtek.so`, seen from the
-/// directory of tek's own file.
+/// `$TEK_LIBRARY`; without it `../lib/libtek.so`, then `../lib/MULTIARCH/libtek.so`, relative to
+/// the directory of tek's own file.
 pub fn find() -> Result<(PathBuf, Elf), Error> {
     first(TEK, places()?)
 }
 
-/// The library for user-level threads: in the directory in which libtek.so is, or would be.
+/// The library for user-level threads: in the directory of libtek.so, even if that file is missing.
 pub fn find_uthread() -> Result<(PathBuf, Elf), Error> {
     let places = places()?.into_iter().map(|path| path.with_file_name(UTHREAD)).collect();
     first(UTHREAD, places).map_err(|error| match error {
@@ -118,7 +118,7 @@ fn places() -> Result<Vec<PathBuf>, Error> {
     }
 }
 
-/// The first one that is there, if it can be preloaded.
+/// The first existing one, if it can be preloaded.
 fn first(name: &'static str, places: Vec<PathBuf>) -> Result<(PathBuf, Elf), Error> {
     let Some(path) = places.iter().find(|path| path.exists()) else {
         return Err(Error::Missing { name, places });
@@ -143,15 +143,15 @@ fn first(name: &'static str, places: Vec<PathBuf>) -> Result<(PathBuf, Elf), Err
 const DIRECTORIES: [(&str, &str); 2] =
     [("/lib/", "/lib32/"), ("/lib/x86_64-linux-gnu/", "/lib/i386-linux-gnu/")];
 
-/// The library for the programs of the other word size, and what kind of ELF file it is: it lies
-/// in the sibling of the directory of this one. `None`: there is none.
+/// The library for the programs of the other word size, and its ELF facts: it lies in the sibling
+/// of the directory of this one. `None`: there is none.
 pub fn sibling(library: &Path, elf: &Elf) -> Option<(PathBuf, Elf)> {
     let path = sibling_of(library)?;
     let other = elf::read(&path).ok()??;
     (other.is_library() && other.machine().bits != elf.machine().bits).then_some((path, other))
 }
 
-/// Where the sibling of a library lies, whether it is there or not.
+/// The path of a library's sibling, even if it does not exist.
 pub fn sibling_of(library: &Path) -> Option<PathBuf> {
     let name = library.file_name()?;
     let directory = format!("{}/", library.parent()?.to_str()?.trim_end_matches('/'));
@@ -163,7 +163,7 @@ pub fn sibling_of(library: &Path) -> Option<PathBuf> {
     found.next()
 }
 
-/// A path as the program will see it, wherever it changes to.
+/// An absolute path, because the program may change its directory.
 fn absolute(path: OsString) -> std::io::Result<PathBuf> {
     std::path::absolute(path)
 }

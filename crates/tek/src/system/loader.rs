@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the dynamic loader would find a library: ld.so(8).
+//! The search of the dynamic loader for a library: ld.so(8).
 //!
-//! `LD_LIBRARY_PATH`, then the cache that ldconfig(8) makes, then the usual directories. For which
-//! word size and processor a file is, its own header says.
+//! `LD_LIBRARY_PATH`, then the cache that ldconfig(8) makes, then the usual directories. A file's
+//! own header shows its word size and processor.
 use super::elf::{self, Machine};
 use std::env;
 use std::ffi::OsStr;
@@ -43,8 +43,8 @@ pub fn find(names: &[&str], machine: Machine) -> Option<PathBuf> {
     })
 }
 
-/// The directories of `LD_LIBRARY_PATH`, which colons and semicolons separate. One without a name is the current one, and a
-/// program may be in another when it reads the path that is found.
+/// The directories of `LD_LIBRARY_PATH`, separated by colons and semicolons. An empty name is the
+/// current directory, made absolute, because a program may run in another one.
 fn asked(list: &OsStr) -> Vec<PathBuf> {
     if list.is_empty() {
         return Vec::new();
@@ -64,10 +64,11 @@ fn usual() -> Vec<PathBuf> {
     multiarch.map(PathBuf::from).chain(DIRECTORIES.map(PathBuf::from)).collect()
 }
 
-/// Names and paths in ldconfig's cache; nothing where it is none that we know. Its layout is that of
-/// the GNU C library since 2.2, `struct cache_file_new`: 17 bytes of magic, 3 of version, the number of entries,
-/// the length of the strings, 20 bytes; then 24 bytes for each entry, of which the second and third
-/// word say where, from the beginning, name and path are. An older table may come before it.
+/// Names and paths in ldconfig's cache; nothing in an unknown format. Its layout is that of the GNU
+/// C library since 2.2, `struct cache_file_new`: 17 bytes of magic, 3 of version, the number of
+/// entries, the length of the strings, 20 bytes; then 24 bytes for each entry. An entry's second
+/// and third word are the offsets of name and path from the beginning. An older table may come
+/// before it.
 fn cached(file: &[u8]) -> Vec<(&[u8], &[u8])> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;
@@ -91,13 +92,13 @@ fn cached(file: &[u8]) -> Vec<(&[u8], &[u8])> {
         let at = HEADER + index * ENTRY;
         Some((text(word(at + 4)?)?, text(word(at + 8)?)?))
     };
-    // Libraries that newer processors alone can run are in there too, before the others.
+    // Libraries that only newer processors can run are in there too, before the general ones.
     let is_for_all =
         |(_, path): &(&[u8], &[u8])| !path.windows(HWCAPS.len()).any(|part| part == HWCAPS);
     (0..count).filter_map(entry).filter(is_for_all).collect()
 }
 
-/// Whether a path can stand in `LD_PRELOAD`, whose words end at spaces and colons.
+/// Whether a path can stand in `LD_PRELOAD`: its words end at spaces and colons.
 pub fn can_be_preloaded(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':'))
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel can tell of memory, and do to it: found out by trying, as libtek.so does.
+//! The kernel's features for memory, determined by trying, as libtek.so does.
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::ptr;
 
-/// How it is found out which pages of a stack are there, the best first.
+/// The method to query which pages of a stack exist, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// PAGEMAP_SCAN: by stretches.
@@ -32,7 +32,7 @@ struct ScanArg {
     return_mask: u64,
 }
 
-/// Pages of this process, tried.
+/// The method for pages of this process, determined by trying.
 pub fn pages() -> Pages {
     const PAGE_IS_PRESENT: u64 = 1 << 3;
     // _IOWR('f', 16, struct pm_scan_arg)
@@ -55,7 +55,7 @@ pub fn pages() -> Pages {
         category_anyof_mask: 0,
         return_mask: PAGE_IS_PRESENT,
     };
-    // SAFETY: the argument has the size that it says, and room for one region.
+    // SAFETY: the argument has the size that it declares, and room for one region.
     let found = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &mut arg) };
     if found == 1 {
         Pages::Scan
@@ -64,11 +64,11 @@ pub fn pages() -> Pages {
     }
 }
 
-/// Whether guards need no mappings of their own: MADV_GUARD_INSTALL.
+/// Whether guard pages need no mappings of their own: MADV_GUARD_INSTALL.
 pub fn has_light_guards() -> bool {
     const MADV_GUARD_INSTALL: i32 = 102;
     let page = page_bytes();
-    // SAFETY: memory of its own, which nobody else knows of and which goes again.
+    // SAFETY: memory of its own, which no other code knows of and which goes again.
     unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let memory = libc::mmap(ptr::null_mut(), page, libc::PROT_READ, flags, -1, 0);

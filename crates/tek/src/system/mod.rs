@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the system says about itself, for all commands.
+//! The facts about the system, for all commands.
 pub mod cgroup;
 pub mod elf;
 pub mod library;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! May this user's threads be real-time, and if not, what gives them leave.
+//! Whether this user's threads may be real-time, and if not, the ways to get the privilege.
 use super::{cgroup, line};
 use nix::sys::resource::{getrlimit, rlim_t, Resource};
 use nix::unistd::{geteuid, getppid, getuid, User};
@@ -7,10 +7,11 @@ use std::path::Path;
 use tek_advice::{as_root, quoted, write_as_root};
 
 /// The real-time priority that the advice below grants. It is above all that SCHED_TEK uses by
-/// default (10 to 49) and above the kernel's interrupt threads (50), should the range be raised.
+/// default (10 to 49). It is above the kernel's interrupt threads (50), in case the range is
+/// raised.
 const GRANT: u32 = 60;
 
-/// The run-time that is advised for a control group, in each second.
+/// The advised run-time of a control group, in each second.
 const RUN_TIME_US: u32 = 300_000;
 
 /// Whether this process has a capability in effect, by its bit in /proc/self/status (proc(5)).
@@ -39,8 +40,7 @@ pub fn rtprio_limit() -> rlim_t {
     getrlimit(Resource::RLIMIT_RTPRIO).map_or(0, |(soft, _)| soft)
 }
 
-/// Whether this process lives in a user namespace, whose capabilities do not count for
-/// scheduling.
+/// Whether this process is in a user namespace: the capabilities there do not count for scheduling.
 pub fn in_user_namespace() -> bool {
     // The first namespace maps all users to themselves.
     line("/proc/self/uid_map")
@@ -66,8 +66,8 @@ pub fn ways_to_get_it() -> Vec<String> {
     ways
 }
 
-/// For the shell that started this command: root raises its limit. Where root may not raise limits
-/// it starts a new shell with CAP_SYS_NICE.
+/// For the shell that started this command: root raises its limit. If root may not raise limits,
+/// root starts a new shell with CAP_SYS_NICE.
 fn for_this_shell() -> String {
     if tek_advice::root_has(&["sys_nice"]) && !tek_advice::root_has(&["sys_resource"]) {
         let ways = tek_advice::with_capabilities(&["sys_nice"]);
@@ -77,8 +77,8 @@ fn for_this_shell() -> String {
     format!("now, for this shell and what it starts: {}", as_root(&limit))
 }
 
-/// Why the kernel refuses real-time scheduling to a process that has the privilege, with the
-/// cure; `None` when it has not got the privilege in the first place.
+/// Why the kernel refuses real-time scheduling to a process that has the privilege, with the cure;
+/// `None` if the process lacks the privilege.
 pub fn refused_despite_privilege() -> Option<String> {
     if !has_capability(SYS_NICE) && rtprio_limit() == 0 {
         return None;
@@ -118,7 +118,7 @@ pub fn run_time_for_group(file: &Path) -> String {
     let group = file.parent().unwrap_or(file);
     let Some((hierarchy, _)) = cgroup::of_cpu() else { return String::new() };
     let move_shell = write_as_root(getppid(), hierarchy.mount.join("cgroup.procs"));
-    // A group gets of what the one above it has, so the topmost comes first.
+    // A group gets its share from the group above it, so the topmost comes first.
     let without = group.ancestors().take_while(|above| *above != hierarchy.mount);
     let without: Vec<_> = without.map(|above| above.join("cpu.rt_runtime_us")).collect();
     let give = without.iter().rev().filter(|file| super::number(file) == Some(0));

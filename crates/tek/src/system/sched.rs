@@ -6,19 +6,19 @@ use std::io;
 /// The real-time priority of the `chrt -r` variant: the one TEK uses for priority 0.
 pub const RR_PRIORITY: i32 = 29;
 
-/// What `renice -n NICE -p TID` does.
+/// Does the same as `renice -n NICE -p TID`.
 pub fn set_nice(tid: i32, nice: i32) -> io::Result<()> {
     // SAFETY: the call takes plain numbers.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, tid as libc::id_t, nice) };
     check(result)
 }
 
-/// What `chrt -r -p RR_PRIORITY TID` does.
+/// Does the same as `chrt -r -p RR_PRIORITY TID`.
 pub fn set_round_robin(tid: i32) -> io::Result<()> {
     set_scheduler(tid, libc::SCHED_RR, RR_PRIORITY)
 }
 
-/// What `chrt -i -p 0 TID` does.
+/// Does the same as `chrt -i -p 0 TID`.
 pub fn set_idle(tid: i32) -> io::Result<()> {
     set_scheduler(tid, libc::SCHED_IDLE, 0)
 }

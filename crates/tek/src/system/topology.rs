@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which CPUs are near each other, and in which order threads are to take them.
+//! The distances between CPUs, and the order in which threads take them.
 //!
-//! From /sys/devices/system, which is also what hwloc reads on Linux: five small files a CPU need no C library that
-//! the smallest devices would have to install.
+//! From /sys/devices/system, which hwloc reads on Linux too. Five small files a CPU need no C
+//! library that the smallest devices would have to install.
 use super::{line, number};
 use libc::c_ulong;
 use nix::errno::Errno;
@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-/// Where the kernel tells.
+/// The kernel's directory.
 pub const ROOT: &str = "/sys/devices/system";
 
 /// A CPU, as Linux counts them: a hardware thread of a core.
@@ -19,10 +19,10 @@ pub const ROOT: &str = "/sys/devices/system";
 pub struct Cpu {
     /// Its number.
     pub number: u32,
-    /// How fast it is, compared with the others; the kernel's 1024 is the fastest.
+    /// How fast it is, compared with the other CPUs; the kernel's 1024 is the fastest.
     pub capacity: i64,
-    /// From the outside to the inside: package, NUMA node, last cache, core. What the kernel does not say of is the
-    /// same for all, and a core the CPU's own.
+    /// From the outside to the inside: package, NUMA node, last cache, core. A level that the
+    /// kernel does not report is the same for all, and the core is the CPU's own.
     pub within: [i64; 4],
 }
 
@@ -72,19 +72,22 @@ pub fn read(root: &Path, numbers: &[u32]) -> Vec<Cpu> {
     numbers.iter().map(|&number| Cpu::read(root, number)).collect()
 }
 
-/// The CPUs that this process, and so the program, may use: affinity, cpusets and what is offline count.
+/// The CPUs that this process, and so the program, may use: affinity, cpusets and offline CPUs
+/// count.
 pub fn allowed() -> Vec<u32> {
     affinity(|words| {
-        // SAFETY: so many bytes may be written there. By the C library's symbol, for tek may be in a run itself.
+        // SAFETY: so many bytes may be written there. It is the C library's symbol, because tek may
+        // itself be in a run.
         let failed =
             unsafe { libc::sched_getaffinity(0, size_of_val(words), words.as_mut_ptr().cast()) };
         Errno::result(failed).map(drop)
     })
 }
 
-/// The CPUs of a set that the kernel writes into as many words as it needs; none, if it does not.
+/// The CPUs of a set that the kernel writes into as many words as it needs; none if the kernel
+/// fails.
 fn affinity(ask: impl Fn(&mut [c_ulong]) -> nix::Result<()>) -> Vec<u32> {
-    /// What a set of 1024 CPUs takes, and the most that Linux can be configured for, some times over.
+    /// The words of a set of 1024 CPUs. `MOST` is a multiple of the largest set of Linux.
     const USUAL: usize = 1024 / c_ulong::BITS as usize;
     const MOST: usize = 64 * USUAL;
     let mut words = vec![0; USUAL];
@@ -99,20 +102,20 @@ fn affinity(ask: impl Fn(&mut [c_ulong]) -> nix::Result<()>) -> Vec<u32> {
     (0..c_ulong::BITS * words.len() as u32).filter(is_set).collect()
 }
 
-/// Whether memory is nearer to some of them than to others.
+/// Whether memory is nearer to some of them than to the rest.
 pub fn has_nodes(cpus: &[Cpu]) -> bool {
     cpus.iter().map(|cpu| cpu.within[Cpu::NODE]).collect::<BTreeSet<_>>().len() > 1
 }
 
-/// Neighbours one after the other: all of a core, then all of a cache, a node and a package; the fastest first.
+/// Neighbours first: all of a core, then all of a cache, a node and a package; the fastest first.
 pub fn compact(cpus: &[Cpu]) -> Vec<u32> {
     let mut cpus: Vec<_> = cpus.iter().collect();
     cpus.sort_by_key(|cpu| (Reverse(cpu.capacity), cpu.within, cpu.number));
     cpus.into_iter().map(|cpu| cpu.number).collect()
 }
 
-/// As far from each other as can be: each core once, the fastest first, and packages, nodes and caches in turn; then
-/// once more for the second hardware threads of the cores, and so on.
+/// As far from each other as possible: each core once, the fastest first, and packages, nodes and
+/// caches in alternation. Then once more for the second hardware threads of the cores, and so on.
 pub fn spread(cpus: &[Cpu]) -> Vec<u32> {
     let mut cpus: Vec<_> = cpus.iter().collect();
     cpus.sort_by_key(|cpu| cpu.number);
@@ -132,7 +135,7 @@ pub fn spread(cpus: &[Cpu]) -> Vec<u32> {
         .collect()
 }
 
-/// Sorted CPUs: one of each part at this level after the other.
+/// Sorted CPUs: one of each part at this level, in alternation.
 fn in_turn(cpus: &[&Cpu], level: usize) -> Vec<u32> {
     if cpus.first().is_none_or(|cpu| level == cpu.within.len()) {
         return cpus.iter().map(|cpu| cpu.number).collect();

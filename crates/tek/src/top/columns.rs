@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which columns there are, and which of them a terminal has room for.
+//! The columns, and the choice of those that fit the terminal.
 use crate::ps::column::Column;
 use crate::ps::Sorting;
 
-/// What is shown, what matters most first: a narrow terminal shows the beginning of it.
+/// The default columns, the most important first: a narrow terminal shows the beginning of the
+/// list.
 pub const USUAL: [Column; 18] = [
     Column::Tid,
     Column::Name,
@@ -25,10 +26,10 @@ pub const USUAL: [Column; 18] = [
     Column::State,
 ];
 
-/// So many of them are always shown.
+/// So many columns are always shown.
 pub const FIXED: usize = 2;
 
-/// Less than this of a text is not worth showing.
+/// A shorter part of a text is useless.
 const LEAST_TEXT: u16 = 6;
 
 /// Numbers from the greatest, texts from A.
@@ -36,7 +37,7 @@ pub fn usual_order(column: Column) -> Sorting {
     Sorting { column, down: column.is_number() }
 }
 
-/// The usual ones, and the one that is sorted by if it is not among them.
+/// The usual columns, and the sorted one if it is not among them.
 pub fn with(sort: Column) -> Vec<Column> {
     let mut columns = USUAL.to_vec();
     if !columns.contains(&sort) {
@@ -61,9 +62,8 @@ fn width(column: Column, tree: bool) -> u16 {
     }
 }
 
-/// What there is room for in a line of so many cells, one of them between two columns: each with
-/// its width. `first` of those that are not always shown are passed over, but never the one that is
-/// sorted by.
+/// The columns that fit a line of so many cells, with one cell between two columns: each with its
+/// width. Of those that are not always shown, `first` are skipped, but never the sorted one.
 pub fn fitting(
     columns: &[Column],
     first: usize,
@@ -89,7 +89,7 @@ fn as_many_as_fit(columns: &[Column], tree: bool, room: u16) -> Vec<(Column, u16
     for &column in columns {
         let width = width(column, tree);
         if width > left {
-            // The beginning of a text tells something, that of a number lies.
+            // The beginning of a text is useful, that of a number is wrong.
             if !column.is_number() && left >= LEAST_TEXT {
                 shown.push((column, left));
             }

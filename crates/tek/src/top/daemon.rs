@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd says, without ever waiting long for it.
+//! The status of tekd, without ever waiting long for it.
 use crate::asker::Asker;
 use crate::daemon::Error;
 use crate::status;
@@ -12,38 +12,38 @@ use std::sync::Arc;
 use std::time::Duration;
 use tek_policy::Group;
 
-/// So long is waited for an answer; one that comes later is shown at the next look.
+/// The longest wait for an answer; a later answer is shown at the next sample.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// tekd sleeps between questions, so it is not asked more often than people read.
+/// tekd sleeps between requests, so it is not polled more often than people read.
 const LEAST_BETWEEN: Duration = Duration::from_millis(900);
 
-/// What tekd says.
+/// The answer of tekd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Daemon {
     /// It does not run.
     #[default]
     Absent,
-    /// It runs, and gave no answer that is understood; or may not be asked by this user.
+    /// It runs, but gave no valid answer; or this user may not query it.
     Silent,
-    /// What it is at.
+    /// Its status.
     Says(Arc<Says>),
 }
 
-/// What it is at.
+/// Its status.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Says {
     /// `normal` or `responsiveness`.
     pub mode: String,
     /// Process and tid of the threads that are Fast by it.
     pub fast: HashSet<(u32, u32)>,
-    /// Of real-time threads that it lowered beneath the Fast Region.
+    /// Of real-time threads that it lowered below the Fast Region.
     pub lowered: HashSet<(u32, u32)>,
     /// The groups that threads are in, by tid, where its control groups are in force.
     pub groups: HashMap<u32, &'static str>,
 }
 
-/// The part of what it tells that is understood here. An older one does not tell all of it.
+/// The part of its status that is understood here. An older tekd does not report all of it.
 #[derive(Deserialize)]
 struct Told {
     mode: String,
@@ -84,11 +84,11 @@ impl Says {
     }
 }
 
-/// The threads of a group, which it does not tell itself: there may be thousands. Who is in none of
-/// these files has ended, or is Fast.
+/// The threads of a group. tekd does not report them itself: there may be thousands. A thread in
+/// none of these files has ended, or is Fast.
 fn members(group: &InGroup) -> Vec<(u32, &'static str)> {
     let name = Group::ALL.into_iter().map(Group::name).find(|name| *name == group.name);
-    // Of version 1, of version 2.
+    // The files of version 1 and of version 2.
     let file = ["tasks", "cgroup.threads"]
         .into_iter()
         .find_map(|file| fs::read_to_string(group.path.join(file)).ok());
@@ -100,17 +100,17 @@ fn members(group: &InGroup) -> Vec<(u32, &'static str)> {
 pub struct Tekd(Asker<Daemon>);
 
 impl Tekd {
-    /// From now on it can be asked.
+    /// Starts the thread that queries it.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self(Asker::new(|| answer(status::now()))?))
     }
 
-    /// Asks, unless that was done just now or the answer is still to come.
+    /// Queries it, unless that was done just now or the answer is still to come.
     pub fn ask(&mut self) {
         self.0.ask(LEAST_BETWEEN);
     }
 
-    /// What it says, waiting until 50 ms after it was asked.
+    /// Its answer, waiting until 50 ms after the question.
     pub fn answer(&mut self) -> Daemon {
         self.0.answer(PATIENCE).cloned().unwrap_or(Daemon::Silent)
     }

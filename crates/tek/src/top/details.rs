@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `tek explain` says of a thread, to be read over the table.
+//! The output of `tek explain` for a thread, to be read over the table.
 use super::state::Text;
 use crate::explain;
 use crate::ps::thread::Thread;
@@ -7,7 +7,8 @@ use std::io;
 use tek_abi::printable;
 use tek_model::Process;
 
-/// Finds out about a thread. Of one that ended, or whose tid another has by now, it says so.
+/// The details of a thread. If it has ended, or another thread has its tid by now, the text shows
+/// that.
 pub fn of(thread: &Thread) -> Text {
     let stat = &thread.task.stat;
     match thread.user {
@@ -33,7 +34,7 @@ fn of_kernel(pid: u32, (tid, start_ns): (u32, u64)) -> Text {
         let stat = Process::open(pid).ok().and_then(|process| process.stat(tid));
         stat.is_some_and(|stat| stat.start_ns == start_ns)
     };
-    // The same before and after, so that what was read in between is of this thread.
+    // Checked before and after, so that the data in between belongs to this thread.
     let told = is_there().then(|| explain::sections(tid)).filter(|_| is_there());
     let paragraphs = match told {
         Some(Ok(sections)) => paragraphs(sections),
@@ -50,7 +51,7 @@ fn paragraphs(sections: Vec<(&'static str, Vec<String>)>) -> Vec<String> {
             paragraphs.push(String::new());
         }
         paragraphs.push(title.to_owned());
-        // Names in it are whatever the program chose.
+        // Programs may choose any name.
         paragraphs.extend(told.iter().map(|text| format!("  {}", printable(text.as_bytes()))));
     }
     paragraphs

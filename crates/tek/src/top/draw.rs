@@ -12,7 +12,7 @@ use tek_abi::printable;
 
 const KEYS: &str = "q end  ? keys  / filter  s sort  Enter why  k kernel  f Fast  t tree  p pause";
 
-/// How things look. Without colours all of it can still be told apart.
+/// The styles. Without colours all of it is still distinguishable.
 #[derive(Clone, Copy)]
 pub struct Look {
     /// Whether there are colours.
@@ -44,7 +44,7 @@ impl Look {
 const HEADS: Style = Style::new().add_modifier(Modifier::REVERSED);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
-/// Draws everything. Whatever the size, nothing is written outside it.
+/// Draws everything. At any size, nothing is written outside the area.
 pub fn draw(state: &State, look: Look, area: Rect, buffer: &mut Buffer) {
     let mut canvas = Canvas { area, buffer };
     canvas.line(0, &header::device(&state.sample), BOLD);
@@ -61,7 +61,7 @@ pub fn draw(state: &State, look: Look, area: Rect, buffer: &mut Buffer) {
         Some(problem) => (printable(problem.as_bytes()), look.problem()),
         None => (KEYS.to_owned(), Style::new()),
     };
-    // On a screen of a few lines the header is worth more.
+    // On a screen of a few lines the header is more useful than the last line.
     if area.height >= LINES_ABOVE {
         canvas.line(area.height - 1, &last, style);
     }
@@ -127,7 +127,7 @@ fn table(state: &State, look: Look, canvas: &mut Canvas) {
     }
 }
 
-/// Columns with the place where each begins.
+/// Columns with their positions.
 fn places(columns: &[(Column, u16)]) -> impl Iterator<Item = (u16, Column, u16)> + '_ {
     columns.iter().scan(0u16, |next, &(column, width)| {
         let x = *next;
@@ -177,7 +177,7 @@ pub mod tests {
         terminal.backend().buffer().clone()
     }
 
-    /// Its lines, without what is empty to the right.
+    /// Its lines, without trailing blanks.
     pub fn drawn(state: &State, width: u16, height: u16) -> Vec<String> {
         let buffer = screen(state, Look { has_colours: true }, width, height);
         let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();

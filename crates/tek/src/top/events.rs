@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `tek top` waits for: keys, signals, the time.
+//! The events of `tek top`: keys, signals, the time.
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{SigSet, Signal};
@@ -9,12 +9,12 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// What happened.
+/// An event.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// The time came.
     Time,
-    /// Keys were pressed; maybe none of use.
+    /// Keys were pressed; perhaps no useful one.
     Keys(Vec<KeyEvent>),
     /// It shall end.
     End,
@@ -32,7 +32,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// From now on these signals do nothing else. Threads made later have them blocked too.
+    /// From now on these signals have no other effect. Threads made later have them blocked too.
     pub fn new() -> anyhow::Result<Self> {
         use Signal::*;
         let mut set = SigSet::empty();
@@ -76,7 +76,7 @@ impl Events {
 
 fn timeout(until: Option<Instant>, now: Instant) -> PollTimeout {
     let Some(until) = until else { return PollTimeout::NONE };
-    // Rounded up, so as not to wake too early and turn around for the rest.
+    // Rounded up, so as not to wake too early and poll once more for the rest.
     let left_ms = until.saturating_duration_since(now).as_micros().div_ceil(1000);
     PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX)
 }
@@ -94,7 +94,7 @@ fn meaning(signal: u32) -> Option<Event> {
 fn keys() -> io::Result<Vec<KeyEvent>> {
     let mut keys = Vec::new();
     let (mut events, before) = (0, Instant::now());
-    // Whoever pastes a book shall see something meanwhile.
+    // Limits the time, so that a long paste does not stop the screen.
     while before.elapsed() < Duration::from_millis(100) && event::poll(Duration::ZERO)? {
         events += 1;
         match event::read()? {
@@ -108,7 +108,7 @@ fn keys() -> io::Result<Vec<KeyEvent>> {
     Ok(keys)
 }
 
-/// crossterm looks again only when something new came: what it left lying would be announced for
+/// crossterm polls again only when new input came: input that it left unread would be announced for
 /// ever.
 fn drain() -> io::Result<()> {
     let stdin = io::stdin();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lines above the table: the device, who is Fast, and what is shown.
+//! The lines above the table: the device, the Fast threads, and the current choice.
 use super::daemon::Daemon;
 use super::sample::Sample;
 use super::state::State;
@@ -13,14 +13,14 @@ pub fn device(sample: &Sample) -> String {
     format!("load {}  {cpus} CPUs  {all} threads, {kernel} of the kernel", sample.load)
 }
 
-/// The mode of the device, why, and what tekd says of it.
+/// The mode of the device, why, and the status of tekd.
 pub fn mode(sample: &Sample) -> String {
     let fast = sample.fast();
     let mode = match fast.len() {
         0 => "normal mode, nobody is Fast".to_owned(),
         count => format!("responsiveness mode, {count} Fast: {}", fast.join(", ")),
     };
-    // What may be long comes last: lines are cut.
+    // The part that may be long comes last: lines are cut.
     match &sample.daemon {
         Daemon::Absent => mode,
         Daemon::Silent => format!("tekd does not tell  {mode}"),
@@ -35,7 +35,7 @@ pub fn mode(sample: &Sample) -> String {
     }
 }
 
-/// How it is shown, and what TEK itself takes.
+/// The display settings, and TEK's own cost.
 pub fn shown(state: &State) -> String {
     let interval = format!("every {}", state.interval.as_secs_f64());
     let choice = &state.choice;

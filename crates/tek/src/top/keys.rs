@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each key does to the state.
+//! The effect of each key on the state.
 use super::columns::{usual_order, FIXED};
 use super::state::{Over, State, Text, LONGEST, SHORTEST};
 use crate::ps::thread::Identity;
@@ -9,10 +9,10 @@ use std::time::Duration;
 /// Longer filters fit no name.
 const MOST_FILTER: usize = 64;
 
-/// The times between two looks that + and - go through, in ms.
+/// The times between two samples that + and - go through, in ms.
 const INTERVALS: [u64; 10] = [100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 30_000, 60_000];
 
-/// What the keys do, for the help.
+/// The keys and their effects, for the help.
 const HELP: &[(&str, &str)] = &[
     ("Up Down PgUp PgDn Home End", "select a thread; the selection follows it"),
     ("Left Right", "see other columns"),
@@ -30,7 +30,7 @@ const HELP: &[(&str, &str)] = &[
     ("q ^C", "end"),
 ];
 
-/// What a key asks for beyond the state.
+/// The request of a key beyond the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Nothing.
@@ -39,12 +39,12 @@ pub enum Wish {
     End,
     /// To be stopped, as by a shell.
     Stop,
-    /// To be told about this thread.
+    /// To show the details of this thread.
     Explain(Identity),
 }
 
 impl State {
-    /// Does what a key is for.
+    /// Carries out the action of a key.
     pub fn key(&mut self, key: KeyEvent) -> Wish {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {

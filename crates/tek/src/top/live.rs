@@ -15,12 +15,12 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// What was done since the start of each thread says little, so the second look comes soon.
+/// Values since the start of each thread are of little use, so the second sample comes soon.
 const FIRST_WAIT: Duration = Duration::from_millis(300);
 
 /// Shows until a key or a signal ends it.
 pub fn run(choice: Choice, interval: Duration) -> anyhow::Result<()> {
-    // Before any thread is made, which shall have the same signals blocked.
+    // Before any thread is made, so that all threads have the same signals blocked.
     let mut events = Events::new()?;
     let mut sampler = Sampler::new(columns::with(choice.sort.column))?;
     let mut state = State::new(sampler.look(HashSet::new())?, choice, interval);
@@ -32,7 +32,7 @@ pub fn run(choice: Choice, interval: Duration) -> anyhow::Result<()> {
         let next = (!state.is_paused).then(|| last + wait.min(state.interval));
         match events.wait(next)? {
             Event::Time => {
-                // Looks that took longer than the interval are left out, not made up for.
+                // Samples that took longer than the interval are left out, not made up for.
                 last = Instant::now();
                 let in_sight = state.tids_in_sight();
                 state.take(sampler.look(in_sight)?);
@@ -45,7 +45,7 @@ pub fn run(choice: Choice, interval: Duration) -> anyhow::Result<()> {
             Event::End => return Ok(()),
             Event::Stop => screen.stop()?,
             Event::Continued => screen.go_on()?,
-            // It is asked for its size each time.
+            // Its size is queried each time.
             Event::Resized => {}
         }
     }
@@ -56,7 +56,7 @@ fn press(state: &mut State, keys: Vec<KeyEvent>) -> anyhow::Result<ControlFlow<(
         match state.key(key) {
             Wish::Nothing => {}
             Wish::End => return Ok(ControlFlow::Break(())),
-            // To all that a terminal would send it to; it comes back as an event.
+            // To all processes to which a terminal would send it; it comes back as an event.
             Wish::Stop => kill(Pid::from_raw(0), Signal::SIGTSTP)?,
             Wish::Explain(_) => {
                 if let Some(text) = state.thread(state.position).map(details::of) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek top`: what the threads of the device do, live.
+//! `tek top`: the activity of the device's threads, live.
 //!
-//! [`sample`] looks, with the code of `tek ps`; [`state`] and [`keys`] are what is shown of it and
-//! how keys change that, without a terminal; [`draw`] puts it on a screen; [`live`] brings them
-//! together with the terminal and the clock.
+//! [`sample`] samples, with the code of `tek ps`. [`state`] and [`keys`] have the choice of what is
+//! shown and how keys change it, without a terminal. [`draw`] puts it on a screen; [`live`]
+//! connects them with the terminal and the clock.
 mod columns;
 mod daemon;
 mod details;
@@ -86,7 +86,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Shows until somebody has seen enough.
+/// Shows the table until the user quits.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { interval, sort, filter, kernel, tree, once, json } = args;
     let choice = Choice { sort, filter, tree, kernel, fast: false };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek top --once`: what was done between two looks, for scripts.
+//! `tek top --once`: the activity between two samples, for scripts.
 use super::columns;
 use super::daemon::Daemon;
 use super::header;
@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
-/// Looks twice and prints. SIGINT or SIGTERM in between ends it without a word.
+/// Samples twice and prints. SIGINT or SIGTERM in between ends it without a message.
 pub fn run(choice: &Choice, interval: Duration, as_json: bool) -> anyhow::Result<()> {
     let mut pace = Pace::new(interval)?;
     let columns = columns::with(choice.sort.column);
@@ -23,7 +23,7 @@ pub fn run(choice: &Choice, interval: Duration, as_json: bool) -> anyhow::Result
     if !pace.wait()? {
         return Ok(());
     }
-    // All of them will be read by somebody.
+    // All of them are printed.
     let all = first.threads.iter().map(|thread| thread.task.stat.tid).collect();
     let sample = sampler.look(all)?;
     tell(&sample.problems);

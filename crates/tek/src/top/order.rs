@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which threads of a sample are shown, and in which order. The work grows with their number as
-//! sorting does; nothing is made into text that is not sorted by.
+//! The threads of a sample that are shown, and their order. The work grows with their number as
+//! sorting does; only the sorted column is made into text.
 use super::sample::Sample;
 use crate::ps::thread::Thread;
 use crate::ps::{tree, Sorting};
 use std::borrow::Borrow;
 use tek_abi::printable;
 
-/// What was chosen.
+/// The choice.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The order.
@@ -18,7 +18,7 @@ pub struct Choice {
     pub tree: bool,
     /// The kernel's too.
     pub kernel: bool,
-    /// Those in the Fast Region only.
+    /// Threads in the Fast Region only.
     pub fast: bool,
 }
 
@@ -27,7 +27,7 @@ pub struct Choice {
 pub struct Row {
     /// Its place in the sample.
     pub index: usize,
-    /// What is drawn before its name.
+    /// The branch before its name.
     pub branch: String,
 }
 
@@ -39,7 +39,7 @@ impl Borrow<Thread> for Placed<'_> {
     }
 }
 
-/// The threads to be shown. Those that are equal stand in the order of their tids.
+/// The threads to show. Equal ones are in the order of their tids.
 pub fn rows(sample: &Sample, choice: &Choice) -> Vec<Row> {
     let needle = choice.filter.to_lowercase();
     let fits = |thread: &Thread| {
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn ten_thousand_threads_are_put_in_order_at_once() {
         let sample = sample_of(10_000);
-        // Of this thread: what others take of the CPU does not count.
+        // Of this thread: the CPU use of other threads does not count.
         let cpu_time =
             || -> Duration { clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into() };
         let before = cpu_time();
@@ -168,7 +168,7 @@ mod tests {
             let chosen = Choice { filter: "T".into(), tree: true, ..choice(sort) };
             assert_eq!(rows(&sample, &chosen).len(), 10_000);
         }
-        // Work that grew with the square of their number would take minutes.
+        // Work that grows with the square of their number would take minutes.
         let took = cpu_time() - before;
         assert!(took < Duration::from_secs(5), "{took:?}");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks at the device, by the code of `tek ps`, and what they cost.
+//! Samples of the device, by the code of `tek ps`, and their cost.
 use super::daemon::{Daemon, Says, Tekd};
 use crate::ps::column::Column;
 use crate::ps::filter::Filter;
@@ -12,31 +12,31 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 use tek_abi::printable;
 
-/// What was seen at one time.
+/// The state at one time.
 #[derive(Default)]
 pub struct Sample {
     /// Every thread.
     pub threads: Vec<Thread>,
-    /// What could not be read, and why; each only the first time.
+    /// The unreadable files, and why; each only the first time.
     pub problems: Vec<String>,
-    /// What tekd says.
+    /// The answer of tekd.
     pub daemon: Daemon,
     /// Load averages, as the kernel writes them.
     pub load: String,
     /// CPUs that are in use.
     pub cpus: usize,
-    /// Whether there was a look before, with which it is compared.
+    /// Whether there is a previous sample, with which it is compared.
     pub is_compared: bool,
-    /// What looking costs.
+    /// The cost of sampling.
     pub cost: Cost,
 }
 
 /// CPU time of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
-    /// For the look itself.
+    /// For the sample itself.
     pub look: Duration,
-    /// Share of a CPU since the look before, drawing included.
+    /// Share of a CPU since the previous sample, drawing included.
     pub percent: f64,
 }
 
@@ -50,7 +50,7 @@ impl Sample {
         self.says().is_some_and(|says| says.fast.contains(&who(thread)))
     }
 
-    /// Whether tekd has lowered it beneath the Fast Region.
+    /// Whether tekd has lowered it below the Fast Region.
     fn is_lowered(&self, thread: &Thread) -> bool {
         self.says().is_some_and(|says| says.lowered.contains(&who(thread)))
     }
@@ -62,7 +62,7 @@ impl Sample {
         }
     }
 
-    /// What stands in a column for a thread: what tekd says of it counts more than what its table does.
+    /// The value of a column for a thread: tekd's report takes precedence over the thread's table.
     pub fn value(&self, column: Column, thread: &Thread) -> Value {
         let by_daemon = match column {
             Column::Region if self.is_fast_by_daemon(thread) => Some("fast"),
@@ -75,7 +75,7 @@ impl Sample {
         by_daemon.map_or_else(|| column.value(thread), |text| Value::Text(text.into()))
     }
 
-    /// What a person reads of it.
+    /// The same for people.
     pub fn human(&self, column: Column, thread: &Thread) -> String {
         match column {
             Column::Region | Column::Group => self.value(column, thread).human(),
@@ -107,7 +107,7 @@ fn who(thread: &Thread) -> (u32, u32) {
 pub struct Sampler {
     view: View,
     tekd: Tekd,
-    /// When the look before ended, and the CPU time that this process had used by then.
+    /// The end of the previous sample, and the CPU time that this process had used by then.
     before: Option<(Instant, Duration)>,
 }
 
@@ -119,8 +119,8 @@ impl Sampler {
         Ok(Self { view, tekd: Tekd::new()?, before: None })
     }
 
-    /// Looks. What others changed of sleeping threads is told at once of those with these tids. An
-    /// error says that /proc cannot be read.
+    /// Samples. Changes that another process made to sleeping threads are reported at once for
+    /// these tids. `Err`: /proc cannot be read.
     pub fn look(&mut self, in_sight: HashSet<u32>) -> anyhow::Result<Sample> {
         let begin = cpu_time();
         self.tekd.ask();
@@ -158,7 +158,7 @@ pub mod tests {
     use std::collections::HashMap;
     use tek_model::{SchedStat, Stat, Switches, Task};
 
-    /// A thread that was there one second ago, and used so many ms of CPU time since.
+    /// A thread that existed one second ago, and used so many ms of CPU time since.
     pub fn thread(pid: u32, tid: u32, program: &str, name: &str, cpu_ms: u64) -> Thread {
         let stat = Stat {
             tid,
@@ -227,7 +227,7 @@ pub mod tests {
         ])
     }
 
-    /// So many threads of one process.
+    /// A sample of so many threads of one process.
     pub fn sample_of(count: u32) -> Sample {
         let name = |n: u32| format!("t{}", n % 97);
         with(

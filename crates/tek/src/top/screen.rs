@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The terminal while `tek top` has it, and as it was before afterwards: at the end, when stopped,
-//! after an error and after a panic.
+//! The terminal of `tek top`. It is restored at the end, when stopped, after an error and after a
+//! panic.
 use super::draw::{draw, Look};
 use super::state::State;
 use nix::sys::signal::{raise, SigSet, Signal};
@@ -49,25 +49,26 @@ impl Screen {
         Ok(())
     }
 
-    /// Gives the terminal back and stops this process until it is continued. Whoever started it
-    /// sees that it was stopped by SIGTSTP.
+    /// Gives the terminal back and stops this process until it is continued. Its parent sees that
+    /// it was stopped by SIGTSTP.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         give_back();
         let mut stop = SigSet::empty();
         stop.add(Signal::SIGTSTP);
-        // It is blocked, and taken from a signalfd: let through it does what it usually does.
+        // It is blocked, and taken from a signalfd: unblocked, it has its default effect.
         raise(Signal::SIGTSTP)?;
         stop.thread_unblock()?;
         stop.thread_block()?;
         self.go_on()
     }
 
-    /// Takes the terminal again, in whatever state it is.
+    /// Takes the terminal again, whatever its state.
     pub fn go_on(&mut self) -> anyhow::Result<()> {
-        // What was raw before need not be so now, which is not asked again while it counts as raw.
+        // A terminal that was raw before may have changed; while it counts as raw, that is not
+        // checked.
         disable_raw_mode()?;
         take()?;
-        // Its clear() asks the terminal where the cursor is, and fails if that does not answer.
+        // Its clear() queries the terminal for the cursor, and fails without an answer.
         let size = self.terminal.size()?;
         self.terminal.resize(Rect::from((Position::ORIGIN, size)))?;
         Ok(())
@@ -85,13 +86,13 @@ fn take() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen, Hide)
 }
 
-/// What fails cannot be helped: the terminal may be gone.
+/// Errors are ignored: the terminal may be gone.
 fn give_back() {
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 
-/// Else its message would be on the screen that goes away.
+/// Otherwise the message of the panic would be on the screen that is closed.
 fn give_back_before_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is shown of a sample: order, selection, the part that is in sight. No terminal is needed
-//! for it. Keys change it in keys.rs.
+//! The shown part of a sample: order, selection, the rows in sight. It needs no terminal. keys.rs
+//! changes it by keys.
 use super::columns;
 use super::order::{self, Choice, Row};
 use super::sample::Sample;
@@ -10,7 +10,7 @@ use crate::ps::thread::{Identity, Thread};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Limits of the time between two looks.
+/// Limits of the time between two samples.
 pub const SHORTEST: Duration = Duration::from_millis(100);
 /// See [`SHORTEST`].
 pub const LONGEST: Duration = Duration::from_secs(60);
@@ -19,7 +19,7 @@ pub const LONGEST: Duration = Duration::from_secs(60);
 pub const LINES_ABOVE: u16 = 4;
 const LINES_BELOW: u16 = 1;
 
-/// What lies over the table.
+/// The text over the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Over {
     /// Nothing.
@@ -32,7 +32,7 @@ pub enum Over {
 /// A text to be read: headlines, and paragraphs that are longer than a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    /// What it is about.
+    /// Its subject.
     pub title: String,
     /// Its paragraphs.
     pub paragraphs: Vec<String>,
@@ -42,29 +42,29 @@ pub struct Text {
 
 /// All of it.
 pub struct State {
-    /// What was seen last.
+    /// The last sample.
     pub sample: Sample,
-    /// What of it is shown.
+    /// The choice of what is shown.
     pub choice: Choice,
     /// The columns that can be shown.
     pub columns: Vec<Column>,
-    /// So many of those that are not always shown are passed over.
+    /// The number of scrolled columns that are skipped.
     pub first_column: usize,
     /// The threads in their order.
     pub rows: Vec<Row>,
     /// The selected one.
     pub selected: Option<Identity>,
-    /// Its row, and where the selection goes when it ends.
+    /// Its row, which the selection keeps when the thread ends.
     pub position: usize,
     /// The first row in sight.
     pub first: usize,
     /// Whether the filter is being typed.
     pub is_typing: bool,
-    /// Whether no more looks are taken.
+    /// Whether no more samples are taken.
     pub is_paused: bool,
-    /// Time between two looks.
+    /// Time between two samples.
     pub interval: Duration,
-    /// What lies over the table.
+    /// The text over the table.
     pub over: Over,
     /// The last problem.
     pub problem: Option<String>,
@@ -101,8 +101,8 @@ impl State {
         self.arrange();
     }
 
-    /// Puts the rows in order anew. The selection stays with its thread; if that is no longer
-    /// shown it stays where it was.
+    /// Puts the rows in order anew. The selection stays with its thread; if that is not shown any
+    /// more, the selection stays at its row.
     pub fn arrange(&mut self) {
         self.rows = order::rows(&self.sample, &self.choice);
         if let Some(selected) = self.selected {
@@ -129,12 +129,12 @@ impl State {
         self.sample.threads.get(self.rows.get(position)?.index)
     }
 
-    /// Who the thread of a row is.
+    /// The identity of the thread of a row.
     pub fn identity(&self, position: usize) -> Option<Identity> {
         self.thread(position).map(Thread::identity)
     }
 
-    /// The threads that are seen; user-level ones have the tid 0.
+    /// The visible threads; user-level ones have the tid 0.
     pub fn tids_in_sight(&self) -> HashSet<u32> {
         let rows = self.first..self.rows.len().min(self.first + self.page());
         rows.filter_map(|position| self.thread(position)).map(|t| t.task.stat.tid).collect()
@@ -145,7 +145,7 @@ impl State {
         self.size.1.saturating_sub(LINES_ABOVE + LINES_BELOW).into()
     }
 
-    /// From now on the terminal has so many columns and lines.
+    /// Sets the terminal's columns and lines.
     pub fn resize(&mut self, size: (u16, u16)) {
         self.size = size;
         self.scroll();
@@ -184,7 +184,7 @@ impl State {
         }
     }
 
-    /// Brings the selected row into sight, and shows no empty lines that could be filled.
+    /// Scrolls the selected row into sight, without empty lines that could be filled.
     fn scroll(&mut self) {
         let page = self.page().max(1);
         if self.selected.is_some() {

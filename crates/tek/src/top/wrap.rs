@@ -2,11 +2,11 @@
 //! Paragraphs broken into lines.
 use console::measure_text_width;
 
-/// A character takes so many columns at most.
+/// The most columns of a character.
 const WIDEST: usize = 2;
 
-/// The lines of a paragraph, none wider than `width` unless a single character is. Each begins as
-/// far to the right as the paragraph does, where that leaves room for characters.
+/// The lines of a paragraph, none wider than `width` unless a single character is. Each has the
+/// indent of the paragraph, if that leaves room for characters.
 pub fn wrap(paragraph: &str, width: usize) -> Vec<String> {
     let words = paragraph.trim_start_matches(' ');
     let most = (width / 2).min(width.saturating_sub(WIDEST));

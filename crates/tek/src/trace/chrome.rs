@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The trace as Perfetto and Chrome show it: JSON in the form of the Trace Event Format.
 //!
-//! Each process has two groups of tracks: its workers, with the thread that runs on each, and its
-//! threads, with what each of them does: runs somewhere, could run, waits for something.
+//! Each process has two groups of tracks. One is its workers, with the thread that runs on each.
+//! The other is its threads, with their states: runs somewhere, is ready, waits for something.
 use super::read::{Engine, Records, Trace};
 use super::Error;
 use serde::{Serialize, Serializer};
@@ -14,15 +14,15 @@ use tek_abi::{
     TRACE_READY, TRACE_SWITCH, TRACE_TEXT, TRACE_TEXT_BYTES, TRACE_WAITS, TRACE_YIELDED,
 };
 
-/// Ids of the groups of tracks: above those that a process can have, which the first one has, that
-/// of the threads; and so much further for another program that the same process became.
+/// Ids of the groups of tracks. The workers' group has the pid; the threads' group adds `THREADS`,
+/// which is above all pids. Each later program of a process adds `NEXT_PROGRAM`.
 const THREADS: u64 = 10_000_000;
 const NEXT_PROGRAM: u64 = 20_000_000;
 
 /// The first user-level thread is that of main().
 const MAIN: u64 = 1;
 
-/// What was written.
+/// The counts of what was written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Told {
     switches: u64,
@@ -48,7 +48,7 @@ impl Told {
     }
 }
 
-/// Writes a trace, from its first to its last event without keeping any; `None`: an empty one.
+/// Writes a trace event by event, without keeping any; `None`: an empty one.
 pub fn write(trace: Option<&Trace<'_>>, out: &mut impl Write) -> Result<Told, Error> {
     let engines = trace.map(Trace::engines).unwrap_or_default();
     let start_ns = engines.iter().map(|engine| engine.start_ns).min().unwrap_or_default();
@@ -104,7 +104,7 @@ impl<W: Write> Events<'_, W> {
     }
 }
 
-/// A time or a duration in ns, written in us as the format wants it.
+/// A time or a duration in ns, written in us as the format requires.
 #[derive(Clone, Copy)]
 struct Micros(u64);
 
@@ -114,7 +114,7 @@ impl Serialize for Micros {
     }
 }
 
-/// Something that lasted, on a track.
+/// A slice: a state with a duration, on a track.
 #[derive(Serialize)]
 struct Slice<'a, A> {
     ph: &'static str,
@@ -128,7 +128,7 @@ struct Slice<'a, A> {
     args: Option<A>,
 }
 
-/// Of a thread that ran on a worker.
+/// The arguments of a thread that ran on a worker.
 #[derive(Serialize)]
 struct RunArgs<'a> {
     thread: u64,
@@ -136,13 +136,13 @@ struct RunArgs<'a> {
     kernel_thread: u32,
 }
 
-/// Of a thread that could run.
+/// The arguments of a thread that was ready.
 #[derive(Serialize)]
 struct ReadyArgs<'a> {
     woken_by: &'a str,
 }
 
-/// What threads are called, and what they wait for.
+/// The names of threads, and of the objects of their waits.
 struct Names {
     threads: HashMap<u64, [u8; TRACE_TEXT_BYTES as usize]>,
     waits: HashMap<u64, String>,
@@ -173,7 +173,7 @@ impl Names {
         }
     }
 
-    /// What a thread waits for that left for this reason.
+    /// The object of the wait of a thread that left for this reason.
     fn wait(&self, reason: u8) -> &str {
         self.waits.get(&u64::from(reason - TRACE_WAITS)).map_or("waits", String::as_str)
     }
@@ -187,7 +187,7 @@ impl Names {
     }
 }
 
-/// A part of a text, of 8 bytes; the first one says that it is another text.
+/// A part of a text, of 8 bytes; the first part begins a new text.
 fn add_part(text: &mut [u8; TRACE_TEXT_BYTES as usize], record: &TraceRecord) {
     let part = usize::from(record.reason);
     if part == 0 {
@@ -198,7 +198,7 @@ fn add_part(text: &mut [u8; TRACE_TEXT_BYTES as usize], record: &TraceRecord) {
     }
 }
 
-/// What a thread does, and since when.
+/// The state of a thread, and since when.
 #[derive(Clone, Copy)]
 enum State {
     Runs { worker: u32 },
@@ -214,7 +214,7 @@ struct View<'a, 'b, W> {
     names: &'a Names,
     engine: &'a Engine,
     group: u64,
-    /// Who runs on each worker, and since when.
+    /// The thread that runs on each worker, and since when.
     running: HashMap<u32, (u64, u64)>,
     workers: BTreeSet<u32>,
     threads: HashMap<u64, (State, u64)>,
@@ -255,13 +255,13 @@ impl<'a, 'b, W: Write> View<'a, 'b, W> {
         self.switches += 1;
         let is_first = self.workers.insert(worker);
         let runs = match self.running.remove(&worker) {
-            // Who runs when the engine starts did not come by a switch.
+            // The thread that runs when the engine starts did not come by a switch.
             None if is_first && record.thread != 0 => Some((record.thread, self.engine.start_ns)),
             runs => runs,
         };
         if let Some((thread, since)) = runs {
-            // A worker whose thread is somewhere else: it was given to another carrier. If records
-            // are missing nobody knows until when it was there.
+            // The thread of the worker is somewhere else: it was given to another carrier. If
+            // records are missing, the end of its time there is unknown.
             let reason = if record.thread == 0 { TRACE_HELD_UP } else { record.reason };
             if record.thread == 0 || record.thread == thread {
                 self.left(worker, thread, since, reason, record)?;
@@ -297,7 +297,7 @@ impl<'a, 'b, W: Write> View<'a, 'b, W> {
             _ => ("held up in the kernel".into(), State::HeldUp),
         };
         self.ran(worker, thread, since, record.time_ns, &left, record.tid)?;
-        // Where it began to run without a switch that is not in its own state yet.
+        // If it began to run without a switch, its own state does not have that yet.
         self.threads.entry(thread).or_insert((State::Runs { worker }, since));
         self.enter(thread, state, record.time_ns)
     }
@@ -322,7 +322,7 @@ impl<'a, 'b, W: Write> View<'a, 'b, W> {
     }
 
     fn ready(&mut self, record: &TraceRecord) -> Result<(), Error> {
-        // One that is on its way off its worker says by its switch what it does.
+        // A thread that is on its way off its worker: its switch has its state.
         if matches!(self.threads.get(&record.thread), Some((State::Runs { .. }, _))) {
             return Ok(());
         }
@@ -330,7 +330,7 @@ impl<'a, 'b, W: Write> View<'a, 'b, W> {
         self.enter(record.thread, state, record.time_ns)
     }
 
-    /// A thread does something else from now on: what it did goes on its own track.
+    /// A thread changes its state: the former state goes on its own track.
     fn enter(&mut self, thread: u64, state: State, now: u64) -> Result<(), Error> {
         let before = self.threads.insert(thread, (state, now));
         before.map_or(Ok(()), |(state, since)| self.did(thread, state, since, now))
@@ -371,7 +371,7 @@ impl<'a, 'b, W: Write> View<'a, 'b, W> {
         self.events.add(&Slice { ph: "X", pid, tid, ts, dur, cat, name, args })
     }
 
-    /// What lasts is shown up to the last event; then the names of the tracks.
+    /// Open states are shown up to the last event; then the names of the tracks.
     fn finish(mut self, told: &mut Told) -> Result<(), Error> {
         let end = self.last_ns;
         let mut running: Vec<_> = self.running.drain().collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek trace`, `tek run --trace`: what the engine of user-level threads wrote down, and what people
-//! look at, made of it when the program has ended.
+//! `tek trace`, `tek run --trace`: the records of the engine of user-level threads, converted to a
+//! trace for people when the program has ended.
 mod chrome;
 mod read;
 
@@ -72,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why there is no trace to be looked at.
+/// Why there is no trace.
 #[derive(Debug, thiserror::Error)]
 enum Error {
     #[error("it is empty: the program did not run on user-level threads")]
@@ -91,17 +91,17 @@ impl From<serde_json::Error> for Error {
     }
 }
 
-/// A trace that is being made.
+/// A trace that is being recorded.
 pub struct Recorder {
-    /// What the program writes. It goes when this is dropped.
+    /// The file that the program writes. It is removed when this is dropped.
     raw: NamedTempFile,
     out: File,
     path: PathBuf,
 }
 
 impl Recorder {
-    /// Makes the file that was asked for, so that it is known now whether it can be, and one for
-    /// the program.
+    /// Makes the requested file, so that an unwritable path is an error now, and a file for the
+    /// program.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
         let out = File::create(path)
             .with_context(|| format!("cannot write the trace {}", path.display()))?;
@@ -118,7 +118,7 @@ impl Recorder {
         self.raw.path()
     }
 
-    /// The program has ended: makes of its trace what people look at. What there is to say about it.
+    /// Converts the program's records after its end, and returns the message about the trace.
     pub fn finish(self) -> String {
         let shown = self.path.display();
         match convert(self.raw.as_file(), self.out) {
@@ -128,7 +128,7 @@ impl Recorder {
     }
 }
 
-/// Beside what will be made of it, where there is room for that, too.
+/// Beside the final trace, if it is in a directory.
 fn raw_directory(path: &Path, out: &File) -> PathBuf {
     let parent = std::path::absolute(path).ok().and_then(|path| Some(path.parent()?.to_owned()));
     let is_file = out.metadata().is_ok_and(|metadata| metadata.is_file());
@@ -138,7 +138,7 @@ fn raw_directory(path: &Path, out: &File) -> PathBuf {
 fn convert(raw: &File, out: File) -> Result<Told, Error> {
     let trace = Trace::open(raw);
     let mut out = BufWriter::with_capacity(1 << 16, out);
-    // Where there is none the file is a trace all the same, of nobody.
+    // Without a raw trace the file is a trace all the same, of no thread.
     let told = chrome::write(trace.as_ref().ok(), &mut out)?;
     out.flush()?;
     trace.map(|_| told)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file that the engine wrote, `abi/tek_trace.h`: the records of each process in the order of
-//! their times, whichever worker wrote them.
+//! their times, merged over all workers.
 //!
-//! The program could write to it, too, so nothing in it is believed that could do harm here.
+//! The program could write to it, too, so each value that could do harm here is checked.
 use super::Error;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -15,7 +15,7 @@ use tek_abi::{
 };
 use zerocopy::FromBytes;
 
-/// More is no trace: 1 TiB of them.
+/// A larger file is no trace: 1 TiB of blocks.
 const MOST_BLOCKS: u64 = 1 << 20;
 
 /// Records that are read at once.
@@ -45,7 +45,7 @@ pub struct Engine {
 }
 
 impl<'a> Trace<'a> {
-    /// Looks through the blocks of a file.
+    /// Reads the headers of the blocks of a file.
     pub fn open(file: &'a File) -> Result<Self, Error> {
         let bytes = file.metadata()?.len();
         if bytes == 0 {
@@ -81,7 +81,7 @@ impl<'a> Trace<'a> {
                 blocks: BTreeMap::new(),
             });
             engine.blocks.entry(block.worker).or_default().push(offset);
-            // Each block counts from the worker's first one on.
+            // The count of each block is the total of its worker so far.
             let of_worker = lost.entry((key.0, key.1, block.worker)).or_default();
             *of_worker = block.lost.max(*of_worker);
         }
@@ -96,7 +96,7 @@ impl<'a> Trace<'a> {
         Ok(Self { file, engines: found.into_values().collect() })
     }
 
-    /// Those that there are, by the times of their starts.
+    /// The engines in the file, by the times of their starts.
     pub fn engines(&self) -> &[Engine] {
         &self.engines
     }
@@ -184,12 +184,12 @@ impl Iterator for Records<'_> {
 struct Stream<'a> {
     file: &'a File,
     worker: u32,
-    /// Where those blocks begin that were not looked at yet.
+    /// The begins of the blocks that are still unread.
     blocks: std::vec::IntoIter<u64>,
-    /// Where the next records of this block lie, and how many there can be.
+    /// The offset of the next records of this block, and the most that there can be.
     offset: u64,
     left: usize,
-    /// Those that were read, the next one last.
+    /// The records that were read, the next one last.
     read: Vec<TraceRecord>,
 }
 

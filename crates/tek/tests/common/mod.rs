@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of `tek run` share.
+//! The shared parts of the tests of `tek run`.
 #![allow(dead_code)] // Not every test file uses all of it.
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
@@ -47,7 +47,7 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Starts a command whose standard output is read line by line.
+/// Starts a command, with its standard output to be read line by line.
 pub fn start(mut command: Command) -> (Child, BufReader<ChildStdout>) {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap());

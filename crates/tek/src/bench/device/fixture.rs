@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A small session with round numbers, for the tests of what is made of one.
+//! A small session with round numbers, for the tests of its evaluations.
 
 use super::load::{Had, Hog};
 use super::rounds::{Run, Session};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is left to all others while time-critical threads, two on each CPU, never wait and no
-//! budget ends that: for some seconds.
+//! The CPU time that is left to the noncritical threads, for some seconds. Meanwhile time-critical
+//! threads, two on each CPU, never wait, and no budget stops them.
 
 use super::load::{Had, Load, Plan};
 use crate::bench::daemon::{Backend, Daemon, Settings};
@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What tekd keeps for the others under `fair`, in percent, unless its configuration says otherwise.
+/// The share that tekd reserves for noncritical threads under `fair`, in percent, by default.
 pub const CONFIGURED: f64 = 5.0;
 
-/// By then everybody has been told from when to when it counts.
+/// By then each program has received the begin and the end of the measured interval.
 const AHEAD: Duration = Duration::from_millis(700);
 
 /// A time-critical thread.
@@ -35,23 +35,23 @@ struct Spun {
     fast: Vec<Fast>,
 }
 
-/// What was measured with one backend.
+/// The measurement with one backend.
 #[derive(Debug, Serialize)]
 pub struct Measured {
     pub backend: &'static str,
     seconds: f64,
-    /// Of each CPU, what all others had, in percent.
+    /// The share of each CPU that all noncritical threads had, in percent.
     pub lazy_percent: BTreeMap<i32, f64>,
-    /// What the time-critical threads had.
+    /// The share of each CPU that the time-critical threads had, in percent.
     fast_percent: BTreeMap<i32, f64>,
-    /// The longest time that one of the others had nothing, in ms.
+    /// The longest time for which one of the noncritical threads had no CPU, in ms.
     pub gap_ms: f64,
-    /// What the kernel says that it keeps for ordinary threads.
+    /// The share that the kernel reserves for ordinary threads, as it reports it.
     kernel: String,
 }
 
 impl Measured {
-    /// The CPU that is farthest from what is configured, in points.
+    /// The largest difference of a CPU's share from the configured one, in points.
     pub fn worst_difference(&self) -> Option<f64> {
         self.lazy_percent.values().map(|percent| (percent - CONFIGURED).abs()).reduce(f64::max)
     }
@@ -106,7 +106,7 @@ fn shares(threads: impl Iterator<Item = (i32, u64)>, ns: f64) -> BTreeMap<i32, f
     shares
 }
 
-/// The settings by which the kernel itself keeps something for ordinary threads.
+/// The settings by which the kernel itself reserves CPU time for ordinary threads.
 fn kernel_floor() -> String {
     let setting = |name| line(format!("/proc/sys/kernel/{name}")).unwrap_or("?".to_owned());
     let (runtime, period) = (setting("sched_rt_runtime_us"), setting("sched_rt_period_us"));
@@ -156,7 +156,7 @@ pub mod tests {
     use super::*;
     use crate::bench::device::load::Hog;
 
-    /// Two CPUs, of which the others had so many percent.
+    /// Two CPUs, of which the noncritical threads had so many percent.
     pub fn measured(backend: Backend, percent: [f64; 2]) -> Measured {
         let cpu_ns = |percent: f64| (percent * 1e8) as u64;
         let hog =

@@ -6,10 +6,10 @@ use crate::bench::programs::Program;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-/// The programs, each of which is of a group.
+/// The programs. Each belongs to a group.
 pub const PROGRAMS: [&str; 4] = ["media", "network", "updater", "indexer"];
 
-/// What there is to be.
+/// The load to create.
 #[derive(Clone, Copy, Default)]
 pub struct Plan {
     /// CPU-bound threads of all programs together.
@@ -24,21 +24,21 @@ pub struct Plan {
     pub iterations_per_ms: u64,
 }
 
-/// What a CPU-bound thread had.
+/// The CPU time and delays of a CPU-bound thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hog {
-    /// On which it stayed; -1: on any.
+    /// The CPU on which it stayed; -1: any.
     pub cpu: i32,
     pub cpu_ns: u64,
-    /// The longest time without a turn.
+    /// The longest time without the CPU.
     pub stall_ns: u64,
 }
 
-/// What the threads of all programs had.
+/// The results of the threads of all programs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Had {
     pub hogs: Vec<Hog>,
-    /// How late an idle thread was done with its little work, at the worst.
+    /// The longest delay of an idle thread's short work, in ns.
     pub idle_late_ns: u64,
 }
 
@@ -91,14 +91,14 @@ impl Load {
         self.programs.iter_mut().try_for_each(|program| program.tell("go\n"))
     }
 
-    /// Lets them run until the second of these times, CLOCK_MONOTONIC in ns; what they have is
+    /// Lets them run until the second of these times, CLOCK_MONOTONIC in ns; their CPU time is
     /// counted from the first.
     pub fn go_between(&mut self, from_ns: u64, to_ns: u64) -> anyhow::Result<()> {
         let line = format!("go {from_ns} {to_ns}\n");
         self.programs.iter_mut().try_for_each(|program| program.tell(&line))
     }
 
-    /// Ends those that run until `stop`.
+    /// Ends the programs that run until `stop`.
     pub fn stop(mut self) -> anyhow::Result<Had> {
         self.programs.iter_mut().try_for_each(|program| program.tell("stop\n"))?;
         self.wait()

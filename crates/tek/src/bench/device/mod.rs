@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek bench device` (cpu-mediator-2019, 3.1; tek-2020, IV-A and V-C): touch events answered by one
-//! program while other programs of other users use every CPU; and what tekd, which sees to that,
-//! takes and keeps.
+//! `tek bench device` (cpu-mediator-2019, 3.1; tek-2020, IV-A and V-C): touch events answered by
+//! one program while other programs of other users use every CPU. And the cost of tekd, and the
+//! share that it reserves.
 
 mod faults;
 #[cfg(test)]
@@ -80,7 +80,7 @@ impl Part {
     const ALL: [Part; 5] = [Part::Response, Part::Floor, Part::Switches, Part::Rest, Part::Faults];
 }
 
-/// Programs of the benchmark, with the names that they are started by. Rules of tekd name them.
+/// Programs of the benchmark, with the names under which they are started. Rules of tekd name them.
 const PROGRAMS: [Copied; 9] = [
     ("response", "appliance", "appliance"),
     ("response", "appliance-tek", "appliance-tek"),
@@ -97,7 +97,7 @@ const PROGRAMS: [Copied; 9] = [
 struct Plan {
     rounds: usize,
     events: usize,
-    /// Where they take long, by the number of hogs.
+    /// The events of a run where they take long, by the number of hogs.
     slow_events: fn(usize) -> usize,
     loads: &'static [setup::Load],
     floor_s: u64,
@@ -127,7 +127,7 @@ const QUICK: Plan = Plan {
     kills: 30,
 };
 
-/// Everything that was measured; what is empty or `None` could not be.
+/// All measurements; a part that is empty or `None` could not be measured.
 #[derive(Default, Serialize)]
 struct Measured {
     #[serde(serialize_with = "by_name")]
@@ -198,7 +198,8 @@ fn rows(
     rows
 }
 
-/// The parts, one after the other. What fails is named with its reason, and the others run.
+/// Runs the parts, one after the other. A part that fails is named with its reason, and the next
+/// part runs.
 fn measure(args: &Args, parts: &[Part]) -> anyhow::Result<(Measured, Vec<NotRun>)> {
     let ground = Ground::prepare(&PROGRAMS, None)?;
     let plan = if args.judge.quick { &QUICK } else { &FULL };
@@ -229,7 +230,7 @@ fn measure(args: &Args, parts: &[Part]) -> anyhow::Result<(Measured, Vec<NotRun>
     Ok((measured, not_run))
 }
 
-/// Where all is measured, and what could not be.
+/// The ground of the measurements, and the parts that could not be measured.
 struct Lab {
     ground: Ground,
     iterations_per_ms: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd itself takes while nobody is critical.
+//! The CPU time and memory that tekd itself takes while no process is critical.
 
 use crate::bench::daemon::{Backend, Daemon, Settings};
 use crate::bench::ground::{Ground, User};
@@ -9,10 +9,10 @@ use serde::Serialize;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// It stays awake for a second after the last thread left.
+/// tekd stays awake for a second after the last thread left.
 const SETTLES: Duration = Duration::from_millis(2500);
 
-/// What was measured.
+/// The measurement.
 #[derive(Debug, Serialize)]
 pub struct Measured {
     pub seconds: u64,
@@ -21,7 +21,7 @@ pub struct Measured {
     pub resident_mb: f64,
 }
 
-/// Measures it, once somebody was critical.
+/// Measures it after a process was critical once.
 pub fn measure(ground: &Ground, seconds: u64) -> anyhow::Result<Measured> {
     let daemon = Daemon::start(ground, Settings::of(Backend::Rt))?;
     let mut command = ground.command("switches", User::Number(0), false);

@@ -15,10 +15,10 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Whoever is placed is so by then.
+/// The programs are placed by then.
 const PLACED: Duration = Duration::from_secs(60);
 
-/// What is run.
+/// The plan of the rounds.
 pub struct Plan {
     pub rounds: usize,
     /// Touch events of a run.
@@ -48,7 +48,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The longest time that a thread waited which is not critical, in ms.
+    /// The longest time that a noncritical thread waited, in ms.
     pub fn stall_ms(&self) -> Option<f64> {
         let sensors = self.appliance.threads_of(Kind::Sensor).map(|thread| thread.stall_ns);
         let load = self.load.stall_ns()?;
@@ -61,7 +61,7 @@ impl Run {
 pub struct Session {
     pub runs: BTreeMap<Setup, Vec<Run>>,
     pub not_run: Vec<NotRun>,
-    /// Ran well in some rounds and then did not: the numbers of those are left out too.
+    /// Setups that ran well in some rounds and then failed: their numbers are left out too.
     pub failed: Vec<NotRun>,
 }
 
@@ -83,7 +83,8 @@ impl Session {
     }
 }
 
-/// Runs all of it. A setup that cannot be run, or fails once, is left out and named with the reason.
+/// Runs all of it. A setup that cannot be run, or fails once, is left out and named with the
+/// reason.
 pub fn measure(plan: &Plan, ground: &Ground) -> Session {
     let mut session = Session::default();
     let progress = progress_bar(plan.rounds * plan.setups.len());
@@ -173,7 +174,7 @@ fn is_placed(cgroups: &str) -> bool {
     cgroups.contains(&format!("/{}/", group_name()))
 }
 
-/// A variant that silently was another one would be a lie.
+/// A variant must not silently be another one.
 fn verify_fast(daemon: &Daemon, appliance: &Appliance, backend: Backend) -> anyhow::Result<()> {
     let critical = appliance.threads.iter().filter(|thread| thread.kind == Kind::Event).count();
     let fast = daemon.fast_threads(appliance.pid(), backend)?;

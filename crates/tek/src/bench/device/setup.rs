@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is compared: how the device is run, and what load there is besides.
+//! The compared setups: how the device is run, and the load beside it.
 
 use super::load;
 use crate::bench::daemon::{Backend, Settings};
@@ -9,15 +9,15 @@ use crate::bench::daemon::{Backend, Settings};
 pub enum Variant {
     /// Without load: the limit.
     Alone,
-    /// The same once more: how much two equal measurements differ.
+    /// The same again: shows how much two equal measurements differ.
     AloneAgain,
     /// With load, as the kernel schedules by itself.
     Conventional,
-    /// Everybody in the group of his kind, nobody critical: the papers' conventional system.
+    /// Each process in the group of its kind, none critical: the papers' conventional system.
     Groups,
     /// The appliance's threads are critical: real-time.
     Rt,
-    /// They are so by control groups.
+    /// They are critical by control groups.
     Fair,
 }
 
@@ -37,7 +37,7 @@ impl Variant {
         }
     }
 
-    /// What makes threads critical.
+    /// The backend that makes threads critical.
     pub fn backend(self) -> Option<Backend> {
         match self {
             Variant::Rt => Some(Backend::Rt),
@@ -46,7 +46,7 @@ impl Variant {
         }
     }
 
-    /// What tekd is told, if there is one.
+    /// The configuration of tekd, if there is one.
     pub fn settings(self) -> Option<Settings> {
         let groups_only = Settings { groups: true, ..Settings::of(Backend::Rt) };
         match self {
@@ -63,12 +63,12 @@ pub struct Load {
     pub own_sessions: bool,
 }
 
-/// The loads that are judged, and that of a device on which each program has a session.
+/// The judged loads, and that of a device with a session for each program.
 pub const TWENTY: Load = Load { hogs: 20, own_sessions: false };
 pub const TWO_HUNDRED: Load = Load { hogs: 200, own_sessions: false };
 pub const SESSIONS: Load = Load { hogs: 20, own_sessions: true };
 
-/// Threads that are idle most of the time, besides.
+/// Additional threads that are idle most of the time.
 pub const IDLE: usize = 2000;
 
 impl Load {
@@ -78,14 +78,14 @@ impl Load {
         format!("{} hogs{sessions}", self.hogs)
     }
 
-    /// What is started.
+    /// The programs to start.
     pub fn plan(self, iterations_per_ms: u64) -> load::Plan {
         let Load { hogs, own_sessions } = self;
         load::Plan { hogs, idle: IDLE, own_sessions, pinned: false, iterations_per_ms }
     }
 }
 
-/// One of those that alternate.
+/// A setup of the alternation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Setup {
     pub load: Option<Load>,
@@ -106,7 +106,7 @@ impl Setup {
         self.load.map_or_else(|| "no load".to_owned(), Load::name)
     }
 
-    /// Its name where both count.
+    /// Its name where the setup and the load both count.
     pub fn name(self) -> String {
         match self.load {
             None => self.variant.name().to_owned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From what was measured of touch events to the numbers that are reported.
+//! From the measurements of touch events to the reported numbers.
 
 use super::rounds::{Run, Session};
 use super::setup::{Setup, Variant};
@@ -15,7 +15,7 @@ pub struct Summed {
     pub response_ms: Summary,
     /// The p99 of each round, in ms.
     pub round_p99_ms: Vec<f64>,
-    /// The longest time that a thread waited which is not critical, in ms.
+    /// The longest time that a noncritical thread waited, in ms.
     pub stall_ms: Option<f64>,
     /// CPU time of tekd while there was load, in percent of a CPU.
     pub tekd_percent: Option<f64>,
@@ -100,7 +100,7 @@ pub fn rows(summaries: &Summaries) -> Vec<Row> {
     rows
 }
 
-/// The headline: what one gets of it.
+/// The headline: the gain.
 pub fn headline(summaries: &Summaries) -> String {
     let mean = |load, variant| Some(summaries.get(&Setup { load, variant })?.response_ms.mean);
     let load = Some(super::setup::TWENTY);

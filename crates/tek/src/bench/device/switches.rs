@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long it takes a thread to become time-critical and to be normal again, seen by its program,
-//! and what that costs tekd.
+//! The time that a thread takes to become time-critical and to be normal again, measured by its
+//! program, and the cost for tekd.
 
 use super::load::{Load, Plan};
 use crate::bench::daemon::{Backend, Daemon, Settings};
@@ -13,7 +13,7 @@ use crate::bench::terminal::Terminal;
 use anyhow::{bail, ensure};
 use serde::{Deserialize, Serialize};
 
-/// What else there is.
+/// The load beside the switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Beside {
     /// Nothing.
@@ -43,7 +43,7 @@ impl Beside {
     }
 }
 
-/// Who makes the switch.
+/// The process that makes the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// tekd, each time.
@@ -60,7 +60,7 @@ impl Way {
         }
     }
 
-    /// With what else there is.
+    /// Its name with the load beside it.
     pub fn told(self, beside: Beside) -> String {
         format!("{}, {}", self.name(), beside.name())
     }
@@ -73,7 +73,7 @@ struct Times {
     policy: i32,
 }
 
-/// What was measured.
+/// The measurement.
 #[derive(Debug, Serialize)]
 pub struct Measured {
     pub way: &'static str,
@@ -81,7 +81,7 @@ pub struct Measured {
     /// In us.
     pub enter: Summary,
     pub leave: Summary,
-    /// tekd's, for one switch to and fro: calls of read(2) and write(2), and CPU time in us.
+    /// tekd's, for one switch and back: calls of read(2) and write(2), and CPU time in us.
     pub calls: Option<f64>,
     pub tekd_us: f64,
 }
@@ -133,7 +133,7 @@ pub fn measure(
     })
 }
 
-/// Whether CAP_SYS_RESOURCE is among what this process may use, and so tekd.
+/// Whether this process, and so tekd, may use CAP_SYS_RESOURCE.
 fn may_raise_limits() -> bool {
     const SYS_RESOURCE: u32 = 24;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -189,7 +189,7 @@ pub fn enter_p99(all: &[Measured], way: &str, beside: Beside) -> Option<f64> {
 pub mod tests {
     use super::*;
 
-    /// Whose p99 is this.
+    /// A measurement with this p99.
     pub fn measured(way: &'static str, beside: Beside, p99: f64) -> Measured {
         let summary = Summary { mean: 1.0, min: 1.0, p50: 1.0, p99, max: p99, n: 100 };
         Measured { way, beside, enter: summary, leave: summary, calls: Some(9.0), tekd_us: 50.0 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must be shown of the device, and whether it was.
+//! The bars for the device, and whether they were met.
 
 use super::floor;
 use super::setup::{Load, Setup, Variant, TWENTY, TWO_HUNDRED};
@@ -17,10 +17,10 @@ const SPEED_UP: f64 = 7.3;
 const STALL_MS: f64 = 1487.0;
 /// How far the floor may be from what is configured, in points.
 const FLOOR_POINTS: f64 = 3.0;
-/// Of a switch through tekd under load.
+/// The p99 of a switch through tekd under load, in us.
 const SWITCH_US: f64 = 200.0;
 const RESIDENT_MB: f64 = 10.0;
-/// So many measurements make the medians trustworthy.
+/// The least number of rounds for trustworthy medians.
 const MIN_ROUNDS: usize = 9;
 const MIN_EVENTS: usize = 200;
 const MIN_KILLS: usize = 1000;
@@ -109,7 +109,7 @@ fn faults(measured: &Measured) -> Vec<Verdict> {
     vec![verdict(what, "-", Must::BeAtMost(0.0), "differences", differences)]
 }
 
-/// What `--assert` asks for and was not shown, a reason each; empty: all was.
+/// The bars of `--assert` that were not met, a reason each; empty: all were met.
 pub fn failures(verdicts: &[Verdict], measured: &Measured, parts: &[Part]) -> Vec<String> {
     let mut failures = missed(verdicts);
     if verdicts.is_empty() {
@@ -157,7 +157,7 @@ mod tests {
     use crate::bench::daemon::Backend;
     use crate::bench::device::{faults, fixture, rest, switches};
 
-    /// What meets every bar.
+    /// A measurement that meets every bar.
     fn measured() -> Measured {
         let mut session = fixture::session();
         for load in [TWENTY, TWO_HUNDRED] {

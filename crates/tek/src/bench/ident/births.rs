@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Creating a thread and joining it: the program `create` as it is, the same with libtek.so
-//! preloaded, and `create-tek`, which is linked with it. Each variant is a process of its own,
-//! run in turns.
+//! preloaded, and `create-tek`, which is linked with it. Each variant is a process of its own, run
+//! in alternation.
 
 use crate::bench::json::Row;
 use crate::bench::programs;
@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A way of running it.
+/// A variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Variant {
     Plain,
-    /// The same once more: how much two equal measurements differ.
+    /// The same again: shows how much two equal measurements differ.
     PlainAgain,
     Preloaded,
     Linked,
@@ -48,7 +48,7 @@ impl Variant {
 pub struct Measured(BTreeMap<Variant, Vec<f64>>);
 
 impl Measured {
-    /// So many rounds of the same times, for tests: plain, again, preloaded, linked.
+    /// The same times in so many rounds, for tests: plain, again, preloaded, linked.
     #[cfg(test)]
     pub fn of(ns: [f64; 4], rounds: usize) -> Measured {
         Measured(Variant::ALL.into_iter().zip(ns.map(|ns| vec![ns; rounds])).collect())
@@ -63,7 +63,7 @@ impl Measured {
         self.times(Variant::Plain).len()
     }
 
-    /// What a variant takes longer than glibc's, in ns: the median of the rounds' differences.
+    /// The time that a variant takes beyond glibc's, in ns: the median of the rounds' differences.
     pub fn added_ns(&self, variant: Variant) -> Option<f64> {
         median_difference(self.times(variant), self.times(Variant::Plain))
     }
@@ -97,7 +97,7 @@ struct Bench<'a> {
     pinned: bool,
 }
 
-/// What the program prints: the time of a thread in ns, in each batch.
+/// The output of the program: the time of a thread in ns, in each batch.
 #[derive(Deserialize)]
 struct Output {
     under_tek: bool,
@@ -118,7 +118,7 @@ impl Bench<'_> {
             command.arg("--unpinned");
         }
         let output: Output = programs::run_json(&mut command)?;
-        // A variant that silently was another one would be a lie.
+        // A variant must not silently be another one.
         ensure!(
             output.under_tek == variant.is_tek(),
             "{}: libtek.so is {}loaded",

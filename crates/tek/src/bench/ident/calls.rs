@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What the program measured.
+/// The measurement of the program.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Measured {
     pub threads: usize,
@@ -26,7 +26,7 @@ pub struct Call {
     pub ns: Vec<f64>,
 }
 
-/// The loop around each call, measured as a call that is not there.
+/// The loop around each call, measured as a call that does nothing.
 pub const LOOP: &str = "empty loop";
 
 impl Measured {
@@ -43,8 +43,8 @@ impl Measured {
     }
 }
 
-/// The program after it has measured: its threads sleep, so that others can look at them.
-/// It is killed when this is dropped.
+/// The program after it has measured: its threads sleep, so that other programs can sample them. It
+/// is killed when this is dropped.
 pub struct Crowd {
     child: Child,
     measured: Measured,
@@ -103,7 +103,7 @@ impl Crowd {
 
 impl Drop for Crowd {
     fn drop(&mut self) {
-        // Both fail harmlessly when it has ended and was waited for.
+        // Both fail harmlessly once it has ended and is reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

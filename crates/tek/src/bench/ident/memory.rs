@@ -8,13 +8,13 @@ use serde::Serialize;
 use std::os::unix::fs::MetadataExt;
 use tek_model::Table;
 
-/// Of a process that has ended no thread yet.
+/// Of a process in which no thread has ended yet.
 #[derive(Serialize)]
 pub struct Measured {
     pub threads: u32,
     /// Slots that hold a record now or held one before.
     pub slots: u32,
-    /// Of the records and of the side records of these slots.
+    /// The bytes of these slots' records and side records.
     pub record_bytes: u64,
     pub side_bytes: u64,
     /// Memory that the file really uses, header and rest of touched pages included.

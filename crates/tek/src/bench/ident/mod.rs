@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek bench ident` (tek-2020, IV-C): what it costs to know what every thread is.
+//! `tek bench ident` (tek-2020, IV-C): the cost of identifying every thread.
 
 mod births;
 mod calls;
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn measure(threads: u16, plan: &Plan) -> anyhow::Result<Measured> {
-    // The tables of the programs that are measured, out of the way of all others.
+    // The tables of the programs that are measured, apart from the tables of all other programs.
     let directory = tempfile::tempdir().context("cannot make a directory for tables")?;
     let spinner = spinner();
 

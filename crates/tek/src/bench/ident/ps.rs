@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// So many, because the bar is for the median.
+/// Several, because the bar is for the median.
 const ROUNDS: usize = 11;
 
 /// Times in ms, one entry a round.
@@ -37,7 +37,7 @@ pub fn measure(crowd: &Crowd) -> anyhow::Result<Measured> {
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     let mut measured = Measured { threads: crowd.threads(), ..Measured::default() };
-    // Once before it counts: files that are read for the first time.
+    // Once before it counts: the files are read for the first time.
     for round in 0..=ROUNDS {
         let begin = Instant::now();
         let status = command.status().context("cannot start tek ps")?;

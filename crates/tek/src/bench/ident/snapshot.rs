@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A look at every thread of a process: its table, and what /proc offers without one.
+//! A snapshot of every thread of a process: from its table, and from /proc without one.
 
 use super::calls::Crowd;
 use crate::bench::json::Row;
@@ -34,12 +34,12 @@ impl Measured {
     }
 }
 
-/// Takes the snapshots in turns.
+/// Takes the snapshots in alternation.
 pub fn measure(crowd: &Crowd, rounds: usize) -> anyhow::Result<Measured> {
     let mut measured = Measured { threads: crowd.threads(), ..Measured::default() };
     let mut open = Table::open(crowd.table()).context("the program calls has no table")?;
     let tasks = Path::new("/proc").join(crowd.pid().to_string()).join("task");
-    // Once before it counts: memory that is touched for the first time.
+    // Once before it counts: the memory is touched for the first time.
     for round in 0..=rounds {
         let anew = timed(|| read_table(&mut Table::open(crowd.table())?), crowd.threads())?;
         let again = timed(|| read_table(&mut open), crowd.threads())?;
@@ -66,7 +66,7 @@ fn read_table(table: &mut Table) -> anyhow::Result<usize> {
     Ok(black_box(table.snapshot()?).threads.len())
 }
 
-/// The least that a reader of /proc has to do.
+/// The least work of a reader of /proc.
 fn read_proc(tasks: &Path) -> anyhow::Result<usize> {
     let mut line = [0; 1024];
     let mut threads = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must be shown, and whether it was: our numbers beside the paper's.
+//! The bars, and whether they were met: our numbers beside the paper's.
 
 use super::births::Variant;
 use super::Measured;
@@ -21,11 +21,11 @@ const CALLS: [(&str, &str, f64); 8] = [
 const SNAPSHOT_RATIO: f64 = 10.0;
 /// `tek ps` of 2,000 threads, in ms.
 const PS_MS: f64 = 50.0;
-/// What a thread's creation and join may take longer, in ns.
+/// The most that a thread's creation and join may take longer, in ns.
 const ADDED_NS: f64 = 250.0;
 /// tek-2020, IV-C.
 const BYTES: f64 = 40.0;
-/// So many rounds make a median trustworthy.
+/// The least number of rounds for a trustworthy median.
 const MIN_ROUNDS: usize = 11;
 
 /// Judges everything that was measured.
@@ -72,7 +72,7 @@ pub fn judge(measured: &Measured) -> Vec<Verdict> {
     calls.into_iter().chain([snapshot, ps]).chain(added).chain([memory]).collect()
 }
 
-/// What `--assert` asks for and was not shown, a reason each; empty: all was.
+/// The bars of `--assert` that were not met, a reason each; empty: all were met.
 pub fn failures(verdicts: &[Verdict], measured: &Measured) -> Vec<String> {
     let mut failures = missed(verdicts);
     let rounds = measured.births.rounds();
@@ -94,7 +94,7 @@ mod tests {
         calls::Call { name: name.to_owned(), ns: vec![ns; 3] }
     }
 
-    /// What meets every bar: each call takes 1 ns.
+    /// A measurement that meets every bar: each call takes 1 ns.
     fn measured() -> Measured {
         let mut calls: Vec<_> = CALLS.map(|(name, _, _)| call(name, 1.25)).into();
         calls.push(call(calls::LOOP, 0.25));

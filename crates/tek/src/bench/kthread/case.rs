@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One thing that is measured: which task, beside what, on a machine with which settings.
+//! One measurement: its task, the tasks beside it, and the settings of the machine.
 
 use super::variant::{CRITICAL, LOAD};
 
@@ -15,7 +15,7 @@ impl Task {
         Task { program, arguments: Vec::new() }
     }
 
-    /// With an option that has a number.
+    /// Adds an option that has a number.
     pub fn with(mut self, option: &str, value: u64) -> Task {
         self.arguments.push(format!("--{option}"));
         self.arguments.push(value.to_string());
@@ -33,18 +33,18 @@ impl Task {
 #[derive(Clone, Debug)]
 pub struct Case {
     pub name: String,
-    /// The task that is measured.
+    /// The measured task.
     pub task: Task,
-    /// What disturbs it: not there in the variant `alone`.
+    /// The load that disturbs it: absent in the variant `alone`.
     pub load: Vec<Task>,
-    /// What is there in each variant.
+    /// The tasks that run in each variant.
     pub beside: Vec<Task>,
     /// Settings: file, value.
     pub settings: Vec<(&'static str, String)>,
     /// Files that are there before: name, bytes.
     pub files: Vec<(String, u64)>,
     pub seconds: f64,
-    /// Beside what is judged: measured less often.
+    /// Beside the judged cases: measured less often.
     pub side: bool,
 }
 
@@ -62,7 +62,7 @@ impl Case {
         }
     }
 
-    /// From how much dirty memory on writers wait, if it sets that.
+    /// The amount of dirty memory from which writers wait, if the case sets it.
     pub fn dirty_bytes(&self) -> Option<u64> {
         let setting = self.settings.iter().find(|(path, _)| path.ends_with("/dirty_bytes"))?;
         setting.1.parse().ok()
@@ -71,7 +71,7 @@ impl Case {
 
 pub const MIB: u64 = 1 << 20;
 
-/// From how much dirty memory on the kernel writes back, and holds writers up.
+/// The amount of dirty memory from which the kernel writes back, and holds writers up.
 pub fn dirty(bytes: u64) -> Vec<(&'static str, String)> {
     vec![
         ("/proc/sys/vm/dirty_bytes", bytes.to_string()),
@@ -79,13 +79,13 @@ pub fn dirty(bytes: u64) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Real-time tasks below the one that is measured: one on each CPU, busy for so long in each period.
+/// Real-time tasks below the measured task: one on each CPU, busy for so long in each period.
 pub fn hogs(period_us: u64, busy_us: u64) -> Task {
     let hog = Task::new("hog").with("priority", LOAD as u64);
     hog.with("period-us", period_us).with("busy-us", busy_us).and("--witness")
 }
 
-/// A task that writes at the priority of what is measured.
+/// A task that writes at the priority of the measured task.
 pub fn writer(bytes: u64, period_us: u64) -> Task {
     let writer = Task::new("writer").with("bytes", bytes).with("period-us", period_us);
     writer.with("priority", CRITICAL as u64).with("sample-ms", 20)

@@ -8,7 +8,7 @@ use super::variant::Variant;
 use crate::bench::table::table;
 use crate::bench::terminal::{time_chart, Terminal, TimeChart};
 
-/// The responses up to which the cumulative rate is told, in ms.
+/// The responses up to which the cumulative rate is reported, in ms.
 const UP_TO_MS: [f64; 10] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0];
 const LINES: usize = 4;
 
@@ -45,7 +45,7 @@ fn of_case(part: &str, case: &Measured, terminal: Terminal) -> String {
     text
 }
 
-/// Of the first run: response, and what the experiment is about.
+/// The curves of the first run: the response, and the subject of the experiment.
 fn over_time(part: &str, variant: Variant, run: &Run, terminal: Terminal) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let responses: Vec<(f64, f64)> =

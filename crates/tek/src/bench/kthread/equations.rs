@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Equation (2) against equation (1): what a third real-time task, between the one that waits and
-//! the load, loses to a boost.
+//! Equation (2) against equation (1): the loss of a third real-time task, between the waiter and
+//! the load, to a boost.
 
 use super::losses::Losses;
 use super::session::{Measured, Session};
@@ -19,13 +19,14 @@ fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// What it loses to kernel threads.
+/// Its loss to kernel threads, in ms.
 pub fn to_kernel_threads(case: &Measured, variant: Variant) -> Option<f64> {
     lost_ms(case, variant, |lost| ms(lost.kernel_ns))
 }
 
-/// What a boost costs it beyond the kernel as it is: lost to kernel threads, to tekd, and to whoever else is
-/// neither the task that is measured nor less urgent; and the CPU time of the boosted threads.
+/// The cost of a boost beyond the kernel as it is, and the CPU time of the boosted threads. The
+/// cost is CPU lost to kernel threads, to tekd, and to each other thread that is neither the
+/// measured task nor less urgent.
 pub fn extra_loss(case: &Measured, variant: Variant) -> Option<(f64, f64)> {
     let lost = |variant| lost_ms(case, variant, Losses::helpers_ms);
     let used = lost_ms(case, variant, |lost| ms(lost.boosted_ns))?;

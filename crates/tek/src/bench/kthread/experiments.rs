@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The paper's experiments (kernel-threads-wapip-2007, V) as cases.
 //!
-//! Hogs leave 10% of each CPU idle. What the paper's machine needed 400 us for takes longer today: a
-//! kernel thread that gets 10% of each of two CPUs every millisecond writes 80 MB/s. A writer
-//! is held up where the hogs' turn is longer than what it takes to fill the memory that may be
-//! dirty; so the turns are 450 ms, and the periods of Fig. 11 are measured beside them.
+//! Hogs leave 10% of each CPU idle. The 400 us of the paper's machine are too short today: a kernel
+//! thread with 10% of each of two CPUs every millisecond writes 80 MB/s. A writer is held up where
+//! the hogs' burst is longer than the time to fill the memory that may be dirty. So the bursts are
+//! 450 ms, and the periods of Fig. 11 are measured beside them.
 
 use super::case::{dirty, hogs, reader, writer, Case, Task, MIB};
 use super::variant::{CRITICAL, LOAD};
 
 /// The priority that interrupt threads have by themselves.
 const INTERRUPT: u64 = 50;
-/// Of hogs that have to be below kswapd, whose weight and share of pages make it less than who waits.
+/// The priority of hogs that must be below kswapd. Its weight and its share of the pages put kswapd
+/// below its waiters.
 const LOW: u64 = 5;
 
-/// How much of them is measured.
+/// The extent of the measurements.
 #[derive(Clone, Copy)]
 pub struct Extent {
     pub seconds: f64,
@@ -22,7 +23,8 @@ pub struct Extent {
     pub varied: bool,
 }
 
-/// What a writer writes each 50 ms: 4 MB, for a disk of today, and no more than half of what this one can.
+/// The amount that a writer writes each 50 ms: 4 MB for a disk of today, and at most half of this
+/// disk's bandwidth.
 #[derive(Clone, Copy)]
 pub struct Writes {
     bytes: u64,
@@ -39,7 +41,7 @@ impl Writes {
         writer(self.bytes, 50_000).with("file-bytes", 64 * self.bytes).and("@written")
     }
 
-    /// That many of them may be dirty that 200 ms are enough to fill it: 16 MiB of 4 MB each.
+    /// So many of them may be dirty that 200 ms are enough to fill it: 16 MiB of 4 MB each.
     fn dirty(self) -> Vec<(&'static str, String)> {
         dirty(4 * self.bytes)
     }
@@ -87,10 +89,10 @@ pub fn pdflush(extent: Extent, writes: Writes) -> Vec<Case> {
     cases
 }
 
-/// V-A. What is judged: a reader above the interrupt threads' 50, and between the two a load. The paper's
-/// own (Figs. 3 to 6) is a writer beside another task of lower priority that uses the same disk, on the same
-/// CPU; interrupt threads are at 50 by themselves, and so is the writer: it is held up by one that serves the
-/// reader at 40. Today that lasts microseconds (docs/papers.md).
+/// V-A. The judged case: a reader above the interrupt threads' 50, and a load between the two. The
+/// paper's own (Figs. 3 to 6) is a writer beside a task of lower priority, 40, that reads the same
+/// disk on the same CPU. The writer is at 50, as interrupt threads are by themselves: an interrupt
+/// thread that works for the reader holds it up. Today that lasts microseconds (docs/papers.md).
 pub fn irq(extent: Extent) -> Vec<Case> {
     // A disk has an interrupt for each CPU: on one CPU all are of the same thread.
     let above = |name: &str, cpu: Option<u64>| {
@@ -123,7 +125,7 @@ pub fn irq(extent: Extent) -> Vec<Case> {
         for ms in [10, 25, 50, 100, 200] {
             cases.push(case(format!("16 B each 250 us, reads of 100 kB each {ms} ms"), &[], ms));
         }
-        // Where the disk itself is waited for.
+        // The same where it waits for the disk itself.
         let name = "16 B to the disk each 250 us, reads of 100 kB".to_owned();
         cases.push(case(name, &["--sync"], 0));
     }
@@ -136,12 +138,14 @@ pub fn kswapd(extent: Extent, memory_bytes: u64) -> Vec<Case> {
     let bytes = memory_bytes * 3 / 2 / MIB * MIB;
     let case = |&kib: &u64| {
         let task = reader(kib << 10, 20_000, CRITICAL).with("sample-ms", 20);
-        // What fills the memory goes on while hogs keep kswapd off the CPU, or memory would not get short.
+        // The filler goes on while hogs keep kswapd off the CPU; otherwise memory would not get
+        // short.
         let filler = reader(64 << 10, 5_000, CRITICAL - 20).with("file-bytes", bytes).and("@read");
         Case {
             side: kib != 32,
-            // All real-time tasks together stay below what the kernel lets them have, kswapd too when it is
-            // one. Equation (3) gives it less the fewer pages are theirs: the hogs are below that.
+            // All real-time tasks together stay below the kernel's limit, kswapd too while it is
+            // real-time. Equation (3) gives kswapd less if fewer pages belong to the waiters: the
+            // hogs are below that.
             load: vec![hogs(500_000, 350_000).with("priority", LOW)],
             beside: vec![filler],
             files: vec![("read".to_owned(), bytes)],
@@ -169,10 +173,10 @@ pub fn worker(extent: Extent, writes: Writes) -> Vec<Case> {
     }]
 }
 
-/// IV: a third task between the one that waits and what else there is. With one writer the boost is
-/// above it; with a second one of priority 20 equation (2) is below it, equation (1) is not. The hogs are below
-/// both, so that the second one always has something to be written back. The third task's turns are not in
-/// step with the writers': they begin at all moments of their periods.
+/// IV: a third task between the waiter and the rest. With one writer the boost is above it. With a
+/// second writer of priority 20, equation (2) is below it, equation (1) is not. The hogs are below
+/// both, so that the second writer always has pages to be written back. The third task's bursts are
+/// not in step with the writers': they begin at all moments of their periods.
 pub fn equations(extent: Extent, writes: Writes) -> Vec<Case> {
     let bystander = Task::new("bystander").with("priority", CRITICAL as u64 - 20);
     let bystander = bystander.with("period-us", 11_000).with("busy-us", 4_400);

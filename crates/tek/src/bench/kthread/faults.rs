@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// At most so long after its start it is killed.
+/// It is killed at most so long after its start.
 const MOST_BEFORE: Duration = Duration::from_millis(60);
 /// The load is started anew after so many kills, well before it ends by itself.
 const KILLS_A_LOAD: usize = 20;

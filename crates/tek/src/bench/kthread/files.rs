@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations on files that wait for a disk, beside real-time tasks of lower priority: how late
-//! their answers are, and what the late ones waited for.
+//! Operations on files that wait for a disk, beside real-time tasks of lower priority: the delay of
+//! their answers, and the causes of the late ones.
 
 use super::case::{Case, Task, MIB};
 use super::experiments::Extent;
@@ -37,21 +37,21 @@ const OTHERS: [(&str, u64, u64); 3] =
     [("fsync", 4 << 10, 5_000), ("unlink", 4 << 10, 7_000), ("fdatasync", 256 << 10, 11_000)];
 /// An answer after more than this is late.
 pub const LATE_MS: f64 = 20.0;
-/// From then on it is noted what an answer waits for.
+/// From then on the waits for an answer are recorded.
 const NOTED_MS: u64 = 20;
-/// Of the load.
+/// The priority of the load.
 const LOW: u64 = 20;
 /// Waits that are named for each variant of a case.
 const NAMED: usize = 6;
 /// Functions of the kernel by which a wait is named, the innermost ones.
 const FUNCTIONS: usize = 4;
 
-/// One look at what waited while an answer was late.
+/// One sample of the waiting threads while an answer was late.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Look {
     /// When the answer was due, since the beginning.
     pub due_ns: u64,
-    /// How long after that the look was.
+    /// The time from `due_ns` to the sample.
     pub after_ns: u64,
     /// The first one is the task.
     pub threads: Vec<Waiting>,
@@ -112,8 +112,8 @@ fn other((operation, bytes, period_us): (&str, u64, u64)) -> Task {
     task.and("--name").and(&format!("other-{operation}")).and(operation).and("@")
 }
 
-/// How many answers of a variant were late, outside the windows in which real-time threads were
-/// stopped, and how many there were.
+/// How many answers of a variant were late, and how many there were. Answers in windows in which
+/// real-time threads were stopped are left out.
 pub fn late(case: &Measured, variant: Variant) -> Option<(usize, usize)> {
     let runs = case.runs.get(&variant)?;
     let outside = runs.iter().flat_map(Run::responses_outside_ms);
@@ -128,7 +128,7 @@ fn p99_outside(case: &Measured, variant: Variant) -> Option<f64> {
     stats::p99(&runs.iter().flat_map(Run::responses_outside_ms).collect::<Vec<_>>())
 }
 
-/// That of a variant by that of alone.
+/// The ratio of a variant's p99 to that of alone.
 pub fn p99_ratio(case: &Measured, variant: Variant) -> Option<f64> {
     Some(p99_outside(case, variant)? / p99_outside(case, Variant::Alone)?)
 }
@@ -161,7 +161,7 @@ pub fn report(session: &Session, terminal: Terminal) -> String {
     format!("{}\n{legend}{notes}", table.trim_fmt())
 }
 
-/// What the late answers waited for, the most frequent first.
+/// The causes of the late answers, the most frequent first.
 fn note(case: &Measured, variant: Variant, runs: &[Run]) -> String {
     let mut waits: BTreeMap<String, (usize, f64)> = BTreeMap::new();
     for run in runs {
@@ -179,7 +179,7 @@ fn note(case: &Measured, variant: Variant, runs: &[Run]) -> String {
     lines.collect()
 }
 
-/// Each late answer outside of windows, and the last look at it.
+/// Each late answer outside of windows, and its last sample.
 fn late_answers(run: &Run) -> Vec<(f64, &Look)> {
     let is_outside =
         |begin: u64, end: u64| !run.stopped.iter().any(|&(_, from, to)| begin < to && from < end);
@@ -194,8 +194,8 @@ fn late_answers(run: &Run) -> Vec<(f64, &Look)> {
     .collect()
 }
 
-/// In which functions the task slept, and which threads were ready meanwhile and had no CPU, or
-/// slept in the kernel for a third one.
+/// The functions in which the task slept. And the threads that were ready meanwhile without a CPU,
+/// or slept in the kernel for a third thread.
 fn wait(look: &Look) -> String {
     let within = |it: &Waiting| {
         let functions: Vec<&str> = it.stack.iter().take(FUNCTIONS).map(String::as_str).collect();

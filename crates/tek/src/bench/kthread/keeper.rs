@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Settings of the machine that a part changes. The program `keeper` changes them and puts them
-//! back, also where the benchmark is killed.
+//! Settings of the machine that a part changes. The program `keeper` changes and restores them,
+//! also if the benchmark is killed.
 
 use crate::bench::ground::Ground;
 use crate::bench::programs::Program;
@@ -12,11 +12,11 @@ pub struct Keeper(Program);
 
 impl Keeper {
     pub fn start(ground: &Ground) -> anyhow::Result<Keeper> {
-        // The end of the benchmark ends its input, which is when it puts everything back.
+        // The end of the benchmark closes its input, and then it restores everything.
         Ok(Keeper(Program::start(ground.surviving_command("keeper"))?))
     }
 
-    /// Has a file put back that others change.
+    /// Registers a file that other programs change, so that it is restored.
     pub fn keep(&mut self, path: &str) -> anyhow::Result<()> {
         self.ask(&format!("keep {path}\n"))
     }
@@ -26,12 +26,12 @@ impl Keeper {
         self.ask(&format!("write {path} {value}\n"))
     }
 
-    /// Gives the kernel threads that serve others this real-time priority.
+    /// Gives this real-time priority to the kernel threads that work for other threads.
     pub fn make_static(&mut self, priority: i32) -> anyhow::Result<()> {
         self.ask(&format!("static {priority}\n"))
     }
 
-    /// Makes an instance of the kernel's tracing, and tells where it is.
+    /// Makes an instance of the kernel's tracing, and returns its directory.
     pub fn trace(&mut self, name: &str) -> anyhow::Result<PathBuf> {
         self.ask(&format!("trace {name}\n"))?;
         let root = PathBuf::from(format!("/proc/{}/root", self.0.pid()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! To whom a bystander loses CPU: who runs where it would run, from the kernel's trace of its switches.
+//! The threads to which a bystander loses CPU: from the kernel's trace of context switches.
 
 use anyhow::{ensure, Context};
 use serde::Serialize;
@@ -17,20 +17,21 @@ const FAIR: i32 = 100;
 /// While bystanders were ready to run and did not, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Losses {
-    /// The task that is measured ran.
+    /// The measured task ran.
     pub task_ns: u64,
     /// A kernel thread, as urgent or more urgent.
     pub kernel_ns: u64,
     pub tekd_ns: u64,
-    /// Somebody else of this kind.
+    /// Another thread, as urgent or more urgent.
     pub other_ns: u64,
-    /// Nobody who was as urgent: real-time threads were stopped, or who ran could not be preempted.
+    /// No thread as urgent: real-time threads were stopped, or the running thread was not
+    /// preemptible.
     pub stopped_ns: u64,
     /// CPU time that kernel threads had at a real-time priority, on all CPUs.
     pub boosted_ns: u64,
 }
 
-/// Whose thread is whose.
+/// The threads by their role.
 #[derive(Default)]
 pub struct Threads {
     pub bystanders: BTreeSet<u32>,
@@ -43,7 +44,7 @@ pub struct Threads {
 pub struct Trace(PathBuf);
 
 impl Trace {
-    /// In the directory of a new instance.
+    /// Uses the directory of a new instance.
     pub fn new(directory: PathBuf) -> anyhow::Result<Trace> {
         let trace = Trace(directory);
         trace.set("tracing_on", "0")?;
@@ -53,7 +54,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// From now on, until [`Trace::end`].
+    /// Traces from now on, until [`Trace::end`].
     pub fn begin(&self, threads: &Threads) -> anyhow::Result<()> {
         let filter: Vec<String> =
             threads.bystanders.iter().map(|tid| format!("pid == {tid}")).collect();
@@ -98,13 +99,15 @@ struct Event {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
-    /// Who ran, at which priority, whether it would go on; who runs now, at which.
+    /// The thread that ran, its priority and whether it stays ready; the thread that runs now, and
+    /// its priority.
     Switch { from: (u32, i32), is_ready: bool, to: (u32, i32) },
     /// A bystander, its priority.
     Wakeup { tid: u32, priority: i32 },
 }
 
-/// A line of the trace. A thread's name can be anything, so what is behind it is looked for from the end.
+/// A line of the trace. A thread's name can be anything, so the text behind it is parsed from the
+/// end.
 fn parse(line: &str) -> Option<Event> {
     let part = |name: &str, of| line.split_once(name).map(|(head, rest)| (head, of, rest));
     let found = part(": sched_switch: ", true).or_else(|| part(": sched_wakeup: ", false));
@@ -131,10 +134,10 @@ fn number<T: std::str::FromStr>(text: &str, name: &str) -> Option<T> {
     behind.split(' ').next()?.parse().ok()
 }
 
-/// What is known of a CPU.
+/// The known state of a CPU.
 #[derive(Default)]
 struct Cpu {
-    /// Who runs, at which priority it began, when; nobody at the beginning.
+    /// The running thread, its priority and its begin in ns; `None` at the beginning.
     running: Option<(u32, i32, u64)>,
     /// Bystanders that wait for it: since when, and their priority.
     waiting: BTreeMap<u32, (u64, i32)>,
@@ -157,7 +160,7 @@ impl Sums<'_> {
                 }
             }
             Switch { from: (from, now), is_ready, to: (to, next) } => {
-                // Its priority may have been changed while it ran.
+                // Its priority may have changed while it ran.
                 let began = cpu.running.filter(|(tid, ..)| *tid == from);
                 let (before, since) = began.map_or((now, event.at_ns), |(_, it, at)| (it, at));
                 let priority = now.min(before);
@@ -194,7 +197,7 @@ impl Losses {
         }
     }
 
-    /// To all but the task that is measured, in ms.
+    /// The loss to all but the measured task, in ms.
     pub fn helpers_ms(&self) -> f64 {
         (self.kernel_ns + self.tekd_ns + self.other_ns) as f64 / 1e6
     }
@@ -216,7 +219,7 @@ mod tests {
         }
     }
 
-    /// A CPU's switches: at which us from whom to whom, with their priorities.
+    /// A CPU's switches: their times in us, the two threads of each, and their priorities.
     fn losses(events: &[(u64, What)]) -> Losses {
         let threads = threads();
         let mut sums = Sums { threads: &threads, cpus: BTreeMap::new(), losses: Losses::default() };

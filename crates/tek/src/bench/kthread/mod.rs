@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek bench kthread` (kernel-threads-wapip-2007, V): real-time tasks that wait for kernel threads,
-//! which others keep from running; what one does about it today, and what TEK does.
+//! `tek bench kthread` (kernel-threads-wapip-2007, V): real-time tasks wait for kernel threads that
+//! other threads keep from running. Compares today's remedies with TEK.
 
 mod case;
 mod curves;
@@ -142,7 +142,7 @@ const QUICK: Plan = Plan {
     kills: 10,
 };
 
-/// Everything that was measured; what is empty or `None` could not be.
+/// All measurements; a part that is empty or `None` could not be measured.
 #[derive(Default, Serialize)]
 struct Measured {
     sessions: Vec<Session>,
@@ -226,7 +226,8 @@ fn rows(measured: &Measured, judged: &[super::verdict::Verdict]) -> Vec<Row> {
     rows
 }
 
-/// The parts, one after the other. What fails is named with its reason, and the others run.
+/// Runs the parts, one after the other. A part that fails is named with its reason, and the next
+/// part runs.
 fn measure(args: &Args, parts: &[Part]) -> anyhow::Result<(Measured, Vec<NotRun>)> {
     let mut plan = if args.judge.quick { QUICK } else { FULL };
     plan.extent.varied &= !args.no_figures;
@@ -304,7 +305,7 @@ fn experiment(
     Ok(session::measure(stage, name, &cases, &variants, rounds))
 }
 
-/// These, or all; stalld then only where it is installed.
+/// These, or all; stalld only where it is installed.
 fn variants(wanted: &[Variant]) -> Vec<Variant> {
     let mut variants = wanted.to_vec();
     if wanted.is_empty() {
@@ -318,10 +319,10 @@ fn variants(wanted: &[Variant]) -> Vec<Variant> {
     variants
 }
 
-/// The variants of the part files, whose operations are many.
+/// The variants of the part files, which has many operations.
 const FILES: [Variant; 4] = [Variant::Alone, Variant::AloneAgain, Variant::AsItIs, Variant::Tek];
 
-/// More than this is not filled by reading a file.
+/// Reading a file fills no more memory than this.
 const MUCH_MEMORY: u64 = 1 << 30;
 
 fn memory_bytes() -> u64 {
@@ -331,8 +332,7 @@ fn memory_bytes() -> u64 {
     kib.map_or(u64::MAX, |kib| kib << 10)
 }
 
-/// Whether the disk's interrupts are handled by threads: those of virtio's queues, of SATA, NVMe,
-/// eMMC are.
+/// Whether threads handle the disk's interrupts: they do for virtio's queues, SATA, NVMe and eMMC.
 fn interrupts_have_threads() -> bool {
     const DISKS: [&str; 6] = ["virtio", "ahci", "nvme", "mmc", "ata", "sdhci"];
     let names = tek_model::processes().unwrap_or_default().into_iter();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables 2 to 7 (kernel-threads-wapip-2007, V-E): what TEK costs everybody, column by column.
+//! Tables 2 to 7 (kernel-threads-wapip-2007, V-E): TEK's cost to all programs, column by column.
 
 use super::stage::{now, times, Stage};
 use super::variant::Variant;
@@ -19,19 +19,19 @@ use std::time::Duration;
 /// Halves of the rounds that are compared.
 const SPLITS: usize = 1000;
 const SPLITS_SEED: u64 = 1;
-/// Noise above this is told.
+/// Noise above this is reported.
 const UNSTEADY: f64 = 0.05;
 
-/// What is there meanwhile.
+/// The presence of tekd and of a critical task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum With {
     /// No tekd.
     Off,
-    /// The same once more: how much two equal measurements differ.
+    /// The same again: shows how much two equal measurements differ.
     OffAgain,
     /// tekd, and no critical task.
     On,
-    /// No tekd, and a critical task that has little to do: what that costs by itself.
+    /// No tekd, and a critical task that has little to do: shows the cost of the task itself.
     Task,
     /// tekd, and the same task.
     Critical,
@@ -62,7 +62,7 @@ impl With {
 /// A column of the paper's tables, as `micro` measures it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Column {
-    /// Of the paper.
+    /// The number of the paper's table.
     pub table: u32,
     pub name: String,
     /// us, ns, or MB/s, of which more is better.
@@ -70,7 +70,7 @@ pub struct Column {
     pub value: f64,
 }
 
-/// All rounds: by what was there, one list of columns a round.
+/// All rounds: by setup, one list of columns a round.
 #[derive(Default, Serialize)]
 pub struct Measured {
     pub columns: Vec<Column>,
@@ -78,7 +78,7 @@ pub struct Measured {
     pub rounds: BTreeMap<With, Vec<Vec<f64>>>,
 }
 
-/// What came out, and what could not be measured.
+/// The results, and the columns that could not be measured.
 pub fn measure(stage: &Stage, rounds: usize) -> (Measured, Vec<NotRun>) {
     let (mut measured, mut not_run) = (Measured::default(), Vec::<NotRun>::new());
     let progress = progress_bar(rounds * With::ALL.len());
@@ -133,9 +133,9 @@ impl Measured {
         [self.of(With::Off, column), self.of(With::OffAgain, column)].concat()
     }
 
-    /// How many times as long as without tekd, by the medians of the rounds, where the critical task is on both
-    /// sides; of a bandwidth how many times less. Some columns have two usual values, of which a round has the one or the other: there a ratio of
-    /// each round tells of chance only.
+    /// How many times as long as without tekd (for a bandwidth: how many times less), by the
+    /// medians of the rounds; with a critical task on both sides or on none. Some columns have two
+    /// usual values, and a round has one of them: there a ratio of each round shows only chance.
     pub fn ratio(&self, with: With, column: usize) -> Option<f64> {
         let base = match with {
             With::OffAgain => self.of(With::Off, column),
@@ -146,8 +146,8 @@ impl Measured {
         Some(if self.columns.get(column)?.unit == "MB/s" { 1.0 / ratio } else { ratio })
     }
 
-    /// By what share two equal measurements differ: off and off-2, and, in 95% of all cases, any two halves of
-    /// the rounds without tekd. The greater of both.
+    /// The relative difference of two equal measurements: the greater of two. One is that of off
+    /// and off-2, the other that of any two halves of the rounds without tekd, in 95% of all cases.
     pub fn noise(&self, column: usize) -> Option<f64> {
         let mut rounds = self.without(column);
         let half = rounds.len() / 2;
@@ -162,13 +162,13 @@ impl Measured {
         Some(quantile(&splits?, 0.95)?.max(self.off_by_off(column)?))
     }
 
-    /// By what share off and off-2 differ: what the bars allow beyond themselves.
+    /// The relative difference of off and off-2: the bars allow it in addition.
     fn off_by_off(&self, column: usize) -> Option<f64> {
         Some((self.ratio(With::OffAgain, column)? - 1.0).abs())
     }
 
-    /// The column that costs most beyond what off and off-2 differ by, in percent. Of one whose noise is greater
-    /// than that it may be chance.
+    /// The column that costs most beyond the difference of off and off-2, in percent. If the noise
+    /// of that column is greater, the result may be chance.
     pub fn worst(&self, with: With) -> Option<(f64, &str)> {
         let beyond = |column: usize| {
             let percent = 100.0 * (self.ratio(with, column)? - 1.0 - self.off_by_off(column)?);
@@ -238,7 +238,7 @@ fn told(it: &Measured, with: With) -> String {
     })
 }
 
-/// Columns of which this run says less than is asked for.
+/// Columns with so much noise in this run that smaller differences cannot be shown.
 fn unsteady(it: &Measured) -> String {
     let noisy = |number: &usize| it.noise(*number).is_none_or(|noise| noise > UNSTEADY);
     let names: Vec<&str> =
@@ -317,7 +317,8 @@ pub mod tests {
         assert!(it.worst(With::On).is_none());
     }
 
-    /// 15 rounds each of a column that takes 20 or 32, by turns that differ with each `with`.
+    /// 15 rounds each of a column that takes 20 or 32, in an alternation that differs with each
+    /// `with`.
     fn bimodal(slower: f64) -> Measured {
         let mut it = measured(0.0);
         for (number, with) in With::ALL.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long it takes from an event in the kernel to the changed priority, as tekd says it, beside the least that
-//! a process can do it in, and what tekd uses at 4,000 events a second.
+//! The time from an event in the kernel to the changed priority, as tekd reports it. Beside it is
+//! the least time in which a process can do it, and the cost of tekd at 4,000 events a second.
 
 use super::case::{writer, Case, Task, MIB};
 use super::experiments::{self, Extent};
@@ -25,10 +25,10 @@ pub struct Reaction {
 pub struct Measured {
     /// In ns.
     pub reaction: Reaction,
-    /// From waking a thread of the highest priority, which does nothing else, to the priority that it
-    /// changed, beside the same load.
+    /// From waking a thread of the highest priority, which does nothing else, to the priority that
+    /// it changed, beside the same load.
     pub limit: Reaction,
-    /// Of a CPU, beside a task that writes 4,000 times a second.
+    /// Percent of a CPU, beside a task that writes 4,000 times a second.
     pub tekd_percent: f64,
 }
 

@@ -9,7 +9,7 @@ use crate::bench::json::NotRun;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// Rounds of what is not judged.
+/// Rounds of the cases that are not judged.
 const SIDE_ROUNDS: usize = 2;
 
 /// One case: for each variant one run a round.
@@ -52,7 +52,7 @@ impl Session {
         format!("{}, {}, {}", self.part, self.cases[case].name, variant.name())
     }
 
-    /// What cannot be run at all is named once, what ran before with the case.
+    /// A variant that cannot run at all is named once, one that ran before with the case.
     fn give_up(&mut self, variant: Variant, case: usize, error: &anyhow::Error) {
         let ran = self.cases.iter().any(|it| it.runs.contains_key(&variant));
         let good = self.cases[case].runs.remove(&variant).map_or(0, |runs| runs.len());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where all is measured: one run of a case under a variant.
+//! The stage of all measurements: one run of a case under a variant.
 
 use super::case::{dirty, Case, Task};
 use super::experiments::Writes;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tek_advice::Package;
 
 const BYSTANDER: &str = "bystander";
-/// The programs; `bystander` does what `hog` does and is not one.
+/// The programs; `bystander` is a copy of `hog` under another name.
 const PROGRAMS: [Copied; 10] = [
     ("kthread", "writer", "writer"),
     ("kthread", "reader", "reader"),
@@ -39,50 +39,51 @@ const PROGRAMS: [Copied; 10] = [
     ("response", "appliance", "appliance"),
 ];
 
-/// By then everybody has been told from when to when it counts.
+/// By then each program has received the begin and the end of the measured interval.
 const AHEAD: Duration = Duration::from_millis(300);
-/// Written to see how fast that is.
+/// Written to measure the disk's speed.
 const MEASURED_BYTES: u64 = 32 << 20;
-/// Which nice value the kernel's workqueue for writeback has.
+/// The nice value of the kernel's workqueue for writeback.
 const WORKQUEUE: &str = "/sys/devices/virtual/workqueue/writeback/nice";
 
-/// What one of the real-time tasks of a load had.
+/// The result of one of the real-time tasks of a load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hog {
     pub cpu: i32,
     pub cpu_ns: u64,
-    /// Of its turns, when it did not have the CPU.
+    /// The part of its bursts in which it did not have the CPU.
     pub lost_ns: u64,
     pub worst_ns: u64,
     pub turns: u64,
 }
 
-/// What tekd used.
+/// The resources that tekd used.
 #[derive(Clone, Debug, Serialize)]
 pub struct Used {
     pub cpu_ns: u64,
     pub wall_ns: u64,
 }
 
-/// All that a run measured. Times in ns.
+/// All measurements of a run. Times in ns.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
     /// When each period began, since the beginning, and how long it took.
     pub turns: Vec<(u64, u64)>,
-    /// CPU time of the task that is measured, with the thread that takes samples.
+    /// CPU time of the measured task, with the thread that takes samples.
     pub task_cpu_ns: u64,
-    /// Time, pages that are dirty or being written, from how many on writers wait, free pages.
+    /// Time, pages that are dirty or being written, the number of pages from which writers wait,
+    /// free pages.
     pub samples: Vec<(u64, u64, u64, u64)>,
     pub bystanders: Vec<Hog>,
-    /// To whom they lost CPU.
+    /// The threads to which the bystanders lost CPU.
     pub losses: Option<Losses>,
     /// CPU, from, to: when the kernel stopped all real-time threads.
     pub stopped: Vec<(i32, u64, u64)>,
     pub threads: Between,
-    /// What late answers waited for.
+    /// The causes of late answers.
     pub late: Vec<Look>,
     pub tekd: Option<Used>,
-    /// What tekd says of kernel threads.
+    /// The status of tekd on kernel threads.
     pub kthreads: Value,
 }
 
@@ -101,12 +102,12 @@ struct Hogged {
     stopped: Vec<(i32, u64, u64)>,
 }
 
-/// The programs and files, and what is changed of the machine meanwhile.
+/// The programs and files, and the machine's changed settings.
 pub struct Stage {
     keeper: Keeper,
-    /// Of the kernel's switches, where somebody is a bystander.
+    /// The kernel's trace of switches, where a case has bystanders.
     trace: Option<Trace>,
-    /// Dropped after the keeper, whose program lies in it.
+    /// Dropped after the keeper, because the keeper's program is in this directory.
     pub ground: Ground,
 }
 
@@ -116,14 +117,14 @@ impl Stage {
         Ok(Stage { keeper: Keeper::start(&ground)?, trace: None, ground })
     }
 
-    /// Puts back what was changed of the machine.
+    /// Restores the machine's changed settings.
     pub fn undo(&mut self) -> anyhow::Result<()> {
         self.trace = None;
         self.keeper.undo()
     }
 
     /// The kernel's limit of dirty memory follows a lower setting by 1/32 in 200 ms, and only while
-    /// somebody is held up: until then nobody has to wait (docs/papers.md, at its end).
+    /// a writer is held up: until then no writer has to wait (docs/papers.md, at its end).
     pub fn settle(&mut self, cases: &[Case]) -> anyhow::Result<()> {
         let least = cases.iter().filter_map(|case| case.dirty_bytes()).min();
         let seconds = seconds_to_settle(dirty_threshold(), least.unwrap_or(u64::MAX));
@@ -138,7 +139,7 @@ impl Stage {
         fs::remove_file(self.ground.path("settled")).context("cannot remove a file")
     }
 
-    /// What a writer can write here: half of what the disk takes.
+    /// The amount that a writer can write here: half of the disk's bandwidth.
     pub fn writes(&self) -> anyhow::Result<Writes> {
         let begin = Instant::now();
         let path = self.ground.path("speed");
@@ -192,7 +193,7 @@ impl Stage {
         Ok(run)
     }
 
-    /// Tells everybody when to begin, and collects what they found.
+    /// Sends each program the time at which it begins, and collects the results.
     fn observe(
         &self,
         case: &Case,
@@ -269,20 +270,20 @@ fn tids(pid: u32) -> BTreeSet<u32> {
     tids.unwrap_or_default().into_iter().collect()
 }
 
-/// From how many bytes of dirty memory on writers wait.
+/// The bytes of dirty memory from which writers wait.
 fn dirty_threshold() -> u64 {
     let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
     let pages = text.lines().find_map(|line| line.strip_prefix("nr_dirty_threshold "));
     pages.and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
-/// How long the kernel's limit takes from there to here.
+/// The time of the kernel's limit from one value to the other, in s.
 fn seconds_to_settle(from_bytes: u64, to_bytes: u64) -> f64 {
     let times = from_bytes as f64 / to_bytes as f64;
     (32.0 * 0.2 * times.max(1.0).ln() + 2.0).min(60.0)
 }
 
-/// A variant that silently was another one would be a lie.
+/// A variant must not silently be another one.
 pub fn status_of_kthreads(daemon: &Daemon) -> anyhow::Result<Value> {
     let mut status = daemon.status()?;
     let kthreads = status["kthreads"].take();

@@ -15,7 +15,7 @@ impl Run {
         self.turns.iter().map(|(_, response)| *response as f64 / 1e6).collect()
     }
 
-    /// Of those that no moment of was in a window in which real-time threads were stopped.
+    /// The responses outside the windows in which real-time threads were stopped, in ms.
     pub fn responses_outside_ms(&self) -> Vec<f64> {
         let is_outside = |begin: u64, end: u64| {
             !self.stopped.iter().any(|&(_, from, to)| begin < to && from < end)
@@ -24,7 +24,7 @@ impl Run {
         outside.map(|(_, took)| *took as f64 / 1e6).collect()
     }
 
-    /// The most dirty memory, in percent of that from which on writers wait.
+    /// The most dirty memory, in percent of the amount from which writers wait.
     pub fn dirty_percent(&self) -> Option<f64> {
         let percent = |&(_, dirty, most, _): &(u64, u64, u64, u64)| {
             (most > 0).then(|| 100.0 * dirty as f64 / most as f64)
@@ -46,7 +46,7 @@ pub struct Summed {
     pub outside_max_ms: Option<f64>,
     /// The p99 of each round by that of alone in the same round, median.
     pub p99_ratio: Option<f64>,
-    /// The same of the greatest of a round: of all rounds together one outlier would decide.
+    /// The same of the greatest of a round. Over all rounds together one outlier would decide.
     pub max_ratio: Option<f64>,
 }
 
@@ -70,7 +70,7 @@ pub fn sum(case: &Measured, variant: Variant) -> Option<Summed> {
     })
 }
 
-/// The median over the runs of something of each.
+/// The median of a number of each run.
 pub fn median_over(
     case: &Measured,
     variant: Variant,
@@ -114,7 +114,7 @@ fn of_case(part: &str, case: &Measured, terminal: Terminal) -> String {
     format!("{}:\n{}\n{notes}", case.name, table.trim_fmt())
 }
 
-/// What the experiment is about, at its worst.
+/// The subject of the experiment, at its worst.
 fn memory(part: &str, runs: &[Run]) -> String {
     if part == "kswapd" {
         let least = runs.iter().filter_map(Run::free_pages).min();
@@ -126,7 +126,7 @@ fn memory(part: &str, runs: &[Run]) -> String {
 
 fn note(variant: Variant, runs: &[Run], it: &Summed) -> String {
     let mut parts = Vec::new();
-    // The run in which one waited longest tells whether somebody was starved.
+    // The run with the longest wait shows whether a kernel thread was starved.
     if let Some(run) = runs.iter().max_by_key(|run| run.threads.longest_waited_ns) {
         let starved = run.threads.starved();
         if !starved.is_empty() {
@@ -192,7 +192,7 @@ pub fn tekd_percent(run: &Run) -> Option<f64> {
 pub mod tests {
     use super::*;
 
-    /// Runs with this response, in ms, and one of that one in each.
+    /// Runs with this response, in ms, and one longer response in each.
     pub fn runs(usual_ms: u64, worst_ms: u64) -> Vec<Run> {
         let mut turns = vec![(0, usual_ms * 1_000_000); 200];
         turns.push((0, worst_ms * 1_000_000));

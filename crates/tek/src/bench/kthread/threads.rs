@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What kernel threads had of the CPUs, and how long they waited for one: whether one was starved.
+//! The CPU time of kernel threads, and their waits for a CPU: whether one was starved.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tek_model::{processes, Process};
 
-/// Those that are told by name; the others are not of interest here.
+/// The classes that are reported by name; other kernel threads are not of interest here.
 const CLASSES: [&str; 8] =
     ["irq/", "jbd2", "kcompactd", "ksoftirqd", "kswapd", "kthreadd", "ktimers", "kworker"];
 
@@ -20,12 +20,12 @@ pub struct Had {
 /// All kernel threads at a moment.
 pub struct Look(BTreeMap<(u32, u64), (String, Had)>);
 
-/// What they had between two moments.
+/// Their times between two moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Between {
     /// By class.
     pub classes: BTreeMap<&'static str, Had>,
-    /// Of the kernel thread that waited most.
+    /// The wait of the kernel thread that waited most.
     pub longest_waited_ns: u64,
     /// Workers that the kernel created.
     pub new_kworkers: usize,
@@ -48,7 +48,7 @@ impl Look {
         self.0.keys().map(|(tid, _)| *tid)
     }
 
-    /// What happened since an earlier look.
+    /// The changes since an earlier sample.
     pub fn since(&self, earlier: &Look) -> Between {
         let mut between = Between::default();
         for (identity, (name, had)) in &self.0 {

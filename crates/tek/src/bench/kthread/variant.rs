@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is compared: who decides which priority a kernel thread has.
+//! The compared variants: the program that decides the priority of a kernel thread.
 
 use crate::bench::daemon::{Backend, Kthreads, Settings};
 
-/// Of the task that is measured, of the load, and what tools that know nothing of who waits give
-/// to kernel threads: above all load, below the task.
+/// The priority of the measured task, of the load, and of kernel threads under tools that do not
+/// know the waiters: above all load, below the task.
 pub const CRITICAL: i32 = 60;
 pub const LOAD: i32 = 30;
 pub const STATIC: i32 = 50;
@@ -42,12 +42,12 @@ impl Variant {
         }
     }
 
-    /// Whether what disturbs is there.
+    /// Whether the load is present.
     pub fn is_disturbed(self) -> bool {
         !matches!(self, Variant::Alone | Variant::AloneAgain)
     }
 
-    /// What tekd is told, if there is one.
+    /// The configuration of tekd, if there is one.
     pub fn settings(self) -> Option<Settings> {
         let method = match self {
             Variant::Plain => Kthreads::Plain,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must be shown of kernel threads, and whether it was.
+//! The bars for kernel threads, and whether they were met.
 
 use super::equations::{extra_loss, to_kernel_threads};
 use super::files;
@@ -10,18 +10,18 @@ use super::variant::Variant;
 use super::{Measured, Part};
 use crate::bench::verdict::{missed, Must, Verdict};
 
-/// How far TEK may be above the run without what disturbs.
+/// How far TEK may be above the run without load.
 const P99_RATIO: f64 = 1.2;
 const MAX_RATIO: f64 = 2.0;
-/// How far the kernel as it is must be above it, or there is nothing to solve.
+/// How far the kernel as it is must be above it; otherwise there is no problem to solve.
 const PDFLUSH_PROBLEM: f64 = 10.0;
 const PROBLEM: f64 = 5.0;
-/// Of operations on files: outside what RT throttling stopped.
+/// For operations on files: outside the windows of RT throttling.
 const FILES_RATIO: f64 = 2.0;
 const FILES_PROBLEM_PERCENT: f64 = 5.0;
 const REACTION_US: f64 = 100.0;
 const TEKD_PERCENT: f64 = 1.0;
-/// Beyond what two equal measurements differ by.
+/// In addition to the difference of two equal measurements.
 const OVERHEAD_PERCENT: f64 = 2.0;
 const CRITICAL_PERCENT: f64 = 5.0;
 const MIN_KILLS: usize = 200;
@@ -182,7 +182,7 @@ fn overhead(measured: &Measured) -> Vec<Verdict> {
     ]
 }
 
-/// What `--assert` asks for and was not shown, a reason each; empty: all was.
+/// The bars of `--assert` that were not met, a reason each; empty: all were met.
 pub fn failures(verdicts: &[Verdict], measured: &Measured, parts: &[Part]) -> Vec<String> {
     let mut failures = missed(verdicts);
     let few = |what, needed: usize, had: usize| {
@@ -215,7 +215,7 @@ mod tests {
         Session { part, cases: vec![case], ..Session::default() }
     }
 
-    /// What meets every bar.
+    /// A measurement that meets every bar.
     fn measured() -> Measured {
         let lost = [(Variant::AsItIs, 10), (Variant::Plain, 50), (Variant::Tek, 50)];
         let mut equations = equations::tests::session(&lost);

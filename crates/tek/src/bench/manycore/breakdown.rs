@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the time of the programs' threads goes, by `tek profile` (Figs 9, 12, 15).
+//! The parts of the programs' time, by `tek profile` (Figs 9, 12, 15).
 
 use super::launch::{command, profiled};
 use super::programs::{Cell, Extent};
@@ -18,20 +18,20 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// One cell: each part of what its threads lived, in ns.
+/// One cell: the parts of its threads' lives, in ns.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Breakdown {
     pub cell: Cell,
     pub wall_ns: f64,
     pub parts: BTreeMap<String, f64>,
-    /// Of the critical path, where the profile has one.
+    /// The parts of the critical path, where the profile has one.
     pub path_ns: Option<f64>,
     /// Threads that run the same function: the stages of a pipeline.
     #[serde(default)]
     pub stages: Vec<Stage>,
 }
 
-/// Those of one function.
+/// The threads of one function.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stage {
     pub name: String,
@@ -45,7 +45,7 @@ fn share(parts: &BTreeMap<String, f64>, part: &str) -> Option<f64> {
     Some(parts.get(part)? / all).filter(|it| it.is_finite())
 }
 
-/// Profiles each cell whose threads are the kernel's, once.
+/// Profiles each cell that uses the kernel's threads, once.
 pub fn measure(
     cells: &[Cell],
     extent: &Extent,
@@ -81,7 +81,7 @@ fn profile(cell: &Cell, extent: &Extent) -> anyhow::Result<Breakdown> {
     read(cell, &serde_json::from_str(&text)?)
 }
 
-/// Of the document the process that lived longest.
+/// Reads the document's process with the longest life.
 fn read(cell: &Cell, document: &serde_json::Value) -> anyhow::Result<Breakdown> {
     let number = |it: &serde_json::Value| it.as_f64().unwrap_or(0.0);
     let processes = document["processes"].as_array().context("the profile has no processes")?;
@@ -135,7 +135,7 @@ pub fn report(breakdowns: &[Breakdown], terminal: Terminal) -> String {
     format!("{}\n(by tek profile, one run each)\n{stages}", table.trim_fmt())
 }
 
-/// The stages of the pipeline (Fig. 15), with the fewest threads that are more than one.
+/// The stages of the pipeline (Fig. 15), with the smallest number of threads above one.
 fn report_stages(breakdowns: &[Breakdown], terminal: Terminal) -> String {
     let pipelines = || breakdowns.iter().filter(|it| it.cell.program == Part::Dedup);
     let several = pipelines().map(|it| it.cell.threads).filter(|&it| it > 1).min();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results that were kept (bench/manycore/data): the document of `--json`, shown again.
+//! Stored results (bench/manycore/data): the document of `--json`, shown again.
 
 use super::{report, verdict, Measured};
 use crate::bench::terminal::Terminal;
@@ -15,7 +15,7 @@ struct Document {
     raw: Measured,
 }
 
-/// Prints its tables, and what it was measured on by which command.
+/// Prints its tables, its machine and its command.
 pub fn show(path: &Path) -> anyhow::Result<ExitCode> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;

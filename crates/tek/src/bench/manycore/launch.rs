@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starting a program of this benchmark: as it is, or by `tek run` with what is asked for.
+//! Starting a program of this benchmark: as it is, or by `tek run` with the setting's options.
 
 use super::setting::Setting;
 use crate::bench::programs;
@@ -9,8 +9,8 @@ use std::ffi::{OsStr, OsString};
 use std::process::Command;
 use std::time::Duration;
 
-/// The command; its arguments are to be added. `directory` is below bench/ in a build tree. `around`:
-/// a command that runs the program, such as [`profiled`].
+/// The command; its arguments are to be added. `directory` is below bench/ in a build tree.
+/// `around`: a command that runs the program, such as [`profiled`].
 pub fn command(
     directory: &str,
     program: &str,
@@ -32,7 +32,7 @@ pub fn command(
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).env_remove("LD_PRELOAD");
     for (variable, _) in std::env::vars_os() {
-        // Where the library is, is no setting.
+        // The path of the library is no setting.
         if variable.to_string_lossy().starts_with("TEK_") && variable != "TEK_LIBRARY" {
             command.env_remove(variable);
         }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Spin locks, queue nodes, mathematical functions, allocators and getters by themselves (Figs 3 to 7).
+//! Spin locks, queue nodes, mathematical functions, allocators and getters by themselves (Figs 3 to
+//! 7).
 
 use super::launch::{command, run_lines};
 use super::paper;
@@ -51,17 +52,17 @@ impl Measured {
         self.points.iter().find(same).map_or(&[], |it| &it.values)
     }
 
-    /// How many times one variant's value is another one's there: the median of the rounds.
+    /// One variant's value as a multiple of another one's there: the median of the rounds.
     pub fn ratio(&self, part: Part, at: &str, one: &str, other: &str) -> Option<f64> {
         median_of_ratios(self.values(part, one, at), self.values(part, other, at))
     }
 
-    /// How much more one variant's value is than another one's there: the median of the rounds.
+    /// One variant's value minus another one's there: the median of the rounds.
     pub fn difference(&self, part: Part, at: &str, one: &str, other: &str) -> Option<f64> {
         median_difference(self.values(part, one, at), self.values(part, other, at))
     }
 
-    /// By the best of all variants but Concurrency Kit's.
+    /// Its value divided by the best of all variants but Concurrency Kit's.
     pub fn by_best(&self, part: Part, at: &str, one: &str) -> Option<f64> {
         let of_it = |it: &&Point| it.part == part && it.at == at && !it.variant.starts_with("ck-");
         let all = self.points.iter().filter(of_it).filter_map(|it| median(&it.values));
@@ -69,7 +70,7 @@ impl Measured {
         Some(median(self.values(part, one, at))? / best).filter(|it| it.is_finite())
     }
 
-    /// How many rounds each point of a part had at least.
+    /// The least number of rounds of a part's points.
     pub fn rounds(&self, part: Part) -> usize {
         let of_it = self.points.iter().filter(|it| it.part == part);
         of_it.map(|it| it.values.len()).min().unwrap_or(0)
@@ -82,12 +83,12 @@ pub struct Extent {
     pub little: bool,
     pub cpus: usize,
     pub threads: Vec<usize>,
-    /// Of spin locks beside these.
+    /// The numbers of threads for the verdicts on spin locks.
     pub judged_threads: Vec<usize>,
     pub allocs: Vec<String>,
 }
 
-/// Measures a part. What cannot be is named, and the rest is measured.
+/// Measures a part. A case that fails is named, and the rest is measured.
 pub fn measure(
     part: Part,
     extent: &Extent,
@@ -122,7 +123,7 @@ pub fn measure(
     not_run
 }
 
-/// What is compared, and so runs next to each other.
+/// The compared variants, which so run next to each other.
 struct Group {
     variants: Vec<Variant>,
     /// How often in each round.
@@ -151,7 +152,7 @@ struct Variant {
 /// Variant, place on the axis, value.
 type Found = (String, String, f64);
 
-/// A line that one of the programs prints: it has some of these.
+/// A line that one of the programs prints: it has some of these fields.
 #[derive(Deserialize)]
 struct Line {
     kind: Option<String>,
@@ -191,7 +192,7 @@ impl Variant {
     }
 }
 
-/// The names of the locks that spin knows.
+/// The names of the locks in the program spin.
 fn spin_kinds() -> anyhow::Result<Vec<String>> {
     let mut list = command("manycore/spin", "spin", &Setting::default(), 1, &[])?;
     list.arg("--list");
@@ -199,7 +200,7 @@ fn spin_kinds() -> anyhow::Result<Vec<String>> {
     Ok(String::from_utf8_lossy(&said).lines().map(str::to_owned).collect())
 }
 
-/// Those of a group are compared, so they run one after the other in each round.
+/// The variants of a group are compared, so they run one after the other in each round.
 fn groups(part: Part, extent: &Extent) -> anyhow::Result<Vec<Group>> {
     let variant = |name: String, directory, program: &str, arguments: Vec<String>| Variant {
         name,
@@ -220,11 +221,10 @@ fn groups(part: Part, extent: &Extent) -> anyhow::Result<Vec<Group>> {
     };
     const LIBRARIES: &str = "manycore/libraries";
     let variants = match part {
-        // Each kind in a process of its own: what CPUs' predictors make of the loop around the lock
-        // depends on which kinds the process had before, and that differs by more than locks do.
-        // With each number of threads by themselves: a virtual machine's CPUs come nearer to each
-        // other and go apart again, from second to second: what a lock takes that goes from one to
-        // the other may be 9 ns or 240.  Where all have a CPU a run is short.
+        // A process for each kind: the CPU's predictors depend on the kinds that the process ran
+        // before, and that differs by more than locks do. A group for each number of threads: the
+        // latency between a virtual machine's CPUs changes from second to second, so a hand-over
+        // takes 9 ns or 240 ns. Where all threads have a CPU, a run is short.
         Part::Spin => {
             let kinds = spin_kinds()?;
             let times = if extent.little { 1 } else { 10 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek bench manycore` (rtos-linux-scalability-2018): what stops programs from using more CPUs, and
-//! which lock, barrier, allocator and placement helps which of them.
+//! `tek bench manycore` (rtos-linux-scalability-2018): the obstacles to the use of more CPUs, and
+//! the lock, barrier, allocator and placement that help each program.
 
 mod breakdown;
 mod kept;
@@ -124,7 +124,7 @@ pub enum Part {
 }
 
 impl Measured {
-    /// Those of which there are numbers.
+    /// The parts for which there are numbers.
     fn parts(&self) -> Vec<Part> {
         let mut parts: Vec<Part> = self.micro.points.iter().map(|it| it.part).collect();
         parts.extend(self.programs.series.iter().map(|it| it.cell.program));
@@ -136,7 +136,7 @@ impl Measured {
 }
 
 impl Part {
-    /// Those that are programs.
+    /// The parts that are programs.
     const PROGRAMS: [Part; 4] =
         [Part::Blackscholes, Part::Swaptions, Part::Streamcluster, Part::Dedup];
     const MICRO: [Part; 6] =
@@ -151,7 +151,7 @@ impl Part {
     }
 }
 
-/// Everything that was measured, and what has to be known to understand it later.
+/// All measurements, and the facts that are needed to understand them later.
 #[derive(Default, Serialize, Deserialize)]
 struct Measured {
     command: Vec<String>,
@@ -234,7 +234,8 @@ fn rows(measured: &Measured, judged: &[Verdict]) -> Vec<Row> {
     rows
 }
 
-/// The parts, one after the other. What fails is named with its reason, and the others run.
+/// Runs the parts, one after the other. A part that fails is named with its reason, and the next
+/// part runs.
 fn measure(plan: &Plan, measured: &mut Measured) -> (Vec<NotRun>, Vec<NotRun>) {
     let mut not_run = Vec::new();
     let cells = plan.cells();

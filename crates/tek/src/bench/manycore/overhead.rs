@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `tek profile` costs the programs that it watches.
+//! The cost of `tek profile` for the programs that it watches.
 
 use super::launch::profiled;
 use super::programs::{run, Cell, Extent, Run};
@@ -15,8 +15,7 @@ use serde::{Deserialize, Serialize};
 
 const THREADS: usize = 2;
 
-/// How often a program runs in each round: one run takes some percent more or less than the next, which is more than is to
-/// be shown.
+/// The runs of a program in each round: two runs differ by some percent, more than the bar.
 fn times(program: Part) -> usize {
     match program {
         Part::Streamcluster => 1, // seconds each
@@ -24,7 +23,7 @@ fn times(program: Part) -> usize {
     }
 }
 
-/// A program's runs, in turns.
+/// A program's runs, in alternation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pair {
     program: Part,
@@ -39,7 +38,7 @@ pub struct Measured {
 }
 
 impl Pair {
-    /// How many times as much it takes, by the rounds.
+    /// The ratio with and without profiling, by the rounds.
     fn ratio(&self, of: fn(&Run) -> f64) -> Option<f64> {
         let all = |runs: &[Run]| runs.iter().map(of).collect::<Vec<_>>();
         median_of_ratios(&all(&self.profiled), &all(&self.plain))
@@ -47,18 +46,18 @@ impl Pair {
 }
 
 impl Measured {
-    /// How many times as much time of CPUs a program takes when it is profiled.
+    /// The CPU time of a profiled program as a multiple of the plain one's.
     pub fn ratio(&self, program: Part) -> Option<f64> {
         self.pairs.iter().find(|it| it.program == program)?.ratio(|run| run.cpu_ns)
     }
 
-    /// How many rounds each had at least.
+    /// The least number of rounds.
     pub fn rounds(&self) -> usize {
         self.pairs.iter().map(|it| it.profiled.len() / times(it.program)).min().unwrap_or(0)
     }
 }
 
-/// Runs each program with and without, in turns.
+/// Runs each program with and without, in alternation.
 pub fn measure(extent: &Extent, progress: &ProgressBar) -> (Measured, Vec<NotRun>) {
     let named =
         |variant: &str, reason: String| NotRun { variant: format!("profile, {variant}"), reason };

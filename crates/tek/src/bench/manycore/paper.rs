@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the paper has of each figure (rtos-linux-scalability-2018, on 72 cores), as far as its text says it in numbers or
-//! words; its curves are not read off.
+//! The paper's results for each figure (rtos-linux-scalability-2018, on 72 cores), where its text
+//! gives them in numbers or words; its curves are not read off.
 
 use super::Part;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is measured: which settings of which program with how many threads.
+//! The plan: which settings of which program with how many threads.
 
 use super::programs::{with_barrier, Cell};
 use super::setting::{unique, Axes, Preset, Setting};
 use super::verdict::AUTO_AT;
 use super::{Args, Part};
 
-/// Everything that is to be done.
+/// The whole plan.
 pub struct Plan {
     pub parts: Vec<Part>,
     pub rounds: usize,
@@ -25,7 +25,7 @@ fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|&it| it.to_owned()).collect()
 }
 
-/// What was given, or else these.
+/// The given list, or else the usual one.
 fn or<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
     if given.is_empty() {
         usual
@@ -55,7 +55,7 @@ impl Plan {
         parts.sort();
         parts.dedup();
         let given = !args.preset.is_empty();
-        // Who names presets wants those, unless he names something else, too.
+        // If the user names presets, only these run, unless the user names something else too.
         let usual = |list: &[&str]| if given { Vec::new() } else { words(list) };
         let locks: &[&str] =
             if little { &["park"] } else { &["ticket", "k42", "tp", "park", "auto"] };
@@ -96,7 +96,8 @@ impl Plan {
         }
     }
 
-    /// With how many threads spin locks are judged; none where somebody has chosen others.
+    /// The numbers of threads for which spin locks are judged; none where the user chose the
+    /// numbers.
     pub fn judged_threads(&self) -> Vec<usize> {
         if self.little || self.chosen_threads {
             Vec::new()
@@ -135,7 +136,7 @@ impl Plan {
         unique(all)
     }
 
-    /// What the four programs run.
+    /// The cells that the four programs run.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for program in self.parts.iter().copied().filter(|it| it.is_program()) {
@@ -148,7 +149,7 @@ impl Plan {
         cells
     }
 
-    /// What is profiled of it: the paper's settings, and none.
+    /// The cells to profile: the paper's settings, and none.
     pub fn profiled(&self) -> Vec<Cell> {
         if !self.figures {
             return Vec::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The four programs of the paper's kinds: how they scale under each setting (Figs 8, 10, 11, 13, 14).
+//! The four programs of the paper's kinds: how they scale under each setting (Figs 8, 10, 11, 13,
+//! 14).
 
 use super::launch::{command, run_lines};
 use super::paper;
@@ -16,10 +17,10 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Longer than any that gets on; queue locks may not.
+/// Longer than any run that makes progress; with queue locks a run may hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What is run.
+/// A run: a program with its setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     pub program: Part,
@@ -34,7 +35,7 @@ impl Cell {
         format!("{}, {}, {} {threads}", self.program.name(), self.setting.name(), self.threads)
     }
 
-    /// What the program itself is told.
+    /// The arguments of the program itself.
     pub fn arguments(&self, size: Option<u64>) -> Vec<String> {
         let mut all = vec!["--threads".to_owned(), self.threads.to_string()];
         if let Some(size) = size {
@@ -51,7 +52,7 @@ impl Cell {
     }
 }
 
-/// What a program says of a run.
+/// The report of a program on a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     pub size: u64,
@@ -75,7 +76,7 @@ pub struct Series {
     pub runs: Vec<Run>,
 }
 
-/// Everything that was measured of the programs.
+/// All measurements of the programs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
     pub series: Vec<Series>,
@@ -90,7 +91,7 @@ impl Measured {
         series.map_or(Vec::new(), |it| it.runs.iter().map(|run| run.wall_ns).collect())
     }
 
-    /// How many times as long one setting takes as another one: the median of the rounds' ratios.
+    /// The time of one setting as a multiple of another one's: the median of the rounds' ratios.
     pub fn ratio(
         &self,
         program: Part,
@@ -102,7 +103,7 @@ impl Measured {
         (one.len() == other.len()).then(|| median_of_ratios(&one, &other)).flatten()
     }
 
-    /// How many rounds each had at least.
+    /// The least number of rounds.
     pub fn rounds(&self) -> usize {
         self.series.iter().map(|it| it.runs.len()).filter(|&it| it > 0).min().unwrap_or(0)
     }
@@ -128,7 +129,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// What the program is told; `None`: its own default.
+    /// The size for the program; `None`: its own default.
     pub fn size(&self, program: Part) -> Option<u64> {
         match program {
             _ if !self.little => None,
@@ -140,7 +141,7 @@ impl Extent {
     }
 }
 
-/// Runs all cells in turns. What has failed is named, and not tried again.
+/// Runs all cells in alternation. A cell that has failed is named, and not tried again.
 pub fn measure(
     cells: &[Cell],
     extent: &Extent,
@@ -175,7 +176,7 @@ pub fn measure(
     (Measured { series }, not_run, failed)
 }
 
-/// Runs it once, by another command of tek if one is `around` it.
+/// Runs it once, inside another command of tek if `around` has one.
 pub fn run(cell: &Cell, extent: &Extent, around: &[OsString]) -> anyhow::Result<Run> {
     let mut command =
         command("manycore", &cell.program.name(), &cell.setting, extent.cpus, around)?;
@@ -187,7 +188,7 @@ pub fn run(cell: &Cell, extent: &Extent, around: &[OsString]) -> anyhow::Result<
     Ok(run)
 }
 
-/// Whoever locks and schedules, the result is the same.
+/// The result must be the same under each lock and each scheduler.
 fn disagreement(series: &[Series], program: Part) -> Option<NotRun> {
     let mut runs = series
         .iter()
@@ -244,7 +245,7 @@ fn report_one(measured: &Measured, program: Part, terminal: Terminal) -> String 
     )
 }
 
-/// Where the wall time of the program's main thread went, by its own account: needs no profiler.
+/// The parts of the wall time of the program's main thread, by its own account: needs no profiler.
 pub fn report_parts(measured: &Measured, terminal: Terminal) -> String {
     let mut table =
         table(&["time by the programs, ms", "serial", "file", "parallel", "CPU"], terminal);
@@ -279,7 +280,7 @@ pub fn rows(measured: &Measured) -> Vec<Row> {
     rows.collect()
 }
 
-/// As it is, but with pthread's barrier of this kind instead of streamcluster's own.
+/// The program as it is, with pthread's barrier of this kind instead of streamcluster's own.
 pub fn with_barrier(kind: &str) -> Setting {
     Setting { barrier: Some(kind.to_owned()), ..Setting::default() }
 }

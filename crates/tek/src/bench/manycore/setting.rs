@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Under what a program runs: the paper's settings (Table 1), and what `tek run` makes of them.
+//! The settings of a program: the paper's (Table 1), and the options of `tek run` for them.
 
 use crate::run::libraries::Alloc;
 use crate::run::place::Place;
@@ -33,7 +33,7 @@ pub enum Model {
 
 /// The program's own barrier, by hand.
 pub const OWN_BARRIER: &str = "own";
-/// The C library's of each kind: `tek run` is told nothing.
+/// The C library's of each kind: `tek run` has no option for it.
 pub const GLIBC: &str = "glibc";
 /// Linux places the threads.
 const NOWHERE: &str = "none";
@@ -72,7 +72,7 @@ pub fn alloc(name: &str) -> Result<String, String> {
     name.parse::<Alloc>().map(|_| name.to_owned())
 }
 
-/// All of it; `None`: as it is without TEK.
+/// The whole setting; `None`: as it is without TEK.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
     /// The preset that it is.
@@ -80,7 +80,8 @@ pub struct Setting {
     pub model: Model,
     pub place: Option<String>,
     pub lock: Option<String>,
-    /// `None`: the program's own, of a mutex and a condition variable; else pthread's, of this kind.
+    /// `None`: the program's own, of a mutex and a condition variable; else pthread's, of this
+    /// kind.
     pub barrier: Option<String>,
     pub alloc: Option<String>,
     /// Files in the program's memory instead of tmpfs.
@@ -107,7 +108,7 @@ impl Setting {
         parts.join(", ")
     }
 
-    /// What `tek run` is told; empty: the program is started as it is.
+    /// The options of `tek run`; empty: the program is started as it is.
     pub fn options(&self, cpus: usize) -> Vec<String> {
         let mut options = Vec::new();
         let mut add =
@@ -135,7 +136,7 @@ impl Setting {
         options
     }
 
-    /// Whether what is told beside the model says nothing but how threads wait at a barrier.
+    /// Whether the setting beside the model is at most a kind of waiting at a barrier.
     pub fn is_plain(&self) -> bool {
         self.preset.is_none()
             && self.model == Model::Kernel
@@ -159,7 +160,7 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// What of ours stands for it.
+    /// TEK's setting that stands for it.
     pub fn setting(self) -> Setting {
         let fmp = |lock: &str| Setting {
             model: Model::Fifo,
@@ -184,7 +185,7 @@ impl Preset {
         }
     }
 
-    /// What each part of it became, for people.
+    /// Its translation part by part, for people.
     pub fn explain(self, cpus: usize) -> String {
         let setting = self.setting();
         let theirs = match self {
@@ -201,7 +202,7 @@ impl Preset {
     }
 }
 
-/// What can be varied, as lists of what `tek run` is told.
+/// The settings that can be varied, as lists of `tek run` options.
 #[derive(Clone, Debug, Default)]
 pub struct Axes {
     pub models: Vec<Model>,
@@ -223,7 +224,7 @@ impl Axes {
         Axes { barriers: Vec::new(), ..self.clone() }
     }
 
-    /// Nothing varied, and each of them alone.
+    /// The unchanged setting, and each variation alone.
     pub fn one_by_one(&self) -> Vec<Setting> {
         let plain = Setting::default;
         let mut all = vec![plain()];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must be shown of locks, barriers and allocators, and whether it was.
+//! The bars for locks, barriers and allocators, and whether they were met.
 
 use super::programs::with_barrier;
 use super::setting::{Setting, GLIBC};
@@ -8,7 +8,7 @@ use crate::bench::verdict::{missed, Must, Verdict};
 use crate::run::sync::{name_of, Lock};
 use clap::ValueEnum;
 
-/// So many rounds make a median trustworthy.
+/// The least number of rounds for a trustworthy median.
 const MIN_ROUNDS: usize = 5;
 
 /// The numbers of threads at which `auto` is compared; the other locks are at some of them.
@@ -44,10 +44,10 @@ const BESIDE_MUTEX: [(&str, &str, &str); 10] = [
     ("auto", "32", "auto by pthread_mutex, 32 threads"),
 ];
 
-/// What `tek run --lock` may cost more, in ns, where nobody else wants the mutex.
+/// The most that `tek run --lock` may add to an uncontended mutex, in ns.
 const UNCONTENDED_MORE: f64 = 2.0;
 
-/// How many times as much time of CPUs a profiled program may take.
+/// The most CPU time of a profiled program, as a multiple of the plain one's.
 const PROFILED: [(Part, f64, &str); 2] = [
     (Part::Dedup, 1.05, "dedup under tek profile, CPU time"),
     (Part::Swaptions, 1.01, "swaptions under tek profile, CPU time"),
@@ -98,7 +98,8 @@ fn spin(measured: &Measured) -> Vec<Verdict> {
     verdicts
 }
 
-/// Of the kind that is the worst; a kind that could not be measured may be it.
+/// The difference of the worst kind; unknown if a kind could not be measured, because that may be
+/// it.
 fn uncontended(measured: &Measured) -> Verdict {
     let more = Lock::value_variants()
         .iter()
@@ -125,7 +126,7 @@ fn streamcluster(measured: &Measured) -> Vec<Verdict> {
     ]
 }
 
-/// What `--assert` asks for and was not shown, a reason each; empty: all was.
+/// The bars of `--assert` that were not met, a reason each; empty: all were met.
 pub fn failures(verdicts: &[Verdict], measured: &Measured, parts: &[Part]) -> Vec<String> {
     let mut failures = missed(verdicts);
     for &part in parts {

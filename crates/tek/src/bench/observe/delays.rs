@@ -27,15 +27,15 @@ pub struct Session {
     pub failed: Vec<NotRun>,
 }
 
-/// What each run does.
+/// The plan of each run.
 pub struct Plan {
     pub rounds: u16,
     pub seconds: u16,
     pub hogs: u16,
 }
 
-/// Runs both in turns; every second round begins with the other one, so that what one leaves
-/// behind falls on both.
+/// Runs both in alternation; every second round begins with the other one, so that the
+/// after-effects of each fall on both.
 pub fn measure(plan: &Plan) -> anyhow::Result<Session> {
     let appliance = programs::find("response", "appliance")?;
     let tek = programs::own_executable()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek bench observe` (tek-2020, III-A): what conventional scheduling does to critical
-//! threads, and what a nice value is worth.
+//! `tek bench observe` (tek-2020, III-A): the effect of conventional scheduling on critical
+//! threads, and the effect of a nice value.
 
 mod delays;
 mod shares;

@@ -8,7 +8,7 @@ use crate::bench::terminal::Terminal;
 use serde::{Deserialize, Serialize};
 use std::process::Command;
 
-/// What the program `shares` measured.
+/// The measurement of the program `shares`.
 #[derive(Serialize, Deserialize)]
 pub struct Measured {
     pub shares: Vec<Share>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `--assert` asks: that every TEK variant which was to run was measured often enough and
-//! met every bar.
+//! The condition of `--assert`: every requested TEK variant was measured often enough and met every
+//! bar.
 
 use super::summary::Summaries;
 use super::variant::Variant;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What people read of a run.
+//! The report of a run, for people.
 
 use super::summary::{Summaries, VariantSummary};
 use super::variant::{Variant, CRITICAL, ORDINARY};
@@ -64,7 +64,7 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
         .collect();
     let mut table = table(&header, terminal);
     let mut add = |what: String, number: &dyn Fn(&VariantSummary) -> f64, digits: usize| {
-        // What this kernel does not count is not a number.
+        // A value that this kernel does not count is not a number.
         let cell = |value: f64, text: String| if value.is_nan() { "-".into() } else { text };
         let from = number(conventional);
         let mut row = vec![what, cell(from, format!("{from:.digits$}"))];
@@ -103,7 +103,7 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
     )
 }
 
-/// What must be shown, beside the papers' figures.
+/// The bars, beside the papers' figures.
 pub fn verdicts(
     judged: &[(&Bar, Vec<Verdict>)],
     summaries: &Summaries,

@@ -8,7 +8,7 @@ use crate::bench::json::NotRun;
 use anyhow::{bail, Context};
 use std::collections::BTreeMap;
 
-/// What each run of the appliance does.
+/// The plan of each run of the appliance.
 pub struct Plan {
     pub rounds: usize,
     pub events: usize,
@@ -17,16 +17,16 @@ pub struct Plan {
     pub variants: Vec<Variant>,
 }
 
-/// All that was measured: for each variant one entry a round.
+/// All measurements: for each variant one entry a round.
 pub struct Session {
     pub runs: BTreeMap<Variant, Vec<Measured>>,
     pub not_run: Vec<NotRun>,
-    /// Ran well in some rounds and then did not: the numbers of those are left out too.
+    /// Variants that ran well in some rounds and then failed: their numbers are left out too.
     pub failed: Vec<NotRun>,
 }
 
-/// Runs all of it. A variant that cannot be run, or fails once, is left out wholly and named with
-/// the reason; only the variants that need no privilege must succeed.
+/// Runs all of it. A variant that cannot be run, or fails once, is left out and named with the
+/// reason; only the variants that need no privilege must succeed.
 pub fn measure(plan: &Plan, programs: &Programs) -> anyhow::Result<Session> {
     let mut session = Session { runs: BTreeMap::new(), not_run: Vec::new(), failed: Vec::new() };
     let progress = progress_bar(plan.rounds * plan.variants.len());

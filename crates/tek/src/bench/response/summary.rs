@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From what was measured of a variant to the numbers that are reported.
+//! From the measurements of a variant to the reported numbers.
 
 use super::rounds::Session;
 use super::variant::{Variant, CRITICAL, ORDINARY};
@@ -18,7 +18,7 @@ pub struct VariantSummary {
     pub switches: Vec<f64>,
     /// The same of all threads together.
     pub all_switches: f64,
-    /// The same per second: with TEK an event takes less time, in which fewer switches fit.
+    /// The same per second: with TEK an event takes less time, so fewer switches fit into it.
     pub all_switches_per_s: f64,
     /// Time that the critical threads were kept waiting for a CPU, in ms per event.
     pub run_delay_ms: Option<f64>,
@@ -26,13 +26,12 @@ pub struct VariantSummary {
     pub switch_ns: Vec<Vec<f64>>,
     /// The same of an ordinary thread.
     pub ordinary_switch_ns: Vec<f64>,
-    /// Longest time, in ms, in which a CPU-bound thread did nothing or by which a sensor was late;
-    /// `None` without CPU-bound threads.
+    /// Longest time, in ms, in which a CPU-bound thread made no progress or by which a sensor was
+    /// late; `None` without CPU-bound threads.
     pub stall_ms: Option<f64>,
     /// CPU time that the CPU-bound threads got, in s per s.
     pub load_cpus: f64,
-    /// Whether the critical threads had the policy, priority, nice and flags of their start when
-    /// they had left.
+    /// Whether the critical threads left with the policy, priority, nice and flags of their start.
     pub left_clean: bool,
 }
 
@@ -104,8 +103,8 @@ impl VariantSummary {
         self.switches.iter().sum()
     }
 
-    /// Mean time of a switch of all threads, in ns: each critical thread's own and, for all
-    /// others, the ordinary thread's, each as often as it happened.
+    /// Mean time of a switch of all threads, in ns: each critical thread's own time and, for each
+    /// other thread, the ordinary thread's time. Each is weighted by the number of its switches.
     pub fn all_switch_ns(&self) -> Option<f64> {
         let mut total = 0.0;
         for (number, times) in self.switches.iter().zip(&self.switch_ns) {
@@ -181,7 +180,8 @@ mod tests {
     #[test]
     fn the_time_of_a_switch_of_all_threads_is_weighted_by_their_number() {
         let summary = &summarize(&session())[&Variant::Conventional];
-        // Each round: 3 critical threads with 12 switches of 1900 ns, 2 others with 60 of 2000 ns.
+        // Each round: 3 critical threads with 12 switches of 1900 ns, 2 further threads with 60 of
+        // 2000 ns.
         let expected = (36.0 * 1900.0 + 120.0 * 2000.0) / 156.0;
         assert!((summary.all_switch_ns().unwrap() - expected).abs() < 1e-6);
     }

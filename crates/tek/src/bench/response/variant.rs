@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ways of running the appliance that are compared.
+//! The compared variants of running the appliance.
 
 use crate::bench::appliance::{Kind, Measured, ReadyThread, Scheduling};
 use crate::system::library::BUILD_AGAIN;
@@ -34,7 +34,7 @@ pub enum Variant {
 /// The names of the threads on the path of an event.
 pub const CRITICAL: [&str; 3] = ["touch", "ui", "render"];
 
-/// The thread whose switches stand for those of all others.
+/// The switches of this thread stand for those of all noncritical threads.
 pub const ORDINARY: &str = "door";
 
 /// The programs that variants start.
@@ -60,7 +60,7 @@ impl Variant {
         }
     }
 
-    /// Whether TEK is at work.
+    /// Whether TEK is used.
     pub fn is_tek(self) -> bool {
         matches!(self, Variant::TekName | Variant::TekApi)
     }
@@ -90,7 +90,7 @@ impl Variant {
         }
     }
 
-    /// Does to the waiting threads what this variant does from outside.
+    /// Applies to the waiting threads the change that this variant makes from outside.
     pub fn apply(self, threads: &[ReadyThread]) -> io::Result<()> {
         let (kind, act): (Kind, fn(i32) -> io::Result<()>) = match self {
             Variant::Nice => (Kind::Event, |tid| sched::set_nice(tid, -20)),
@@ -101,8 +101,8 @@ impl Variant {
         threads.iter().filter(|thread| thread.kind == kind).try_for_each(|thread| act(thread.tid))
     }
 
-    /// Checks that the kernel scheduled the threads as this variant means it: a variant
-    /// that silently was another one would be a lie.
+    /// Checks that the kernel scheduled the threads as this variant requires: a variant that
+    /// silently was another one would be a lie.
     pub fn verify(self, measured: &Measured) -> Result<(), String> {
         for thread in &measured.threads {
             if !self.is_as_meant(thread.kind, &thread.during) {

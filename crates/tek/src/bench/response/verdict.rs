@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must be shown, and whether it was: our numbers beside the papers'.
+//! The bars, and whether they were met: our numbers beside the papers'.
 
 use super::summary::{Summaries, VariantSummary};
 use super::variant::Variant;
@@ -14,7 +14,7 @@ pub struct Verdict {
     pub met: bool,
 }
 
-/// One thing that must be shown.
+/// A condition that must hold.
 pub struct Bar {
     pub what: &'static str,
     pub paper: &'static str,
@@ -25,7 +25,7 @@ pub struct Bar {
     judge: fn(&Compared) -> Option<(f64, String, bool)>,
 }
 
-/// What one TEK variant is judged by.
+/// The measurements by which one TEK variant is judged.
 struct Compared<'a> {
     tek: &'a VariantSummary,
     alone: Option<&'a VariantSummary>,
@@ -41,7 +41,7 @@ const FEWER_SWITCHES: f64 = 42.0;
 const SWITCH_TIME_RATIO: f64 = 1.05;
 /// The paper's worst stall (tek-2020, V-C), in ms.
 const STALL_MS: f64 = 1487.0;
-/// So many measurements make the median of the p99 ratios trustworthy.
+/// The least number of rounds for a trustworthy median of the p99 ratios.
 const MIN_ROUNDS: usize = 9;
 const MIN_EVENTS: usize = 200;
 
@@ -91,13 +91,13 @@ static BARS: [Bar; 6] = [
         paper: "-",
         must: "all",
         unit: "bool",
-        // A thread that is critical by its name stays so to its end: only the API leaves.
+        // A thread that is critical by its name stays critical to its end: only the API leaves.
         applies: |variant| variant == Variant::TekApi,
         judge: left_clean,
     },
 ];
 
-/// Judges every TEK variant that ran, by every bar for which enough was measured.
+/// Judges every TEK variant that ran, by every bar with enough measurements.
 pub fn judge(summaries: &Summaries) -> Vec<(&'static Bar, Vec<Verdict>)> {
     BARS.iter()
         .map(|bar| {
@@ -162,7 +162,7 @@ pub fn change_percent(from: f64, to: f64) -> f64 {
     (to / from - 1.0) * 100.0
 }
 
-/// The p99 of the second run without load by that of the first: what noise does to the ratio.
+/// The p99 of the second run without load divided by that of the first: the noise of the ratio.
 pub fn noise(summaries: &Summaries) -> Option<f64> {
     median_of_ratios(
         &summaries.get(&Variant::AloneAgain)?.round_p99_ms,
@@ -170,7 +170,7 @@ pub fn noise(summaries: &Summaries) -> Option<f64> {
     )
 }
 
-/// What is missing to the number of measurements that the bars ask for; `None`: nothing.
+/// The missing part of the number of measurements that the bars ask for; `None`: nothing.
 pub fn too_few(summaries: &Summaries) -> Option<String> {
     let rounds = summaries.values().map(|it| it.round_p99_ms.len()).min()?;
     let events = summaries.values().map(|it| it.response_ms.n).min()?;

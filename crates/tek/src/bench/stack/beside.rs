@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What measuring costs a program: beside one that nobody measures, and beside the tool
-//! `stackusage`, which paints each stack before its thread begins, where that is installed.
+//! The cost of measuring a program: beside an unmeasured run, and beside the tool `stackusage`.
+//! That tool, where it is installed, paints each stack before its thread begins.
 
 use super::fit::Output;
 use super::lab::{Lab, Limits, Tek, MIB};
@@ -17,7 +17,7 @@ use tek_advice::Package;
 /// Threads that sleep while resident memory is read.
 const THREADS: u32 = 100;
 
-/// A way of running programs and what they take.
+/// A variant and its cost.
 #[derive(Serialize)]
 pub struct Run {
     pub variant: &'static str,
@@ -32,7 +32,7 @@ struct Births {
     ns: Vec<f64>,
 }
 
-/// Without anything; whoever else is measured comes behind.
+/// Without anything: the base of the comparison.
 pub fn conventional(lab: &Lab) -> anyhow::Result<Run> {
     run(lab, "glibc", Tek::Without)
 }
@@ -42,7 +42,7 @@ pub fn under_tek(lab: &Lab) -> anyhow::Result<Run> {
     run(lab, "tek run --stack report", Tek::Stack("report", &lab.profiles("beside")?))
 }
 
-/// The tool, where it is.
+/// Under the tool, where it is installed.
 pub fn under_stackusage(lab: &Lab) -> anyhow::Result<Run> {
     const PACKAGE: Package = Package { names: &[("stackusage", 0)] };
     let missing = || format!("it is not installed: {}", tek_advice::install(&[PACKAGE], None));
@@ -55,7 +55,7 @@ fn run(lab: &Lab, variant: &'static str, tek: Tek) -> anyhow::Result<Run> {
         Ok(lab.command(&programs::find(bench, program)?, tek, Limits::default()))
     };
     let crowd: Output = lab.run(command("stack", "fit")?.arg(THREADS.to_string()))?;
-    // Not as many as elsewhere: the tool takes milliseconds for each.
+    // Fewer than elsewhere: the tool takes milliseconds for each.
     let births: Births = lab.run(command("ident", "create")?.arg("50"))?;
     let create_ns = median(&births.ns).context("the program create measured nothing")?;
     Ok(Run { variant, resident: crowd.resident, create_ns })

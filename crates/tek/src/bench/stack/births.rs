@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the Stack Tuner costs a thread: creating and joining one, plain, under `tek run` without
-//! it, while it learns a kind, and with a kind that is known. Each variant is a process of its
-//! own, run in turns; the program is that of `tek bench ident`.
+//! The cost of the Stack Tuner for a thread: creating and joining one, plain, under `tek run`
+//! without it, while it learns a kind, and with a known kind. Each variant is a process of its own,
+//! run in alternation; the program is that of `tek bench ident`.
 
 use super::lab::{Lab, Limits, Tek};
 use crate::bench::json::Row;
@@ -13,20 +13,20 @@ use anyhow::{ensure, Context};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Enough start routines that each one's threads are the first of their kind: all are measured.
+/// Enough start routines, so that each one's threads are the first of their kind: all are measured.
 const NEW_KINDS: u32 = 64;
 
-/// A way of running it.
+/// A variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Variant {
     Plain,
-    /// The same once more: how much two equal measurements differ.
+    /// The same again: shows how much two equal measurements differ.
     PlainAgain,
     /// Without the Stack Tuner.
     Idle,
     /// Its kind is known from earlier runs.
     Settled,
-    /// What `Learning` does, without TEK.
+    /// The same as `Learning`, without TEK.
     PlainNewKinds,
     /// Its kind is new.
     Learning,
@@ -53,7 +53,7 @@ impl Variant {
         }
     }
 
-    /// What it is compared with.
+    /// The variant with which it is compared.
     fn base(self) -> Variant {
         match self {
             Variant::Learning => Variant::PlainNewKinds,
@@ -75,7 +75,7 @@ impl Variant {
 pub struct Measured(BTreeMap<Variant, Vec<f64>>);
 
 impl Measured {
-    /// So many rounds of the same times, for tests.
+    /// The same times in so many rounds, for tests.
     #[cfg(test)]
     pub fn of(ns: [f64; 6], rounds: usize) -> Measured {
         Measured(Variant::ALL.into_iter().zip(ns.map(|ns| vec![ns; rounds])).collect())
@@ -90,19 +90,19 @@ impl Measured {
         self.0.values().map(Vec::len).min().unwrap_or(0)
     }
 
-    /// What a variant takes longer than glibc's, in ns: the median of the rounds' differences.
+    /// The time that a variant takes beyond glibc's, in ns: the median of the rounds' differences.
     pub fn added_ns(&self, variant: Variant) -> Option<f64> {
         median_difference(self.times(variant), self.times(variant.base()))
     }
 }
 
-/// What the program prints: the time of a thread in ns, in each batch.
+/// The output of the program: the time of a thread in ns, in each batch.
 #[derive(Deserialize)]
 struct Output {
     ns: Vec<f64>,
 }
 
-/// Runs all variants, so many processes of each; `progress` is told after each round.
+/// Runs all variants, so many processes of each; `progress` is called after each round.
 pub fn measure(lab: &Lab, rounds: usize, progress: impl Fn(usize)) -> anyhow::Result<Measured> {
     let program = programs::find("ident", "create")?;
     let run = |variant: Variant, tek: Tek| -> anyhow::Result<f64> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fig. 11 (a): stacks over days in which threads come and go.
+//! Fig. 11 (a): stacks over days in which threads start and end.
 
 use super::lab::{Lab, Limits, Tek, MIB};
 use crate::bench::json::Row;
@@ -23,12 +23,12 @@ impl Totals {
     }
 }
 
-/// At the end of a day.
+/// The state at the end of a day.
 #[derive(Clone, Copy, Deserialize, Serialize)]
 pub struct Day {
     pub day: u64,
     pub alive: Totals,
-    /// All that were created so far, whether they live or not.
+    /// All threads created so far, whether they live or not.
     pub created: Totals,
     /// Virtual memory of the process.
     pub vm: u64,
@@ -39,7 +39,7 @@ struct Output {
     days: Vec<Day>,
 }
 
-/// A way of running it and what came out.
+/// A variant and its result.
 #[derive(Serialize)]
 pub struct Run {
     pub variant: &'static str,
@@ -67,7 +67,7 @@ pub fn conventional(lab: &Lab, plan: Plan) -> anyhow::Result<Vec<Run>> {
     [("8 MiB", 8 * MIB), ("2 MiB", 2 * MIB)].into_iter().map(run).collect()
 }
 
-/// Under TEK; what the first run learns goes to `profiles`, where nothing is known yet.
+/// Under TEK; the first run learns into `profiles`, which is empty before.
 pub fn under_tek(lab: &Lab, plan: Plan, profiles: &Path) -> anyhow::Result<Vec<Run>> {
     let fitted = |variant, mode, profiles: &Path| {
         run(lab, plan, variant, Tek::Stack(mode, profiles), 8 * MIB)

@@ -9,7 +9,7 @@ use crate::bench::terminal::Terminal;
 use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-/// So many threads teach TEK what they use.
+/// Threads from which TEK learns the use of stacks.
 const LEARNT_FROM: u32 = 8;
 /// The creations of tek-2020, V-A.
 pub const PAPER_CREATIONS: u32 = 2000;
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-/// What the program prints.
+/// The output of the program.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Output {
     pub tried: u32,
@@ -72,7 +72,7 @@ pub struct Output {
     pub resident: u64,
 }
 
-/// How many had failed when so many had been tried.
+/// The number of failures after so many tries.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Failures {
     pub tried: u32,
@@ -85,7 +85,7 @@ impl Output {
     }
 }
 
-/// A way of running it and what came out.
+/// A variant and its result.
 #[derive(Serialize)]
 pub struct Run {
     pub place: Place,
@@ -96,7 +96,7 @@ pub struct Run {
 pub const TEK: &str = "TEK";
 pub const DEFAULT: &str = "8 MiB";
 
-/// The conventional ones of one place.
+/// The conventional runs of one place.
 pub fn conventional(lab: &Lab, place: Place, threads: u32) -> anyhow::Result<Vec<Run>> {
     let stacks = [("2 MiB", 2), ("4 MiB", 4), ("6 MiB", 6), (DEFAULT, 8)];
     let run = |(variant, mib)| {
@@ -106,7 +106,7 @@ pub fn conventional(lab: &Lab, place: Place, threads: u32) -> anyhow::Result<Vec
     stacks.into_iter().map(run).collect()
 }
 
-/// The one under TEK, after one that only learns, from few threads.
+/// The run under TEK, after one that only learns, from few threads.
 pub fn under_tek(lab: &Lab, place: Place, threads: u32) -> anyhow::Result<Run> {
     let profiles = lab.profiles(&format!("fit-{place:?}"))?;
     let tek = Tek::Stack("auto", &profiles);

@@ -18,7 +18,7 @@ pub const MIB: u64 = 1024 * KIB;
 /// linux/personality.h: what `setarch i686 --3gb` sets.
 const PERSONALITY_32BIT_3GB: libc::c_ulong = 0x0008 | 0x0800_0000;
 
-/// What a program starts with.
+/// The limits with which a program starts.
 #[derive(Clone, Copy)]
 pub struct Limits {
     /// The size of a stack with default attributes: RLIMIT_STACK.
@@ -27,12 +27,12 @@ pub struct Limits {
     pub address_space: Option<u64>,
     /// A process of 32 bits gets 3 GiB, not 4.
     pub three_gib: bool,
-    /// Malloc's arenas, as many as it likes unless given.
+    /// The limit of malloc's arenas; `None`: malloc's default.
     pub arenas: Option<u8>,
 }
 
 impl Default for Limits {
-    /// What nearly every system has.
+    /// The limits of nearly every system.
     fn default() -> Limits {
         Limits { stack: 8 * MIB, address_space: None, three_gib: false, arenas: None }
     }
@@ -57,7 +57,7 @@ pub enum Ended<T> {
     Overflowed(String),
 }
 
-/// The place for profiles of one comparison; it ends with them.
+/// The directory for the profiles of one comparison; removed with it.
 pub struct Lab {
     tek: PathBuf,
     directory: TempDir,
@@ -71,7 +71,7 @@ impl Lab {
         })
     }
 
-    /// A directory of profiles that is empty until somebody learns something there.
+    /// A directory of profiles that is empty until a program learns something there.
     pub fn profiles(&self, name: &str) -> anyhow::Result<PathBuf> {
         let path = self.directory.path().join(name);
         std::fs::create_dir_all(&path)
@@ -79,8 +79,8 @@ impl Lab {
         Ok(path)
     }
 
-    /// Profiles as they are in another directory now, so that what is learnt from now on does
-    /// not change that one.
+    /// A copy of the profiles in another directory, so that later learning does not change the
+    /// original.
     pub fn copy_of(&self, profiles: &Path, name: &str) -> anyhow::Result<PathBuf> {
         let copy = self.directory.path().join(name);
         if copy.exists() {
@@ -96,7 +96,7 @@ impl Lab {
         Ok(copy)
     }
 
-    /// Whether something was learnt there.
+    /// Whether a profile was learnt there.
     pub fn has_profile(&self, profiles: &Path) -> bool {
         let entries = std::fs::read_dir(profiles).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).any(|path| path.extension() == Some("stack".as_ref()))
@@ -171,7 +171,7 @@ impl Lab {
         }
         let value: serde_json::Value = serde_json::from_slice(&output.stdout)
             .with_context(|| format!("{} printed something else than JSON", name_of(command)))?;
-        // A variant that silently was another one would be a lie.
+        // A variant must not silently be another one.
         ensure!(
             value["under_tek"] == under_tek,
             "{}: libtek.so is {}loaded",
@@ -204,7 +204,7 @@ fn limit_self(limits: Limits) -> io::Result<()> {
     Ok(())
 }
 
-/// Sets a soft limit. prlimit64() because the numbers of the others depend on the machine.
+/// Sets a soft limit. prlimit64() because the numbers of other system calls depend on the machine.
 fn lower(resource: libc::__rlimit_resource_t, soft: u64) -> io::Result<()> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` outlives both calls, which take this process as 0.

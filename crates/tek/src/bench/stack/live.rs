@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What it costs to ask a running thread how much of its stack of 8 MiB it has used.
+//! The cost of querying how much of its stack of 8 MiB a running thread has used.
 
 use super::lab::{Lab, Limits, Tek};
 use crate::bench::json::Row;
@@ -7,15 +7,15 @@ use crate::bench::programs;
 use crate::bench::stats::summarize;
 use serde::{Deserialize, Serialize};
 
-/// What the program prints.
+/// The output of the program.
 #[derive(Deserialize, Serialize)]
 pub struct Measured {
-    /// Threads that were asked in turns.
+    /// Threads that were queried in alternation.
     pub threads: u32,
     pub stack_bytes: u64,
     /// Time of a measure, in each batch.
     pub ns: Vec<f64>,
-    /// Of the process, before and after all measures.
+    /// Resident bytes of the process, before and after all measures.
     pub resident_before: u64,
     pub resident_after: u64,
 }
@@ -26,7 +26,7 @@ impl Measured {
         Some(summarize(&self.ns)?.p50)
     }
 
-    /// What measuring made resident.
+    /// The memory that measuring made resident.
     pub fn resident_added(&self) -> f64 {
         self.resident_after as f64 - self.resident_before as f64
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a program with many threads locks that calls mlockall(MCL_CURRENT | MCL_FUTURE).
+//! The memory that a program with many threads locks by mlockall(MCL_CURRENT | MCL_FUTURE).
 
 use super::fit::Output;
 use super::lab::{Lab, Limits, Tek, MIB};
@@ -10,9 +10,9 @@ use serde::Serialize;
 
 /// Its threads.
 pub const THREADS: u32 = 300;
-/// So many threads teach TEK what they use.
+/// Threads from which TEK learns the use of stacks.
 const LEARNT_FROM: u32 = 8;
-/// What 300 conventional stacks lock, and as much again for everybody else.
+/// The memory that 300 conventional stacks lock, and as much again for all other programs.
 const MEMORY_NEEDED: u64 = 5 * 1024 * MIB;
 
 /// Locked memory in bytes.

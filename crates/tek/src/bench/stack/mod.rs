@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek bench stack` (tek-2020, IV-B and V-D): what stacks take, what of them is used, and how
-//! many threads fit, with the C library's stacks and with those that TEK fits.
+//! `tek bench stack` (tek-2020, IV-B and V-D): the size of stacks, their use, and the number of
+//! threads that fit, with the C library's stacks and with those that TEK fits.
 
 mod beside;
 mod births;
@@ -67,7 +67,7 @@ struct Plan {
 const FULL: Plan = Plan { tight: 50, auto: 200, creations: 20_000, births: 31 };
 const QUICK: Plan = Plan { tight: 3, auto: 3, creations: fit::PAPER_CREATIONS, births: 3 };
 
-/// Everything that was measured; what is empty or `None` could not be.
+/// All measurements; a part that is empty or `None` could not be measured.
 #[derive(Default, serde::Serialize)]
 pub struct Measured {
     spread: Vec<spread::Run>,
@@ -119,7 +119,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// The parts, one after the other. One that fails is named with its reason, and the others run.
+/// Runs the parts, one after the other. A part that fails is named with its reason, and the next
+/// part runs.
 fn measure(args: &Args) -> anyhow::Result<(Measured, Vec<NotRun>)> {
     let lab = Lab::open()?;
     let mut session = Session::start();
@@ -213,7 +214,7 @@ fn measure_costs(lab: &Lab, session: &mut Session, measured: &mut Measured, plan
     measured.locked.fitted = session.one(part, "TEK", || locked::under_tek(lab));
 }
 
-/// Shows what is being measured, and keeps what could not be.
+/// Shows the current measurement, and collects those that failed.
 struct Session {
     spinner: ProgressBar,
     not_run: Vec<NotRun>,

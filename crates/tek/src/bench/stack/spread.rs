@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figs. 3 and 11 (b): what is allocated for the stacks of 273 threads that live at once, and
-//! what of it they use.
+//! Figs. 3 and 11 (b): the stacks of 273 threads that live at once, their allocated size and their
+//! use.
 
 use super::lab::{Lab, Limits, Tek, KIB, MIB};
 use crate::bench::json::Row;
@@ -11,7 +11,7 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What is used in all, as published in bench/stack/spread.csv: that of Fig. 11.
+/// The total use, as published in bench/stack/spread.csv: that of Fig. 11.
 pub const PUBLISHED_KIB: u64 = 50_828;
 
 /// A thread's stack, in bytes: mapped, with its guard, and used, from its end.
@@ -21,7 +21,7 @@ pub struct Stack {
     pub used: u64,
 }
 
-/// What the program prints.
+/// The output of the program.
 #[derive(Clone, Deserialize, Serialize)]
 pub struct Threads {
     /// How much larger the process was with all of its threads.
@@ -43,7 +43,7 @@ impl Threads {
         self.allocated() as f64 / self.used().max(1) as f64
     }
 
-    /// (threads, allocated, used) of those that use more than `from`, up to `to`.
+    /// (threads, allocated, used) of the threads that use more than `from`, up to `to`.
     fn between(&self, from: u64, to: u64) -> (usize, u64, u64) {
         let fitting = self.stacks.iter().filter(|stack| stack.used > from && stack.used <= to);
         fitting.fold((0, 0, 0), |(count, allocated, used), stack| {
@@ -52,7 +52,7 @@ impl Threads {
     }
 }
 
-/// A way of running it and what came out.
+/// A variant and its result.
 #[derive(Serialize)]
 pub struct Run {
     pub variant: &'static str,
@@ -74,7 +74,7 @@ pub fn conventional(lab: &Lab) -> anyhow::Result<Vec<Run>> {
     [("8 MiB", 8 * MIB), ("4 MiB", 4 * MIB), ("2 MiB", 2 * MIB)].into_iter().map(run).collect()
 }
 
-/// Those under TEK; what the first one learns goes to `profiles`, where nothing is known yet.
+/// The runs under TEK; the first one learns into `profiles`, which is empty before.
 pub fn under_tek(lab: &Lab, profiles: &Path) -> anyhow::Result<Vec<Run>> {
     let program = programs::find("stack", "spread")?;
     let run = |variant, mode, profiles: &Path| {
@@ -89,7 +89,7 @@ pub fn under_tek(lab: &Lab, profiles: &Path) -> anyhow::Result<Vec<Run>> {
     Ok(vec![first, auto, tight])
 }
 
-/// The program must have used what was published, or the comparison is of something else.
+/// The program's use must be the published one; otherwise the comparison is invalid.
 fn checked(threads: Threads) -> anyhow::Result<Threads> {
     ensure!(
         threads.used() == PUBLISHED_KIB * KIB,
@@ -155,7 +155,7 @@ pub fn rows(runs: &[Run]) -> Vec<Row> {
 pub mod tests {
     use super::*;
 
-    /// So many threads with such stacks, in KiB.
+    /// Threads with such stacks, in KiB.
     pub fn threads(stacks: &[(u64, u64)]) -> Threads {
         let stack = |&(allocated, used)| Stack { allocated: allocated * KIB, used: used * KIB };
         Threads { vm_added: 0, stacks: stacks.iter().map(stack).collect() }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether learnt stacks hold: many runs of the spread, in each of which every kind uses more or
-//! less than in the run that was learnt from. All get what that one run taught, no more.
+//! Whether learnt stacks hold: many runs of the spread. In each, every kind uses more or less than
+//! in the run that was learnt from. All get the stacks learnt from that one run.
 
 use super::lab::{Ended, Lab, Limits, Tek};
 use super::spread::Threads;
@@ -24,14 +24,14 @@ pub struct Series {
 pub const TIGHT: Series = Series { mode: "tight", percent: 3, learnt_varies: true };
 pub const AUTO: Series = Series { mode: "auto", percent: 20, learnt_varies: false };
 
-/// What came out.
+/// The result.
 #[derive(Serialize)]
 pub struct Measured {
     pub series: Series,
     pub runs: usize,
-    /// Of the runs that held: allocated by used.
+    /// Allocated by used, for the runs that held.
     pub ratios: Vec<f64>,
-    /// What the others said.
+    /// The messages of the runs that overflowed.
     pub overflows: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl Measured {
     }
 }
 
-/// Runs a series; `progress` is told after each run.
+/// Runs a series; `progress` is called after each run.
 pub fn measure(
     lab: &Lab,
     series: Series,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must be shown of stacks, and whether it was.
+//! The bars for stacks, and whether they were met.
 
 use super::births::{self, Variant};
 use super::fit::{self, Place, TEK};
@@ -12,17 +12,17 @@ const RATIO: f64 = 1.15;
 const THREADS: f64 = 10_000.0;
 /// A measure of a running thread, in ns.
 const LIVE_NS: f64 = 2000.0;
-/// What a thread's creation and join may take longer, in ns.
+/// The most that a thread's creation and join may take longer, in ns.
 const LEARNING_NS: f64 = 1000.0;
 const SETTLED_NS: f64 = 300.0;
 /// Of 300 threads.
 const LOCKED_MB: f64 = 60.0;
-/// So many runs and rounds are asked for.
+/// The required runs and rounds.
 const TIGHT_RUNS: usize = 50;
 const AUTO_RUNS: usize = 200;
 const MIN_ROUNDS: usize = 11;
 
-/// Judges everything that was measured.
+/// Judges all measurements.
 pub fn judge(measured: &Measured) -> Vec<Verdict> {
     let at_most = |what, paper, limit, unit, value| Verdict {
         what,
@@ -87,7 +87,7 @@ pub fn judge(measured: &Measured) -> Vec<Verdict> {
     ]
 }
 
-/// Judges what the paper's figures 11 and 12 show; more is not measured.
+/// Judges the paper's figures 11 and 12; the rest is not measured.
 pub fn judge_figures(measured: &Measured) -> Vec<Verdict> {
     let second = measured.spread.iter().find(|run| run.variant == spread::TIGHT);
     vec![
@@ -108,7 +108,7 @@ pub fn judge_figures(measured: &Measured) -> Vec<Verdict> {
     ]
 }
 
-/// What `--assert` asks for and was not shown, a reason each; empty: all was.
+/// The bars of `--assert` that were not met, a reason each; empty: all were met.
 pub fn failures(verdicts: &[Verdict], measured: &Measured) -> Vec<String> {
     let mut failures = missed(verdicts);
     let mut ask = |enough: bool, reason: String| {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use crate::bench::stack::{live, locked};
 
-    /// What meets every bar at its limit.
+    /// A measurement that meets every bar at its limit.
     fn measured() -> Measured {
         let steady = |series, runs| steady::Measured {
             series,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cells of the paper's tables (uthreads, 5): a program, so many threads, a quantum, a scheduler.
+//! The cells of the paper's tables (uthreads, 5): program, number of threads, quantum, scheduler.
 
 use super::engine::{quantum, Cpus, Sched, Setting, Threads};
 use serde::Serialize;
@@ -53,7 +53,7 @@ impl Program {
         }
     }
 
-    /// The size that takes `wanted` as long as one of this size.
+    /// The size that takes `wanted` times as long as this size.
     pub fn scaled(self, size: u64, wanted: f64) -> u64 {
         let factor = match self {
             // A prime as great as n takes the square root of n divisions.
@@ -64,14 +64,14 @@ impl Program {
     }
 }
 
-/// Whose threads, and on how many CPUs.
+/// The owner of the threads, and the number of CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Variant {
     /// The C library's, on all CPUs.
     Pthread,
     /// The C library's, on one CPU.
     PthreadOne,
-    /// The same once more: how much two equal measurements differ.
+    /// The same again: shows how much two equal measurements differ.
     PthreadOneAgain,
     /// User-level threads on one worker and one CPU.
     One(Sched),
@@ -110,7 +110,7 @@ impl Variant {
         matches!(self, Variant::One(_) | Variant::Many(_))
     }
 
-    /// Which CPUs it has.
+    /// The CPUs that it has.
     pub fn cpus(self) -> Cpus {
         match self {
             Variant::Pthread | Variant::Many(_) => Cpus::All,
@@ -119,12 +119,12 @@ impl Variant {
     }
 }
 
-/// What is measured, and how often.
+/// A measurement, and how often it is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Cell {
     pub program: Program,
     pub threads: u32,
-    /// Of the kernel's threads it is 0: the same whatever it is.
+    /// 0 for kernel threads, because it does not matter there.
     pub quantum_us: u64,
     pub variant: Variant,
 }
@@ -135,7 +135,7 @@ impl Cell {
         Cell { program, threads, quantum_us, variant }
     }
 
-    /// What the engine is told; `None`: there is none.
+    /// The setting of the engine; `None`: there is none.
     pub fn setting(&self, cpus: usize) -> Option<Setting> {
         let (workers, sched) = match self.variant {
             Variant::One(sched) => (1, sched),
@@ -156,20 +156,20 @@ impl Cell {
     }
 }
 
-/// How a program's threads are made, given what the engine is told.
+/// How a program's threads are made, given the setting of the engine.
 pub fn threads(setting: Option<&Setting>) -> Threads<'_> {
     setting.map_or(Threads::Own, Threads::Preloaded)
 }
 
 /// The paper's.
 pub const THREADS: [u32; 3] = [5, 10, 100];
-/// The paper's, in us: it says 5 microseconds in 3.1, and milliseconds in 6.
+/// The paper's quanta, in us: 5 microseconds in its 3.1, and milliseconds in its 6.
 pub const QUANTA: [u64; 6] = [50, 100, 200, 2000, 5000, 10_000];
-/// Between them, too: where the paper's two units lie.
+/// More quanta between them: where the paper's two units are.
 pub const SWEEP: [u64; 8] = [50, 100, 200, 500, 1000, 2000, 5000, 10_000];
-/// The default of the engine, and what is judged.
+/// The default of the engine, which is judged.
 pub const JUDGED_US: u64 = 5000;
-/// What is measured in every detail.
+/// The number of threads that is measured in every detail.
 pub const USUAL_THREADS: u32 = 10;
 
 /// A list of cells, each of which is run in each of so many rounds.
@@ -178,7 +178,7 @@ pub struct Batch {
     pub cells: Vec<Cell>,
 }
 
-/// What is judged: rr beside pthread, both on one CPU, for each number of threads.
+/// The judged cells: rr beside pthread, both on one CPU, for each number of threads.
 pub fn judged(program: Program, threads: &[u32]) -> Vec<Cell> {
     let variants = [Variant::PthreadOne, Variant::PthreadOneAgain, Variant::One(Sched::Rr)];
     all(program, threads, &[JUDGED_US], &variants)

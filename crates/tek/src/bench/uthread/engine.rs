@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a program of this benchmark is run: whose threads it has, on how many CPUs.
+//! The execution of a program of this benchmark: its kind of threads, and its number of CPUs.
 
 use crate::bench::programs;
 use crate::system::library;
@@ -36,7 +36,7 @@ impl Sched {
     }
 }
 
-/// What interrupts threads at the end of their quantum.
+/// The source of preemption at the end of a quantum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preempt {
@@ -54,7 +54,7 @@ impl Preempt {
     }
 }
 
-/// What a lock of the scheduler `fifo` has under it.
+/// The granularity of the locks of the scheduler `fifo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lock {
@@ -74,7 +74,7 @@ impl Lock {
     }
 }
 
-/// What the engine is told.
+/// The setting of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Setting {
     pub workers: usize,
@@ -116,18 +116,18 @@ pub fn quantum(us: u64) -> String {
     }
 }
 
-/// Whose threads a program has.
+/// The kind of threads that a program has.
 #[derive(Clone, Copy)]
 pub enum Threads<'a> {
     /// Those that it was built with, as they are.
     Own,
-    /// Those that it was built with, told this.
+    /// Those that it was built with, with this setting.
     Told(&'a Setting),
     /// libtek-uthread.so's instead of the C library's.
     Preloaded(&'a Setting),
 }
 
-/// Which CPUs it has.
+/// The CPUs that it has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Cpus {
     All,
@@ -186,7 +186,8 @@ fn keep_to_one_cpu() -> io::Result<()> {
     Ok(())
 }
 
-/// Runs a program that prints one JSON document, and reads it. One that hangs is ended after `limit`.
+/// Runs a program that prints one JSON document, and reads it. A program that hangs is ended after
+/// `limit`.
 pub fn run_json<T: DeserializeOwned>(command: Command, limit: Duration) -> anyhow::Result<T> {
     let said = programs::output_within(command, limit)?;
     serde_json::from_slice(&said).context("it printed something else than JSON")

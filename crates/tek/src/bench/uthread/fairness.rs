@@ -16,14 +16,13 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(100);
 const QUANTUM_US: u64 = 5000;
-/// Of threads that share a CPU: enough of them, and quanta enough for each in 2 s that one more or less
-/// is no 2%.
+/// Threads that share a CPU. In 2 s each has so many quanta that one more or less is below 2%.
 const SHARERS: u32 = 4;
 const HOGS: u32 = 50;
 const LONG_JOBS: u32 = 10;
 const PRIORITIES: u32 = 16;
 
-/// Who decides.
+/// The scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum By {
     /// The kernel, on one CPU.
@@ -48,7 +47,8 @@ impl By {
         }
     }
 
-    /// Who lets threads of equal priority take turns, and so ends what needs that.
+    /// Whether threads of equal priority share the CPU. The measurements of shares and of wake-up
+    /// need this.
     fn takes_turns(self) -> bool {
         self != By::Uthreads(Sched::Fifo)
     }
@@ -59,12 +59,12 @@ impl By {
 pub struct Measured {
     /// The greatest difference of a thread's share from an equal one, in percent of that.
     pub shares: BTreeMap<&'static str, Vec<f64>>,
-    /// Of each round the p99 of the time from a wake-up to running, in quanta.
+    /// The p99 of the time from a wake-up to running in each round, in quanta.
     pub wake_quanta: BTreeMap<&'static str, Vec<f64>>,
     /// Mean turnaround of all jobs, and of the short ones, in ms.
     pub turnaround_ms: BTreeMap<&'static str, Vec<f64>>,
     pub short_ms: BTreeMap<&'static str, Vec<f64>>,
-    /// Of fifo: how often it was looked, and how often a lower priority ran while a higher was ready.
+    /// Of fifo: the number of checks, and how often a lower priority ran while a higher was ready.
     pub checks: u64,
     pub violations: u64,
 }
@@ -108,18 +108,19 @@ impl Measured {
         median_of_ratios(of(Sched::Psjf)?, of(Sched::Rr)?)
     }
 
-    /// How often fifo ran a lower priority while a higher one was ready; `None`: nobody looked.
+    /// How often fifo ran a lower priority while a higher one was ready; `None`: this was not
+    /// checked.
     pub fn violations(&self) -> Option<f64> {
         (self.checks > 0).then_some(self.violations as f64)
     }
 
-    /// How many rounds there were.
+    /// The number of rounds.
     pub fn rounds(&self) -> usize {
         self.shares.get(Sched::Rr.name()).map_or(0, Vec::len)
     }
 }
 
-/// Runs all of it in turns; each case lasts as many ms.
+/// Runs all of it in alternation; each case lasts as many ms.
 pub fn measure(rounds: usize, ms: u64, spinner: &ProgressBar) -> (Measured, Vec<NotRun>) {
     let (mut measured, mut not_run) = (Measured::default(), Vec::<NotRun>::new());
     let library = engine::preload();
@@ -151,7 +152,7 @@ fn run_all(by: By, ms: u64, round: usize, measured: &mut Measured) -> anyhow::Re
         let worst = worst_percent(&it.units).context("no thread did anything")?;
         measured.shares.entry(by.name()).or_default().push(worst);
 
-        // A p99 wants some hundred wake-ups.
+        // A p99 needs some hundred wake-ups.
         let it: Interactive = run(by, "interactive", HOGS, 2 * ms, round)?;
         let late: Vec<f64> = it.late_us.iter().map(|us| us / QUANTUM_US as f64).collect();
         measured.wake_quanta.entry(by.name()).or_default().extend(p99(&late));
@@ -249,7 +250,7 @@ pub fn rows(measured: &Measured) -> Vec<Row> {
 pub mod tests {
     use super::*;
 
-    /// What meets the bars, in so many rounds.
+    /// A measurement that meets the bars, in so many rounds.
     pub fn measured(rounds: usize) -> Measured {
         let of = |sched: Sched, value: f64| (sched.name(), vec![value; rounds]);
         Measured {

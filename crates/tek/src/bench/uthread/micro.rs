@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What single calls of thread libraries cost, on one CPU: the same source, built for each.
+//! The cost of single calls of thread libraries, on one CPU: the same source, built for each.
 
 use super::engine::{command, run_json, Cpus, Sched, Setting, Threads};
 use crate::bench::alternate::order;
@@ -19,12 +19,12 @@ use tek_advice::Package;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Whose threads.
+/// The kind of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum On {
     /// TEK's own interface, one worker.
     Native,
-    /// The same with more than one worker, which locks must mind.
+    /// The same with more than one worker, for which locks need more work.
     NativeMany,
     /// A pthread program with libtek-uthread.so preloaded, one worker.
     Preloaded,
@@ -105,13 +105,13 @@ impl On {
         }
     }
 
-    /// Only what needs no second worker is measured with two: it might run on another CPU.
+    /// Only calls that need no second worker are measured with two: it might run on another CPU.
     fn has(self, call: &str) -> bool {
         call == MUTEX || !matches!(self, On::NativeMany | On::PreloadedMany)
     }
 
     fn command(self) -> anyhow::Result<Command> {
-        // A quantum that a batch does not see.
+        // A quantum longer than a batch.
         let one = Setting::one(Sched::Rr, 100_000);
         let many = Setting { workers: 2, ..Setting::one(Sched::Steal, 100_000) };
         let (threads, unpinned) = match self {
@@ -128,7 +128,7 @@ impl On {
     }
 }
 
-/// What a program prints: of each call the time in ns, in each batch.
+/// The output of a program: of each call the time in ns, in each batch.
 #[derive(Deserialize)]
 struct Output {
     #[serde(default)]
@@ -143,7 +143,7 @@ struct Call {
     ns: Vec<f64>,
 }
 
-/// Of each call the median time of each process, in ns.
+/// The median time of each process for each call, in ns.
 #[derive(Default, Serialize)]
 pub struct Measured(BTreeMap<On, BTreeMap<String, Vec<f64>>>);
 
@@ -159,7 +159,7 @@ impl Measured {
         median(self.times(on, call))
     }
 
-    /// How many times as long as another: the median of the rounds' ratios.
+    /// Its time as a multiple of another's: the median of the rounds' ratios.
     pub fn ratio(&self, call: &str, on: On, other: On) -> Option<f64> {
         median_of_ratios(self.times(on, call), self.times(other, call))
     }
@@ -170,19 +170,19 @@ impl Measured {
         median_of_ratios(of(SWITCH), of(SWITCH_BOOST))
     }
 
-    /// How many processes of each there were.
+    /// The number of processes of each.
     pub fn rounds(&self) -> usize {
         self.times(On::Glibc, YIELD).len()
     }
 
-    /// So many rounds of the same time, for tests.
+    /// The same time in so many rounds, for tests.
     #[cfg(test)]
     pub fn set(&mut self, on: On, call: &str, ns: f64, rounds: usize) {
         self.0.entry(on).or_default().insert(call.to_owned(), vec![ns; rounds]);
     }
 }
 
-/// Runs all of them in turns, so many processes of each, each with so many batches.
+/// Runs all of them in alternation, so many processes of each, each with so many batches.
 pub fn measure(rounds: usize, batches: usize, spinner: &ProgressBar) -> (Measured, Vec<NotRun>) {
     let (mut measured, mut not_run) = (Measured::default(), Vec::<NotRun>::new());
     for round in 0..rounds {
@@ -222,7 +222,7 @@ fn run(on: On, batches: usize) -> Result<Vec<Call>, String> {
             command.arg("--unpinned");
         }
         let output: Output = run_json(command, LIMIT)?;
-        // A variant that silently was another one would be a lie; more workers may be more threads.
+        // A variant must not silently be another one; more workers may be more threads.
         let one_carrier = matches!(on, On::Native | On::Preloaded);
         ensure!(
             !one_carrier || output.user_level,

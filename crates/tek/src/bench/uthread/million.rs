@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Very many live threads: what each takes of time and of memory while all wait.
+//! Very many live threads: the time and the memory of each while all wait.
 
 use super::engine::{command, run_json, Cpus, Sched, Setting, Threads};
 use crate::bench::json::{NotRun, Row};
@@ -13,15 +13,15 @@ use std::time::Duration;
 
 /// As many kernel threads as fit under the usual limit of process numbers.
 const KERNEL_THREADS: u64 = 30_000;
-/// What one may take at most, with room for the kernel's part: more are not tried than fit.
+/// The most memory of one thread, with room for the kernel's part: limits the number that is tried.
 const BYTES_AT_MOST: u64 = 16_384;
 /// The least quantum that there is: each thread runs for one.
 const QUANTUM_US: u64 = 50;
 
-/// How they came to wait.
+/// The reason of their wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Kind {
-    /// TEK's own interface; each waits by itself.
+    /// TEK's own interface; each waits by its own call.
     Parked,
     /// Each was first interrupted by a tick.
     Preempted,
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// What the program prints; all of them for each thread.
+/// The output of the program; all of them for each thread.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Result {
     pub threads: u64,
@@ -52,12 +52,12 @@ pub struct Result {
     pub begin_ns: f64,
     /// From waking all until all are joined.
     pub end_ns: f64,
-    /// That are in memory.
+    /// Bytes that are in memory.
     pub bytes: f64,
     pub page_table_bytes: f64,
 }
 
-/// What was measured.
+/// The measurement.
 #[derive(Default, Serialize)]
 pub struct Measured {
     pub results: Vec<(Kind, Result)>,
@@ -65,7 +65,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// KB (of 1,000 bytes) of a thread, if there were as many as wanted.
+    /// KB (of 1,000 bytes) of a thread, if the wanted number was reached.
     pub fn kb(&self, kind: Kind) -> Option<f64> {
         let (_, result) = self.results.iter().find(|(it, _)| *it == kind)?;
         (result.threads >= self.wanted).then_some(result.bytes / 1000.0)

@@ -129,7 +129,7 @@ impl Plan {
     }
 }
 
-/// Everything that was measured; `None`: it was not asked for.
+/// All measurements; `None`: it was not requested.
 #[derive(Default, Serialize)]
 struct Measured {
     programs: Option<programs::Measured>,
@@ -138,7 +138,7 @@ struct Measured {
     million: Option<million::Measured>,
     fairness: Option<fairness::Measured>,
     scale: Option<scale::Measured>,
-    /// Of the programs.
+    /// The failures of the programs.
     #[serde(skip)]
     failed: Vec<NotRun>,
 }
@@ -191,7 +191,8 @@ fn rows(measured: &Measured, judged: &[Verdict]) -> Vec<Row> {
     rows
 }
 
-/// The parts, one after the other. What fails is named with its reason, and the others run.
+/// Runs the parts, one after the other. A part that fails is named with its reason, and the next
+/// part runs.
 fn measure(args: &Args, parts: &[Part], cpus: usize) -> anyhow::Result<(Measured, Vec<NotRun>)> {
     let plan = Plan::of(args);
     let (mut measured, mut not_run) = (Measured::default(), Vec::new());

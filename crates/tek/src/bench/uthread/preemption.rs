@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What it costs to interrupt threads that only compute, beside a bare timer's signals in the same run.
+//! The cost of preempting threads that only compute, beside a bare timer's signals in the same run.
 
 use super::engine::{command, quantum, run_json, Cpus, Preempt, Sched, Setting, Threads};
 use crate::bench::json::{NotRun, Row};
@@ -16,8 +16,8 @@ const PROGRAM: &str = "preemption-native";
 const LIMIT: Duration = Duration::from_secs(300);
 /// The issue's.
 pub const QUANTA: [u64; 4] = [10_000, 1000, 200, 50];
-/// Of two threads that take turns the first has done its half not long before the end: this share of
-/// the time is over by then at least.
+/// If two threads share a CPU, the first has done its half not long before the end: at least this
+/// share of the time is over by then.
 const TAKE_TURNS: f64 = 0.6;
 
 /// The same work three times.
@@ -49,13 +49,14 @@ impl Series {
         self.rounds.iter().map(of).collect()
     }
 
-    /// What it takes longer than the work alone, in percent: the median of the rounds.
+    /// The time beyond the work alone, in percent: the median of the rounds.
     fn percent(&self, of: fn(&Round) -> f64) -> Option<f64> {
         let ratio = median_of_ratios(&self.column(of), &self.column(|it| it.alone_ns))?;
         Some(100.0 * (ratio - 1.0))
     }
 
-    /// How many percentage points preemption costs beyond the bare signal: the median of the rounds.
+    /// The cost of preemption beyond the bare signal, in percentage points: the median of the
+    /// rounds.
     fn points(&self) -> Option<f64> {
         let share = |of: fn(&Round) -> f64| -> Vec<f64> {
             self.rounds.iter().map(|it| 100.0 * of(it) / it.alone_ns).collect()
@@ -71,7 +72,7 @@ impl Measured {
         all.find(|it| it.quantum_us == quantum_us && it.preempt == Preempt::Defer)?.points()
     }
 
-    /// How many rounds there were of what is judged.
+    /// The number of judged rounds.
     pub fn rounds(&self) -> usize {
         let judged = self.series.iter().filter(|it| it.preempt == Preempt::Defer);
         judged.map(|it| it.rounds.len()).min().unwrap_or(0)

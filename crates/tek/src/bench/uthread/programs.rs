@@ -15,14 +15,14 @@ use std::time::Duration;
 
 /// A run takes a fraction of a second.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What every program takes at least, alone on one CPU.
+/// The least time of every program, alone on one CPU.
 pub const LEAST_MS: f64 = 100.0;
-/// What is aimed at, so that it is.
+/// The target time, so that the least time is reached.
 const WANTED_MS: f64 = 150.0;
 
 /// How much is measured.
 pub struct Extent {
-    /// What is judged.
+    /// The rounds of the judged cells.
     pub judged_rounds: usize,
     /// The rest.
     pub rounds: usize,
@@ -32,7 +32,7 @@ pub struct Extent {
     pub little: bool,
 }
 
-/// What a program says of a run.
+/// The report of a program on a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     result: u64,
@@ -101,7 +101,7 @@ impl Measured {
             .max_by(f64::total_cmp)
     }
 
-    /// In how many rounds it was judged.
+    /// The number of judged rounds.
     pub fn judged_rounds(&self) -> usize {
         let variant = Variant::PthreadOne;
         let count = |&program: &Program| {
@@ -126,7 +126,8 @@ impl Measured {
     }
 }
 
-/// Runs all of it, without the library only what needs none. What fails once is not run again, and named.
+/// Runs all of it, without the library only the part that needs none. A cell that fails once is
+/// named and not run again.
 pub fn measure(extent: &Extent, cpus: usize) -> anyhow::Result<(Measured, Vec<NotRun>)> {
     let directory = tempfile::tempdir()?;
     let bench = Bench { files: directory.path(), cpus };
@@ -165,7 +166,7 @@ fn batches(extent: &Extent, program: Program) -> Vec<Batch> {
         rest.sort();
         rest.dedup();
     }
-    // A ratio needs both in the same round, so what is judged is run for itself.
+    // A ratio needs both in the same round, so the judged cells run separately.
     rest.retain(|cell| !judged.contains(cell));
     vec![
         Batch { rounds: extent.judged_rounds, cells: judged },
@@ -216,7 +217,7 @@ impl Bench<'_> {
         command.env("TMPDIR", self.files);
         command.args(["--threads", &cell.threads.to_string(), "--size", &size.to_string()]);
         let run: Run = run_json(command, LIMIT)?;
-        // A variant that silently was another one would be a lie.
+        // A variant must not silently be another one.
         let is_tek = run.kernel_threads < run.threads;
         ensure!(
             is_tek == cell.variant.is_tek(),
@@ -227,7 +228,7 @@ impl Bench<'_> {
         Ok(run)
     }
 
-    /// A size that takes long enough, and how long it takes in ms: the C library's threads on one CPU.
+    /// A size that takes long enough, and its time in ms: with the C library's threads on one CPU.
     fn size(&self, program: Program, little: bool) -> anyhow::Result<(u64, f64)> {
         let variant = Variant::PthreadOne;
         let alone = Cell { program, threads: cell::USUAL_THREADS, quantum_us: 0, variant };

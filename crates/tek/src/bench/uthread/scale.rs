@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What more workers gain where all that is done is scheduling, and under which locks
+//! The gain of more workers where all work is scheduling, and under which locks
 //! (rtos-linux-scalability-2018, 3.1.5: the three granularities of RtFIFO).
 
 use super::engine::{command, run_json, Cpus, Lock, Sched, Setting, Threads};
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(150);
-/// Longer than a run: nobody is interrupted.
+/// Longer than a run: no thread is preempted.
 const QUANTUM_US: u64 = 1_000_000;
 
-/// What the threads do.
+/// The work of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
@@ -34,7 +34,7 @@ impl Work {
         }
     }
 
-    /// What reports call it.
+    /// Its name in reports.
     fn title(self) -> &'static str {
         match self {
             Work::Yield => "yields on one's own worker",
@@ -51,7 +51,7 @@ impl Work {
     }
 }
 
-/// Whose threads, under which scheduler and lock.
+/// The kind of threads, the scheduler and the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Variant {
@@ -94,12 +94,12 @@ impl Variant {
 /// How much is measured.
 pub struct Extent {
     pub rounds: usize,
-    /// What each thread does.
+    /// How often each thread does its work.
     pub times: u64,
     pub cpus: usize,
 }
 
-/// One number of workers: of each round, how many a second.
+/// One number of workers: its rate per second in each round.
 #[derive(Serialize)]
 pub struct Series {
     work: Work,
@@ -136,7 +136,7 @@ fn steps(cpus: usize) -> Vec<usize> {
     all
 }
 
-/// Runs all of them in turns.
+/// Runs all of them in alternation.
 pub fn measure(extent: &Extent, spinner: &ProgressBar) -> (Measured, Vec<NotRun>) {
     let (mut measured, mut not_run) = (Measured::default(), Vec::<NotRun>::new());
     for work in Work::ALL {

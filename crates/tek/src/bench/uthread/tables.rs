@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tables of the paper (uthreads, 5), and what it does not have: spread, responses, switches.
+//! The tables of the paper (uthreads, 5), and additional ones: spread, responses, switches.
 
 use super::cell::{Cell, Program, Variant, JUDGED_US, THREADS, USUAL_THREADS};
 use super::engine::{quantum, Sched};
@@ -51,7 +51,7 @@ fn walls(measured: &Measured, program: Program, terminal: Terminal) -> String {
     format!("{}\n({alone:.0} ms alone; medians of the rounds)\n", table.trim_fmt())
 }
 
-/// What is judged: rr beside pthread, both on one CPU.
+/// The judged ratio: rr beside pthread, both on one CPU.
 fn ratios(measured: &Measured, terminal: Terminal) -> String {
     let header = [
         "on one CPU, ms",
@@ -100,7 +100,8 @@ fn ratios(measured: &Measured, terminal: Terminal) -> String {
     )
 }
 
-/// From the beginning to the end of the first and of the last thread, and switches of kernel threads.
+/// From the beginning to the end of the first and of the last thread, and switches of kernel
+/// threads.
 fn responses(measured: &Measured, terminal: Terminal) -> String {
     let mut variants = Variant::ALL.to_vec();
     variants.retain(|&variant| variant != Variant::PthreadOneAgain);

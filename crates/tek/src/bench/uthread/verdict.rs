@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must be shown of user-level threads, and whether it was.
+//! The bars for user-level threads, and whether they were met.
 
 use super::cell::Program;
 use super::micro::{self, On, COND, CREATE, MUTEX, YIELD};
@@ -10,7 +10,7 @@ use crate::bench::verdict::{missed, Must, Verdict};
 /// rr on one CPU by pthread there.
 const NOT_SLOWER: f64 = 1.03;
 const FASTER: f64 = 1.0;
-/// So many rounds make a median trustworthy.
+/// The least number of rounds for a trustworthy median.
 const MIN_ROUNDS: usize = 9;
 const MIN_FAIR_ROUNDS: usize = 3;
 
@@ -123,7 +123,7 @@ fn fairness(measured: &Measured) -> Vec<Verdict> {
     ]
 }
 
-/// What `--assert` asks for and was not shown, a reason each; empty: all was.
+/// The bars of `--assert` that were not met, a reason each; empty: all were met.
 pub fn failures(verdicts: &[Verdict], measured: &Measured, parts: &[Part]) -> Vec<String> {
     let mut failures = missed(verdicts);
     let mut ask = |part, what: &str, rounds: usize, least: usize| {
@@ -159,7 +159,7 @@ mod tests {
 
     const ALL: [Part; 4] = [Part::Programs, Part::Micro, Part::Million, Part::Fairness];
 
-    /// What meets every bar.
+    /// A measurement that meets every bar.
     fn measured() -> Measured {
         let mut calls = micro::Measured::default();
         let mut set = |on, call, ns| calls.set(on, call, ns, MIN_ROUNDS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A list of jobs: each end is told as a line of JSON.
+//! A list of jobs: each end is reported as a line of JSON.
 use super::super::output::{self, Output, Watched};
 use super::results::Results;
 use super::{empty_directory, unwrapped, Args};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tek_lab::session::{self, Listener};
 use tek_lab::{job, Ended, Job};
 
-/// How long the end of a job waits for somebody who reads it. No job runs meanwhile.
+/// How long the end of a job waits for its reader. No job runs meanwhile.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs the jobs of a file.
@@ -48,7 +48,7 @@ pub fn run(args: &Args, file: &Path) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// Keeps what the jobs write, and tells how they end.
+/// Keeps the output of the jobs, and reports how they end.
 struct Told {
     output: Output,
     errors: Output,
@@ -63,7 +63,8 @@ struct Told {
 }
 
 impl Told {
-    /// Keeps something. A failure is told when the job has ended: how it did is worth knowing.
+    /// Keeps something. A failure is reported when the job has ended: the job's own result comes
+    /// first.
     fn keep(&mut self, keep: impl FnOnce(&mut Results) -> io::Result<()>) {
         if let (Some(results), None) = (&mut self.results, &self.failed) {
             self.failed = keep(results).err();
@@ -117,7 +118,7 @@ impl Listener for Told {
 
     fn error(&mut self, job: &Job, bytes: &[u8]) -> io::Result<()> {
         if self.results.is_none() {
-            let _ = self.errors.write(bytes); // nobody there to read it is no reason to stop
+            let _ = self.errors.write(bytes); // a missing reader is no reason to stop
         }
         self.keep(|results| results.error(job, bytes));
         Ok(())

@@ -12,10 +12,10 @@ use std::time::Duration;
 use tek_lab::session::{self, Limits};
 use tek_lab::size;
 
-/// Until a command must have ended, where nobody says otherwise.
+/// The default time until a command must have ended, in s.
 const LIMIT: u64 = 60;
 
-/// Until it must where somebody looks on with gdb: a day.
+/// The same while a user debugs with gdb: a day.
 const LIMIT_WITH_GDB: u64 = 86_400;
 
 const AFTER_HELP: &str = "\
@@ -121,7 +121,7 @@ impl Args {
     }
 }
 
-/// The error itself where it is one of ours, such as a closed pipe, which is no failure.
+/// The error itself where it is one of tek's, such as a closed pipe, which is no failure.
 fn unwrapped(error: session::Error) -> anyhow::Error {
     match error {
         session::Error::Listener(error) => error.into(),
@@ -129,7 +129,7 @@ fn unwrapped(error: session::Error) -> anyhow::Error {
     }
 }
 
-/// Makes a directory for results, or makes sure that nothing is in it that they could be mixed with.
+/// Makes a directory for results, or ensures that it has no files to mix with them.
 fn empty_directory(directory: &std::path::Path) -> anyhow::Result<()> {
     let about = || format!("cannot write into {}", directory.display());
     std::fs::create_dir_all(directory).with_context(about)?;

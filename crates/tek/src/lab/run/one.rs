@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One command, which is as if it ran here.
+//! One command, which runs as if on this machine.
 use super::super::contents::NoProgram;
 use super::super::output::{self, Output, Watched};
 use super::{empty_directory, unwrapped, Args};
@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// Says how the command ended, unless that was by itself; the status to end with.
+/// Reports how the command ended, unless by itself; returns the exit status.
 fn tell_end(ended: &Ended, args: &Args) -> u8 {
     let outcome = &ended.outcome;
     if !matches!(outcome, Outcome::Exited { .. }) {
@@ -105,7 +105,7 @@ fn status(outcome: &Outcome) -> u8 {
     }
 }
 
-/// Passes on what the command writes.
+/// Passes on the command's output.
 struct Here {
     output: Output,
     errors: Output,
@@ -131,7 +131,7 @@ impl Listener for Here {
     }
 
     fn error(&mut self, _job: &Job, bytes: &[u8]) -> io::Result<()> {
-        let _ = self.errors.write(bytes); // nobody there to read it is no reason to stop
+        let _ = self.errors.write(bytes); // a missing reader is no reason to stop
         Ok(())
     }
 

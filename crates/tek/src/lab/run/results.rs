@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What jobs wrote, kept in a directory.
+//! The output of jobs, kept in a directory.
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tek_lab::files::{self, Spool};
 use tek_lab::Job;
 
-/// Ends a file when more came than is kept.
+/// Ends a file if more output came than is kept.
 const LEFT_OUT: &str = "\n[tek: more was written, and left out]\n";
 
-/// A directory with what jobs wrote: JOB/stdout, JOB/stderr, JOB/files, console-BOOT.log.
+/// A directory with the output of jobs: JOB/stdout, JOB/stderr, JOB/files, console-BOOT.log.
 pub struct Results {
     directory: PathBuf,
     most: u64,
@@ -17,7 +17,7 @@ pub struct Results {
     job: Option<OfJob>,
 }
 
-/// What came of the job that runs.
+/// The output of the job that runs.
 struct OfJob {
     output: Kept,
     error: Kept,
@@ -26,7 +26,7 @@ struct OfJob {
 }
 
 impl Results {
-    /// In an empty directory; so many bytes of each thing at most.
+    /// In an empty directory; at most so many bytes of each file.
     pub fn new(directory: &Path, most: u64) -> Self {
         Self { directory: directory.to_owned(), most, console: None, job: None }
     }
@@ -38,17 +38,17 @@ impl Results {
         Ok(())
     }
 
-    /// Takes what the guest's kernel wrote.
+    /// Takes output of the guest's kernel.
     pub fn console(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.console.as_mut().map_or(Ok(()), |console| console.push(bytes))
     }
 
-    /// Takes what a job wrote to its standard output.
+    /// Takes standard output of a job.
     pub fn output(&mut self, job: &Job, bytes: &[u8]) -> io::Result<()> {
         self.of(job)?.output.push(bytes)
     }
 
-    /// Takes what a job wrote to its standard error.
+    /// Takes standard error of a job.
     pub fn error(&mut self, job: &Job, bytes: &[u8]) -> io::Result<()> {
         self.of(job)?.error.push(bytes)
     }
@@ -62,8 +62,8 @@ impl Results {
         Ok(())
     }
 
-    /// Ends what there is of a job; names files that were left out, for they are neither regular
-    /// files nor directories, or says why not all of them are there.
+    /// Ends the results of a job. Returns the files that were left out, because they are neither
+    /// regular files nor directories; `Err`: why some are missing.
     pub fn ended(&mut self, job: &Job) -> io::Result<Result<Vec<PathBuf>, files::Error>> {
         self.of(job)?; // a job that wrote nothing has its empty files
         let Some(of_job) = self.job.take() else { return Ok(Ok(Vec::new())) };
@@ -119,7 +119,7 @@ impl Kept {
     }
 }
 
-/// The error with the file's name; a full disk is told as such.
+/// The error with the file's name; a full disk is reported as such.
 fn about(error: io::Error, path: &Path) -> io::Error {
     io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
 }

@@ -25,7 +25,7 @@ EXAMPLES:
   tek lab shell --kind v1 --cpus 4 --add ./my-program:/usr/bin/my-program
   tek lab shell --gdb          then, elsewhere: gdb vmlinux -ex 'target remote :1234'";
 
-/// A day's work, and then some.
+/// Longer than any session.
 const UNLIMITED: Duration = Duration::from_secs(365 * 86_400);
 
 /// Arguments of `tek lab shell`.
@@ -58,14 +58,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.machine.tell_gdb();
     let relay = relay::start(ours)?;
     let result = session::run(&machine.plan(Some(&theirs)), &[job], limits, &mut Quiet { console });
-    // Its port is closed now on both sides, so the relay ends when it has passed on the rest.
+    // Its port is closed now on both sides, so the relay ends when it has forwarded the rest.
     drop(theirs);
     relay.end();
     let ended = result?;
     let [ended] = ended.as_slice() else { bail!("one job has {} ends", ended.len()) };
     Ok(ExitCode::from(match &ended.outcome {
         Outcome::Exited { status } => *status,
-        // By somebody at its prompt.
+        // By the user at its prompt.
         Outcome::Stopped => 0,
         other => {
             output::tell_of_guest(&format!("the shell {other}"));
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// Shows what does not belong to the terminal.
+/// Shows the output that does not belong to the terminal.
 struct Quiet {
     console: Watched,
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Between this terminal and the one in the guest, in a thread of its own.
+//! Relays between this terminal and the one in the guest, in a thread of its own.
 //!
-//! It has the signals too, so that whatever ends tek puts the terminal back before. QEMU then ends
-//! with tek.
+//! It has the signals too, so that the terminal is restored before tek ends, whatever ends it. QEMU
+//! then ends with tek.
 use super::super::output::Output;
 use super::terminal::{self, Mode};
 use nix::errno::Errno;
@@ -23,17 +23,17 @@ const CHUNK: usize = 1 << 14;
 /// Ctrl-D, which ends a shell.
 const END: u8 = 4;
 
-/// What ends tek.
+/// The signals that end tek.
 const DEADLY: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
 
-/// A relay that runs. Whatever becomes of this, the terminal is put back.
+/// A running relay. However it ends, the terminal is restored.
 pub struct Running {
     thread: Option<JoinHandle<()>>,
     mode: Mode,
 }
 
 impl Running {
-    /// Waits until it has passed on all there is, which must have come to an end.
+    /// Waits until it has forwarded all input and output, which must have come to an end.
     pub fn end(mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -69,7 +69,7 @@ pub fn start(port: UnixStream) -> anyhow::Result<Running> {
         let result = relay.run();
         relay.mode.restore();
         if let Err(error) = result {
-            // Nobody is there any more to type or to read.
+            // No user is left to type or to read.
             super::tell(&format!("the terminal is gone: {error}"));
             std::process::exit(125);
         }
@@ -85,7 +85,7 @@ struct Relay {
     output: Output,
     unsent: Vec<u8>,
     mode: Mode,
-    /// There is somebody in the guest to whom the keys can go.
+    /// The guest has sent output, so the keys can go to it.
     is_up: bool,
 }
 
@@ -107,7 +107,7 @@ impl Relay {
         }
     }
 
-    /// Which of port, signals and input there is to read.
+    /// Waits; returns whether port, signals and input are readable.
     fn wait(&self) -> io::Result<[bool; 3]> {
         let mut asked = PollFlags::POLLIN;
         asked.set(PollFlags::POLLOUT, !self.unsent.is_empty());
@@ -115,7 +115,7 @@ impl Relay {
             PollFd::new(self.port.as_fd(), asked),
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
         ];
-        // What was typed before is sent first.
+        // Earlier input is sent first.
         if let (Some(input), true) = (&self.input, self.unsent.is_empty()) {
             all.push(PollFd::new(input.as_fd(), PollFlags::POLLIN));
         }
@@ -154,13 +154,13 @@ impl Relay {
         match self.port.write(&self.unsent) {
             Ok(length) => drop(self.unsent.drain(..length)),
             Err(error) if is_passing(&error) => {}
-            // The guest is gone, which is found out by reading.
+            // The guest is gone, which the next read reports.
             Err(_) => self.unsent.clear(),
         }
         Ok(())
     }
 
-    /// Shows what the guest wrote; false at the end.
+    /// Shows the guest's output; false at the end.
     fn show(&mut self) -> io::Result<bool> {
         let mut bytes = [0; CHUNK];
         match self.port.read(&mut bytes) {
@@ -199,12 +199,12 @@ impl Relay {
         Ok(())
     }
 
-    /// Dies of a signal, as tek would have done had it not been blocked.
+    /// Dies of a signal, as tek would have done without blocking it.
     fn die(&self, signal: Signal) -> io::Result<()> {
         self.mode.restore();
         SigSet::from(signal).thread_unblock()?;
         raise(signal)?;
-        // Somebody ignores it, so it goes on.
+        // The signal is ignored, so this process goes on.
         SigSet::from(signal).thread_block()?;
         self.enter();
         Ok(())

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Whether there is one: somebody types, and reads what comes.
+/// Whether standard input and standard output are a terminal.
 pub fn is_one() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
@@ -18,7 +18,7 @@ pub fn size() -> Option<(u16, u16)> {
     (got == 0 && size.ws_row > 0 && size.ws_col > 0).then_some((size.ws_row, size.ws_col))
 }
 
-/// How the terminal is set: usually, or so that each key goes to the guest.
+/// The mode of the terminal: its usual one, or raw, so that each key goes to the guest.
 #[derive(Clone, Default)]
 pub struct Mode(Arc<Mutex<Option<Termios>>>);
 
@@ -38,7 +38,7 @@ impl Mode {
         }
     }
 
-    /// Puts back what was there before.
+    /// Restores the former mode.
     pub fn restore(&self) {
         if let Some(usual) = self.saved().take() {
             let _ = termios::tcsetattr(io::stdin().as_fd(), SetArg::TCSADRAIN, &usual);

@@ -13,27 +13,27 @@ use tek_stack::budget::{Item, Threads, Verdict, MOST_THREADS};
 /// Something that helps.
 #[derive(Debug, Serialize)]
 pub struct Help {
-    /// What to do.
+    /// The change to make.
     pub how: String,
     /// Threads that would fit then.
     pub most: u64,
 }
 
-/// All that is told.
+/// The whole answer.
 pub struct Answer<'a> {
-    /// Threads that were asked about.
+    /// The requested number of threads.
     pub count: u64,
-    /// In addition to those of a process.
+    /// They are in addition to those of a process.
     pub more: bool,
-    /// What they are like.
+    /// Their properties.
     pub threads: &'a Threads,
     /// Whether they fit.
     pub verdict: &'a Verdict,
-    /// The process that was looked at.
+    /// The examined process.
     pub seen: &'a Seen,
-    /// What TEK can do.
+    /// The help that TEK offers.
     pub helps: Vec<Help>,
-    /// What was assumed.
+    /// The assumptions.
     pub note: Option<&'static str>,
 }
 
@@ -63,7 +63,7 @@ struct Line {
     cure: Option<String>,
 }
 
-/// `None`: more than can be counted.
+/// `None`: more than the count can express.
 fn most(most: u64) -> Option<u64> {
     (most < MOST_THREADS).then_some(most)
 }
@@ -98,7 +98,7 @@ impl Answer<'_> {
         })
     }
 
-    /// As text; the stream drops colours where they are not wanted.
+    /// As text; the stream drops colours if they are not wanted.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let more = if self.more { " more" } else { "" };
         let stack = units::size(self.threads.stack);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a limit is raised that is in the way: a command, wherever there is one.
+//! The command that raises a limit that is too low, if there is one.
 use super::pages;
 use super::room::{threads_of_the_system, Seen, RESERVED_PIDS};
 use std::path::Path;
 use tek_advice::{as_root, write_as_root};
 use tek_stack::budget::{Item, Resource};
 
-/// Threads that may have come meanwhile.
+/// Threads that may start meanwhile.
 const SPARE: u64 = 1000;
 
 /// A limit of a process: what ulimit, prlimit, systemd and the kernel call it.
 struct Rlimit {
-    /// Option of the shell's ulimit, and what that counts in.
+    /// Option of the shell's ulimit, and its unit.
     letter: &'static str,
     unit: u64,
     option: &'static str,
@@ -42,9 +42,9 @@ const PROCESSES: Rlimit = Rlimit {
     name: "Max processes",
 };
 
-/// The cure, for the process that was looked at.
+/// The cure, for the examined process.
 pub fn cure(item: &Item, seen: &Seen) -> String {
-    // What others have may have grown by the time that this is followed.
+    // The use by other processes may have grown by the time that this is followed.
     let most = |used: u64| used.saturating_add(item.needed).saturating_add(SPARE);
     let kernel = |name: &str, used| write_as_root(most(used), Path::new("/proc/sys").join(name));
     match item.resource {
@@ -73,7 +73,7 @@ pub fn cure(item: &Item, seen: &Seen) -> String {
 }
 
 impl Rlimit {
-    /// Raised to so much: by its user up to the hard limit, beyond it by root.
+    /// The command that raises it: as its user up to the hard limit, beyond it as root.
     fn raised(&self, needed: u64, seen: &Seen) -> String {
         let Self { letter, unit, option, directive, name } = self;
         let now = match (seen.hard_limit(name).is_none_or(|hard| needed <= hard), seen.pid) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How large the stacks of a known program will be.
+//! The future size of the stacks of a known program.
 use crate::stack::render;
 use crate::stack::source::{self, Profiles};
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub struct Known {
 
 impl Known {
     /// The largest stack that `tek run --stack auto` gives one of them; `None` if no program is
-    /// named. `Err` says why that is not known.
+    /// named. `Err` is why that is not known.
     pub fn stack(&self, costs: Costs) -> anyhow::Result<Result<Option<u64>, String>> {
         let (profiles, name) = match (&self.program, &self.profile) {
             (Some(program), _) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek stack budget`: whether so many threads fit, and what is in the way.
+//! `tek stack budget`: whether so many threads fit, and the limits that prevent it.
 mod answer;
 mod cure;
 mod learnt;
@@ -120,12 +120,12 @@ pub struct Args {
 const BASE_ADDRESSES: u64 = 4 << 20;
 const BASE_MAPPINGS: u64 = 25;
 
-/// Where RLIMIT_STACK is unlimited glibc takes this.
+/// glibc's stack size if RLIMIT_STACK is unlimited.
 const UNLIMITED_STACK_BYTES: u64 = 2 << 20;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Finds out, and prints it.
+/// Computes the answer, and prints it.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let seen = Seen::look(args.pid).with_context(|| match args.pid {
         Some(pid) => format!("cannot look at process {pid}"),
@@ -208,7 +208,7 @@ fn threads(args: &Args, seen: &Seen, learnt: Option<u64>) -> Threads {
     }
 }
 
-/// Threads as TEK makes them: of what was learnt, or else where they use little.
+/// Threads as TEK makes them: from their profile, or else with stacks for little use.
 fn fitted(threads: &Threads, learnt: Option<u64>) -> Threads {
     let guard = u64::from(!memory::has_light_guards());
     let costs = Costs { tls: threads.tls, ..Costs::here() };
@@ -240,7 +240,7 @@ fn room(args: &Args, seen: &Seen, process: &Process, threads: &Threads) -> Vec<A
     room
 }
 
-/// What TEK could do about it, and how many threads would fit then.
+/// TEK's help, and how many threads would fit then.
 fn helps(
     args: &Args,
     threads: &Threads,
@@ -274,8 +274,8 @@ fn helps(
     helps
 }
 
-/// For scripts, and for a person: what a resource is called. Overcommit and the like are the
-/// kernel's names.
+/// The name of a resource, for scripts and for people. Overcommit and the like are the kernel's
+/// names.
 fn names(resource: Resource) -> (&'static str, &'static str) {
     match resource {
         Resource::Limit => ("limit", "addresses, of --limit: stacks, guards, malloc's arenas"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the system lets a process have: its limits, and what is taken of them.
+//! The resources of a process: its limits, and their use.
 use crate::system::{cgroup, elf, line, number};
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Looks at a process; `None`: this one.
+    /// Queries a process; `None`: this one.
     pub fn look(pid: Option<u32>) -> io::Result<Self> {
         let directory = pid.map_or_else(|| "/proc/self".into(), |pid| format!("/proc/{pid}"));
         let read = |name| fs::read(format!("{directory}/{name}"));
@@ -51,7 +51,7 @@ impl Seen {
         self.field("VmLck").unwrap_or(0)
     }
 
-    /// Mappings that it has; `None` where that is not to be seen.
+    /// Its mappings; `None` if they are not visible.
     pub fn mappings(&self) -> Option<u64> {
         let maps = fs::read(format!("{}/maps", self.directory)).ok()?;
         Some(maps.iter().filter(|&&byte| byte == b'\n').count() as u64)
@@ -101,8 +101,8 @@ impl Seen {
         self.limit("Max locked memory").filter(|_| !self.has_capability(IPC_LOCK))
     }
 
-    /// What the kernel, the user's limits and the control groups let it have of threads and of
-    /// memory, in the order in which a person wants to read it.
+    /// The threads and the memory that the kernel, the user's limits and the control groups let it
+    /// have, in the order of the report.
     pub fn system(&self) -> Vec<Available> {
         let free = |limit: Option<u64>, used: u64| limit.map(|limit| limit.saturating_sub(used));
         let setting =
@@ -126,7 +126,7 @@ impl Seen {
         room
     }
 
-    /// The control group that it is in, or one above it, which leaves it least of pids.max.
+    /// The control group with the least left of pids.max: its own or one above it.
     pub fn pids_max(&self) -> Option<PidsMax> {
         let membership = line(format!("{}/cgroup", self.directory))?;
         let (hierarchy, directory) = cgroup::of_in("pids", &membership)?;
@@ -171,12 +171,12 @@ fn user(status: &str) -> Option<u32> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The kernel leaves the first ones to itself when it begins anew.
+/// After a wrap-around the kernel does not use the first ones.
 pub const RESERVED_PIDS: u64 = 300;
 
 /// Threads that there are.
 pub fn threads_of_the_system() -> u64 {
-    // `0.52 0.71 0.80 2/310 9912`: the kernel counts for us.
+    // `0.52 0.71 0.80 2/310 9912`: the kernel has the count.
     let load = line("/proc/loadavg").unwrap_or_default();
     let threads = load.split_whitespace().nth(3).and_then(|both| both.split_once('/'));
     threads.and_then(|(_, all)| all.parse().ok()).unwrap_or(0)

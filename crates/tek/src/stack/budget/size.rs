@@ -8,7 +8,7 @@ use tek_policy::Size;
 pub enum Stack {
     /// So many bytes.
     Bytes(u64),
-    /// What `tek run --stack auto` gives.
+    /// The stack that `tek run --stack auto` gives.
     Auto,
 }
 

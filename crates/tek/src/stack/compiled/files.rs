@@ -8,11 +8,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use tek_stack::callgraph::Graph;
 
-/// Longest file that is read, and how deep directories are looked into.
+/// Longest file that is read, and how deep directories are searched.
 const MOST_BYTES: u64 = 256 << 20;
 const MOST_DEPTH: usize = 24;
 
-/// What was read.
+/// The result of reading.
 #[derive(Default)]
 pub struct Found {
     /// The graph.
@@ -23,8 +23,8 @@ pub struct Found {
     pub su_files: usize,
 }
 
-/// Reads what lies at a path: one .ci or .su file, a directory with all below it, or a program
-/// with all that lies beside and below it.
+/// Reads a path: one .ci or .su file, a directory with all below it, or a program with all beside
+/// and below it.
 pub fn read(path: &Path) -> anyhow::Result<Found> {
     let about = fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
     let mut files = BTreeSet::new();
@@ -40,7 +40,7 @@ pub fn read(path: &Path) -> anyhow::Result<Found> {
     }
     let mut found = Found::default();
     for file in &files {
-        // The call graph has the frames too.
+        // The call graph contains the frames too.
         if is_su(file) && files.contains(&file.with_extension("ci")) {
             continue;
         }
@@ -62,7 +62,7 @@ fn is_su(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "su")
 }
 
-/// Links are not followed, so that each file is there once; what cannot be entered is not there.
+/// Links are not followed, so that each file is found once; unreadable directories are left out.
 fn collect(directory: &Path, depth: usize, files: &mut BTreeSet<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {

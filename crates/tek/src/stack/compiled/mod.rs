@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek stack static`: the worst case of stack use, from what the compiler wrote down.
+//! `tek stack static`: the worst case of stack use, from the compiler's files.
 mod files;
 mod output;
 

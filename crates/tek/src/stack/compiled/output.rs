@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use tek_abi::printable;
 use tek_stack::callgraph::{Doubts, Function, Graph, Index, Need, Unknown};
 
-/// So many names of one kind are told to a person; JSON has all.
+/// So many names of one kind are printed; JSON has all.
 const MOST_NAMES: usize = 8;
 
 /// A stable format, to which fields may be added.
@@ -85,7 +85,7 @@ fn names(graph: &Graph, functions: &[Index]) -> Vec<String> {
     functions.iter().map(|&index| graph.get(index).name.clone()).collect()
 }
 
-/// The words for what makes a need a lower bound.
+/// The reasons why a need is only a lower bound.
 fn words(doubts: Doubts) -> Vec<&'static str> {
     let all = [
         (doubts.indirect, "indirect"),
@@ -96,7 +96,7 @@ fn words(doubts: Doubts) -> Vec<&'static str> {
     all.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect()
 }
 
-/// Functions that nobody calls by name, as JSON.
+/// Functions that no other function calls by name, as JSON.
 pub fn roots_json(found: &Found, most: usize) -> serde_json::Result<String> {
     let roots = found.graph.roots();
     let in_all = roots.len();
@@ -113,7 +113,7 @@ pub fn roots_json(found: &Found, most: usize) -> serde_json::Result<String> {
     })
 }
 
-/// What functions need, as JSON.
+/// The needs of functions, as JSON.
 pub fn functions_json(found: &Found, functions: &[Index]) -> serde_json::Result<String> {
     let graph = &found.graph;
     let row = |&index: &Index| {
@@ -136,7 +136,7 @@ pub fn functions_json(found: &Found, functions: &[Index]) -> serde_json::Result<
     })
 }
 
-/// Functions that nobody calls by name, as a table.
+/// Functions that no other function calls by name, as a table.
 pub fn roots(found: &Found, most: usize, out: &mut impl Write) -> io::Result<()> {
     let roots = found.graph.roots();
     writeln!(
@@ -161,7 +161,7 @@ pub fn roots(found: &Found, most: usize, out: &mut impl Write) -> io::Result<()>
     Ok(())
 }
 
-/// What functions need, with the path and what is not in it.
+/// The needs of functions, with the path and the parts that are missing in it.
 pub fn functions(found: &Found, functions: &[Index], out: &mut impl Write) -> io::Result<()> {
     let graph = &found.graph;
     for (number, &index) in functions.iter().enumerate() {
@@ -233,7 +233,7 @@ fn listed(graph: &Graph, functions: &[Index]) -> String {
     names.join(", ")
 }
 
-/// What a file says must not control the terminal.
+/// Text from a file must not control the terminal.
 fn shown(text: &str) -> String {
     printable(text.as_bytes())
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The settings of the control groups that the benchmark is in: all that tekd may change, and what
-//! groups of the benchmark's own name there are.
+//! The settings of the control groups that the benchmark is in: all that tekd may change, and the
+//! groups with the benchmark's own name.
 
 use crate::bench::daemon::group_name;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files that are settings. All others count something.
+/// Files that are settings. All other files count something.
 const SETTINGS: [&str; 10] = [
     "cgroup.subtree_control",
     "cgroup.type",
@@ -40,7 +40,7 @@ pub fn read() -> BTreeMap<PathBuf, String> {
     files
 }
 
-/// The groups that this process is in and those above, in the hierarchies that rule CPUs.
+/// The groups that this process is in and those above, in the hierarchies that control CPUs.
 fn directories(mountinfo: &str, cgroup: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for line in mountinfo.lines() {

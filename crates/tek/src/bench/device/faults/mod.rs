@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whoever is killed, and whenever: afterwards everything is as it was. Processes become critical
-//! and normal again as fast as they can, fork and execute programs, while tekd, they, or both are
-//! killed at any moment; then tekd restores, and all is compared with what there was before.
+//! Kills tekd, its clients or both at any moment, and checks that all is restored afterwards.
+//! Meanwhile processes become critical and normal again as fast as they can, fork and execute
+//! programs. Then tekd restores, and the state is compared with the state before.
 
 mod groups;
 mod snapshot;
@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 
 /// Processes that are clients.
 const CLIENTS: usize = 4;
-/// At most so long after a start somebody is killed.
+/// The first kill comes at most so long after a start.
 const MOST_BEFORE: Duration = Duration::from_millis(40);
-/// Who is executing a program just now has executed it by then.
+/// A process that is executing a program at the kill has executed it by then.
 const EXECUTED: Duration = Duration::from_millis(4);
-/// So many differences are told in full.
+/// So many differences are reported in full.
 const TOLD: usize = 20;
 
-/// Policy, priority and nice of the clients, in turn.
+/// Policy, priority and nice of the clients, by their number.
 const BASES: [(i32, i32, i32); 4] = [
     (libc::SCHED_OTHER, 0, -3),
     (libc::SCHED_BATCH, 0, 5),
@@ -37,12 +37,12 @@ const BASES: [(i32, i32, i32); 4] = [
     (libc::SCHED_IDLE, 0, 7),
 ];
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Default, Serialize)]
 pub struct Measured {
     pub seed: u64,
     pub kills: usize,
-    /// Of which there were tekd with such settings.
+    /// The names of tekd's settings in these kills.
     pub of: Vec<&'static str>,
     pub differences: usize,
     /// The first of them.
@@ -51,7 +51,7 @@ pub struct Measured {
     pub undone: usize,
     /// Processes that executed a program meanwhile.
     pub executed: usize,
-    /// What tekd said that it could not do.
+    /// The failures that tekd reported.
     pub complaints: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Switcher {
         let mut switcher = Switcher { child, base: Base::default() };
         let tasks = format!("/proc/{}/task", switcher.pid());
         let end = Instant::now() + Duration::from_secs(60);
-        // Its threads come when it has its policy.
+        // Its threads start when it has its policy.
         while fs::read_dir(&tasks).map_or(0, Iterator::count) != 3 {
             ensure!(Instant::now() < end, "switcher does not run");
             sleep(Duration::from_millis(1));
@@ -136,7 +136,7 @@ pub fn measure(
         measured.executed += before.executed(&seen);
         measured.kills += 1;
         for (number, switcher) in switchers.iter_mut().enumerate() {
-            // What a difference leads to later is not told as another one.
+            // A difference that follows from an earlier one is not reported again.
             let is_killed = number == killed && !matches!(whom, Whom::Tekd);
             if is_killed || !different.is_empty() {
                 *switcher = Switcher::start(ground, random.below(100))?;
@@ -177,7 +177,7 @@ fn kill_somebody(
     Ok(whom)
 }
 
-/// By `--restore`, or by another one that is started and ends.
+/// By `--restore`, or by another tekd that is started and ends.
 fn restore(
     ground: &Ground,
     settings: Settings,
@@ -205,7 +205,7 @@ pub fn settings() -> Vec<(&'static str, Settings)> {
         ("rt with groups", groups),
         ("fair", Settings::of(Backend::Fair)),
     ];
-    // Who switches as fast as he can overruns any budget.
+    // A process that switches as fast as it can overruns any budget.
     all.map(|(name, settings)| (name, Settings { guard: false, ..settings })).into()
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! All that tekd may change about processes and their children, at one moment.
+//! The state of processes and their children that tekd may change, at one moment.
 
 use super::groups;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-/// One thread. It is another one when its process has executed a program: then the first stack
-/// lies elsewhere.
+/// One thread. After its process has executed a program it counts as another one: the first stack
+/// has another address then.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     pid: i32,
@@ -16,7 +16,7 @@ struct Key {
     stack: u64,
 }
 
-/// What a thread has.
+/// The scheduling attributes of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Has {
     /// With the flag for children.
@@ -31,7 +31,7 @@ pub struct Has {
     groups: String,
 }
 
-/// What a process had when it began.
+/// The attributes of a process at its start.
 pub type Base = Has;
 
 impl Has {
@@ -50,7 +50,7 @@ impl Has {
         })
     }
 
-    /// What is other than it was, in words.
+    /// The differences from before, in words.
     fn differences(&self, was: &Has) -> String {
         let fields = |it: &Has| {
             let Has { policy, priority, nice, cpus, limits, groups } = it;
@@ -74,7 +74,7 @@ impl Has {
         told.collect::<Vec<_>>().join("; ")
     }
 
-    /// What the child of a real-time thread has that does not pass that on.
+    /// The attributes of a new thread of a real-time thread with reset-on-fork.
     fn born(&self) -> Has {
         Has { policy: libc::SCHED_OTHER, priority: 0, nice: 0, ..self.clone() }
     }
@@ -98,8 +98,8 @@ impl Snapshot {
         Snapshot { threads, files: groups::read() }
     }
 
-    /// What of a later one is not as it was, and what a new thread cannot have got from anybody but
-    /// tekd. `bases` are what the processes began with.
+    /// The differences of a later snapshot from this one, and the attributes of new threads that
+    /// only tekd can have set. `bases` are the attributes with which the processes began.
     pub fn differences(&self, later: &Snapshot, bases: &[(i32, Base)]) -> Vec<String> {
         let base_of =
             |owner: i32| bases.iter().find(|(pid, _)| *pid == owner).map(|(_, base)| base);
@@ -148,7 +148,7 @@ fn threads_of(pid: i32, pids: &[i32]) -> Option<Vec<(Key, (Has, i32))>> {
     let mut threads = Vec::new();
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
         let tid: i32 = task.file_name().to_str()?.parse().ok()?;
-        // It may end meanwhile, which takes it out of its groups.
+        // It may end meanwhile, which removes it from its groups.
         let (Some(has), Some(start_ticks)) = (Has::of(tid), start_of(pid, tid)) else { continue };
         threads.push((Key { pid, tid, start_ticks, stack }, (has, owner)));
     }
@@ -182,8 +182,8 @@ fn scheduler(tid: i32) -> Option<(i32, i32)> {
 }
 
 fn nice(tid: i32) -> Option<i32> {
-    // The system call itself: it says 20 - nice, which is never an error's number.
-    // SAFETY: takes numbers.
+    // The system call itself: it returns 20 - nice, which is never an error's number. SAFETY: takes
+    // numbers.
     let said = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid) };
     (said > 0).then(|| 20 - said as i32)
 }
