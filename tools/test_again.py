@@ -141,11 +141,24 @@ class Stress(WithContext):
         self.assertIn("SUITE: NAME", case.reason)
 
     def test_the_list_of_ever_flaky_tests_names_tests_that_exist(self):
+        """The end-to-end tests, before any has run."""
         for name in stress.names(process.Context(TOP, TOP / "build", False), "ever-flaky"):
             suite, test = name.split(": ", 1)
             if suite == "e2e":
                 module, function = re.match(r"([^:]+)::(?:\w+::)?(\w+)", test).groups()
                 self.assertIn(f"def {function}(", (TOP / module).read_text(encoding="utf-8"))
+
+    def unknown(self, entry, *names):
+        """Whether the entry is refused after a run of these tests of the suite c."""
+        (self.context.top / "tests").mkdir(exist_ok=True)
+        (self.context.top / stress.EVER_FLAKY).write_text(f"# comment\n{entry}  # cause\n")
+        return bool(stress.unknown(self.context, ["c"], [results.passed(name) for name in names]))
+
+    def test_an_entry_that_names_no_test_that_ran_fails(self):
+        self.assertTrue(self.unknown("c: p/a", "c: p/b", "c: q"))
+        self.assertFalse(self.unknown("c: p/a", "c: p/b", "c: p/a"))
+        self.assertFalse(self.unknown("c: p/a", "c: p"), "the whole program was skipped")
+        self.assertFalse(self.unknown("rust: a: b", "c: p"), "the suite did not run")
 
 
 class TestLoad(WithContext):

@@ -155,6 +155,8 @@ def run_suites(context: Context, suites: dict, options: argparse.Namespace) -> l
                     ahead.wait(name)
                     cases += run_suite(name, suite_of, context)
             cases = again.settle(context, cases, ways(options))
+            if not options.only:
+                cases += stress.unknown(context, suites, cases)
     except KeyboardInterrupt:
         cases.append(failed("tools/check", "interrupted"))
     return cases

@@ -1,6 +1,7 @@
 """tools/check --stress: runs one test many times beside load."""
 
 import time
+from collections.abc import Iterable
 
 from . import again
 from .load import Load
@@ -14,10 +15,24 @@ EVER_FLAKY = "tests/ever-flaky.txt"
 
 def names(context: Context, wanted: str) -> list[str]:
     """The tests for the argument of --stress: those of the list, or one."""
-    if wanted != "ever-flaky":
-        return [wanted]
+    return ever_flaky(context) if wanted == "ever-flaky" else [wanted]
+
+
+def ever_flaky(context: Context) -> list[str]:
     lines = (context.top / EVER_FLAKY).read_text(encoding="utf-8").splitlines()
     return [line.split("  #")[0].strip() for line in lines if line and not line.startswith("#")]
+
+
+def unknown(context: Context, suites: Iterable[str], cases: list[Case]) -> list[Case]:
+    """A failure for each entry of the list that names no test of these suites, which have run.
+
+    Where a whole program was skipped or failed, its tests are unknown.
+    """
+    run = {case.name for case in cases}
+    return [failed(EVER_FLAKY, f"no test is called {name!r}: correct the name")
+            for name in ever_flaky(context)
+            if name.partition(": ")[0] in suites and name not in run
+            and name.rpartition("/")[0] not in run]
 
 
 def run(context: Context, wanted: str, times: int, ways: dict[str, again.Alone]) -> list[Case]:
