@@ -6,10 +6,11 @@
  * A carrier runs many threads, and a thread runs on many carriers.  So before a thread changes such
  * state one of two things is done:
  *
- *   - The thread is bound: a carrier is dedicated to it.  That carrier runs no other thread, the
- *     thread runs on no other carrier, and both end together.  It is the carrier that runs the
- *     thread already, so its thread id stays; but the process's first kernel thread, which cannot
- *     end, is left to the thread that was the first of the process.
+ *   - The thread is bound: a carrier is dedicated to it. The carrier runs no other thread, the
+ *     thread runs on no other carrier, and both end together. The current carrier of the thread is
+ *     dedicated, so the kernel's thread id stays. The process's first kernel thread cannot end, so
+ *     only the first thread of the process is bound to it: any other thread that runs there moves
+ *     to a spare carrier.
  *   - The thread is the only one of the process.  All later threads are to inherit from it, so the
  *     state is the process's: carriers with the earlier state run no thread any more, and a new
  *     supplier makes new ones. tek__carrier_generation counts these changes.

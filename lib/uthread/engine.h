@@ -61,10 +61,10 @@ int tek__engine_start(const struct tek_engine_options *options);
 bool tek__engine_runs(void);
 
 /*
- * In the child of fork(), by the thread that forked: alone, on worker 0. It has called tek__enter()
- * before the fork and closed the guards (guard.h), and calls tek__leave() afterwards, in the parent
- * and in the child; the parent opens the guards. After a fork by a kernel thread the engine has no
- * thread.
+ * In the child of fork(), by the thread that forked: alone, on worker 0. Before the fork it calls
+ * tek__enter() and closes the guards (guard.h). Afterwards it calls tek__leave(), in the parent and
+ * in the child; the parent opens the guards first. After a fork by a kernel thread the engine has
+ * no thread.
  */
 void tek__engine_after_fork(void);
 

@@ -33,8 +33,8 @@ int tek__events_start(void);
  *
  * 0: check again. -ETIMEDOUT. -EINTR: a signal for it, or its cancellation (posix/interrupt.h).
  * -EPERM: a regular file, always ready. Another: the engine cannot wait for it, the kernel has to
- * (-EBADF, -ENOMEM, -ENOSPC, -ELOOP; -EDEADLK in a child of vfork(2), which runs on the stack of a
- * thread of its parent).
+ * (-EBADF, -ENOMEM, -ENOSPC, -ELOOP). The same in a child of vfork(2): -EDEADLK, as the child
+ * runs on the stack of a thread of its parent.
  *
  * Not between tek__enter() and tek__leave(), as the next two.
  */

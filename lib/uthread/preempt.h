@@ -12,10 +12,10 @@
  * The kernel has saved the rest of its registers in the handler's frame, on its own stack. So a
  * switch back to it is like any other.
  *
- * A worker's timer stops when a tick finds no other thread that could run and none that waits for a
- * time or a file; it starts again when there is one.
+ * A worker's timer stops when a tick finds no ready thread, and no thread that waits for a time or
+ * a file. It starts again when there is such a thread.
  *
- * Mode klt: zones defer nothing, and threads are not switched in the handler: the kernel
+ * Mode klt: non-preemptible sections defer nothing, and the handler switches no threads. The kernel
  * thread stops there, and another carries the worker on (carrier.h). Locks that a thread holds in
  * the C library or an allocator then belong to a kernel thread that still exists.
  */

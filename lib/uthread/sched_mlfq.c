@@ -5,10 +5,10 @@
  * before, it stays where it is. A lower level runs only while the ones above it are empty.
  * uthreads, 3.2.
  *
- * Promotion to the top, by time: a thread at the lowest level after `promote_quanta` quanta; a
- * thread at a middle level that has not used up its allotment for as long, because it waits or
- * never runs. So no thread waits for ever. The time is checked when the thread becomes ready, and
- * at each tick of the worker for the first thread of each queue. That needs no scan.
+ * Promotion to the top, by time: a thread that has been at a lower level for `promote_quanta`
+ * quanta. At a middle level it has not used up its allotment for as long, because it waits or never
+ * runs. So no thread waits for ever. The time is checked when the thread becomes ready, and at each
+ * tick of the worker for the first thread of each queue. Neither check scans a queue.
  *
  * Two things that the paper leaves open:
  *   - Promoted threads have a queue of their own at level 0, which alternates with the other. A

@@ -7,7 +7,7 @@
  * sorts, O(n).
  *
  * This is no fair scheduler, by definition: a thread with many used quanta waits as long as there
- * are threads with fewer, for ever if new ones keep coming. Only a yield lets a thread with more
+ * are threads with fewer, for ever if new ones always arrive. Only a yield lets a thread with more
  * quanta run.
  *
  * uthreads, 3.3.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * setuid(2) and its like change one kernel thread. The C library applies them to all of a process,
- * by a signal of its own; its handler marks the thread that owns the current storage as done.
+ * by a signal of its own. The handler marks the thread that owns the current storage as done.
  * A kernel thread that runs a user-level thread with storage of its own would mark the wrong
- * thread. The C library would then wait for ever. So its handler is called with the storage of the
+ * thread. The C library would then wait for ever. So the handler is called with the storage of the
  * kernel thread.
  *
  * The signal is one of those that the C library reserves (reserved.h). Our handler comes before the

@@ -6,7 +6,7 @@
  * kernel has preempted it. A waiter that spins in vain for a while yields to the kernel. An engine
  * of one kernel thread needs none of that: tek__parallel() is false.
  *
- * Order: the loads after an acquire cannot go before it, because the exchange acquires; the stores
+ * Order: the loads after an acquire cannot go before it, because the exchange acquires. The stores
  * before a release cannot go after it, because the store releases.
  */
 #ifndef TEK_UTHREAD_SPIN_H

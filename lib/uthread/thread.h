@@ -8,8 +8,8 @@
  *   tek__uthread_join(), tek__uthread_detach()
  *                           the last of these and its end gives structure and stack back
  *
- * The first thread of the program is one too, on the stack that it has (engine.h); it is never
- * given back.
+ * The first thread of the program is one too, on the stack that it has (engine.h). Its structure
+ * and stack are never given back.
  *
  * Access to another thread's fields: those before `routine` belong to its holder (its worker while
  * it runs, the scheduler while it is ready); those behind have a comment each.

@@ -5,7 +5,7 @@
  *
  * It describes the structure of a thread to debuggers (_thread_db_*, for libthread_db). ld.so makes
  * the storage for it, by functions that every glibc has had under the same names for twenty years.
- * Everything is looked up at run time and compared with the first thread's data. If anything is
+ * Everything is queried at run time and compared with the first thread's data. If anything is
  * unexpected no storage is available.
  */
 #ifndef TEK_UTHREAD_TLS_GLIBC_H

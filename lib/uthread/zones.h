@@ -26,8 +26,8 @@ void tek__zones_changed(void);
 void tek__zones_after_fork(void);
 
 /*
- * Whether a thread at this address can be preempted. An unknown address is looked up later, and
- * until then the answer is false. In a signal handler.
+ * Whether a thread at this address can be preempted. For an unknown address: false, and the
+ * mappings are read again; true if the table of mappings is full. In a signal handler.
  */
 bool tek__zones_allow(uintptr_t address);
 

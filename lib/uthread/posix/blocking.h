@@ -8,8 +8,8 @@
  * are not here, block the kernel thread. Its worker goes to another one after a while (carrier.h).
  *
  * Results, errno and cancellation are those of the C library's functions of the same names:
- * cancellation acts before the call or while it waits, never after it has moved a byte.  Signals
- * end a wait as signal(7) says; the engine's own never do.
+ * cancellation acts before the call or while it waits, never after it has moved a byte. Signals
+ * end a wait as signal(7) specifies; the engine's own never do.
  *
  * All are for user-level threads, outside tek__enter() and tek__leave(); tek__here_self() is not
  * NULL.

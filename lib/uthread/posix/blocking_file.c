@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * read(2) and write(2), of any file. A socket, the most frequent kind by far, is tried at once as
- * one (its MSG_DONTWAIT is known to every kernel); another file is then examined.
+ * read(2) and write(2), of any file. The first try is for a socket, the most frequent kind by far:
+ * every kernel has MSG_DONTWAIT. If the file is no socket its kind is queried.
  *
  *   a regular file, a block device   the call itself: it waits for a disk at most
  *   a pipe, an eventfd, and so on    RWF_NOWAIT, or poll(2) and then the call where the kernel has

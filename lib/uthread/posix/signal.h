@@ -105,7 +105,10 @@ bool tek__signal_take(uint64_t wanted, siginfo_t *info);
  */
 int tek__signal_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout);
 
-/* That thread has to act: it is woken, or stopped for a moment, wherever it is. Not by itself. */
+/*
+ * Wakes the thread, or stops it for a moment, wherever it is, so that it acts on its signals or its
+ * cancellation. The caller is another thread.
+ */
 void tek__posix_attention(struct tek_posix *posix);
 
 /*
