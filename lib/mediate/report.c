@@ -36,7 +36,8 @@ static int print_refused(char *line, size_t size, const struct tek_event *event)
 		return snprintf(
 			line, size,
 			"tek: %s[%u]: thread \"%s\" may not become time-critical by itself, "
-			"and tekd does not make it so: %s. `tek status` tells whom it serves.\n",
+			"and tekd does not make it so: %s. `tek status` shows which users it "
+			"serves.\n",
 			program, event->pid, thread, tekd);
 	if (event->error != EPERM)
 		return snprintf(line, size,

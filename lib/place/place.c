@@ -144,7 +144,7 @@ static void set_policy(struct tek_thread *thread)
 	} else if (!refused) {
 		refused = true;
 		tek__report_place("threads keep to their CPUs, but SCHED_FIFO is not allowed: "
-				  "tek doctor tells how to get it");
+				  "tek doctor says how to get it");
 	}
 }
 

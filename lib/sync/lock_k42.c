@@ -136,7 +136,7 @@ static int unlock(struct tek_lock *lock)
 
 const struct tek_lock_kind tek__lock_k42 = {
 	.name = "k42",
-	.about = "spin lock: a queue, whose nodes are on the stacks of those who wait",
+	.about = "spin lock: a queue with its nodes on the stacks of the waiting threads",
 	.fifo = true,
 	.lock = lock,
 	.try = try,

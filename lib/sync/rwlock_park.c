@@ -317,7 +317,8 @@ static void adopt(struct tek_rwlock *lock, bool written)
 
 const struct tek_rwlock_kind tek__rwlock_park = {
 	.name = "park",
-	.about = "spins for a while, then sleeps; prefers whom the program's attribute says",
+	.about = "spins for a while, then sleeps; prefers readers or writers as the program's "
+		 "attribute says",
 	.recursive = true,
 	.sleeps = true,
 	.try_read = try_read,

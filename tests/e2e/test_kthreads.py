@@ -167,7 +167,7 @@ def test_without_tekd_a_thread_of_the_kernel_is_explained_all_the_same(tek):
     ended = tek("explain", 2)
     if "thread of the kernel" not in ended.stdout:
         pytest.skip("needs /proc to show the kernel's threads")
-    assert "No thread of the kernel follows who waits for it: tekd does not run" in ended.stdout
+    assert "No kernel thread follows the tasks that wait for it: tekd does not run" in ended.stdout
 
 
 # The reports of tekd
@@ -181,7 +181,7 @@ def test_the_table_the_sentences_and_the_metrics_are_those_that_tekd_tells(tek, 
     assert row.endswith("player[812] x3, net\\u{1b}[2J[77]")
     assert lines[-2:] == ["Reaction p50 12us, p99 48us; 14 changes, 4000 events, 3 lost.",
                           "page cache: off: this kernel has not x"]
-    assert "1 thread follows who waits now, 1 of 2 dependencies off" in tek("status").stdout
+    assert "1 thread follows tasks that wait now, 1 of 2 dependencies off" in tek("status").stdout
     metrics = tek("exporter", "--once").stdout
     for line in ('tek_kthreads_boosted{class="kthreadd"} 1', "tek_kthread_events_lost_total 3",
                  'tek_kthread_reaction_seconds{quantile="0.99"} 0.000048'):
@@ -198,7 +198,7 @@ def test_a_tekd_that_makes_none_follow_is_told_with_the_cure(tek, fake):
     text = tek("kthreads").stdout
     assert "tekd.toml has no [kthreads]" in text
     assert 'echo "[kthreads]" >> /etc/tek/tekd.toml' in text
-    assert "kernel  its threads follow nobody: tekd.toml has no [kthreads]" in tek("status").stdout
+    assert "kernel  its threads follow no task: tekd.toml has no [kthreads]" in tek("status").stdout
     assert "tek_kthreads_on 0" in tek("exporter", "--once").stdout.splitlines()
 
 

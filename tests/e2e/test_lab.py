@@ -174,7 +174,7 @@ def test_a_reader_that_stalls_does_not_put_off_the_limit(lab, stream):
     out, err = run.communicate(timeout=60)
     assert (out if stream == "stdout" else err).startswith("yyy")
     if stream == "stdout":
-        assert "left out, for nobody read it before the limit" in err
+        assert "left out, because no process read it before the limit" in err
 
 
 def test_a_reader_that_stalls_does_not_put_off_the_limit_of_jobs(lab):

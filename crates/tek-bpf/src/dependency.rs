@@ -148,7 +148,8 @@ const fn or_else(hook: Hook, without: &'static str) -> Hook {
 }
 
 const IN_QUEUES: &str = "packets that wait in queues of devices are not told";
-const WHO_WAITS: &str = "who waits for a new kernel thread is not told, only its birth";
+const WHO_WAITS: &str =
+    "no event names the thread that waits for a new kernel thread, only the birth";
 
 /// In the order of `enum tek_kthread_dependency`.
 pub(crate) const GROUPS: [Group; 9] = [

@@ -65,7 +65,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Another process changed it since; that change stays.
-    #[error("{what} was changed by somebody else since, and that stays: undo the change and make another if it should be as wanted")]
+    #[error("{what} was changed by another program since, and that change stays: undo it, then try again")]
     Changed {
         /// The thing that was changed.
         what: String,
@@ -83,7 +83,7 @@ pub enum Error {
         directory: PathBuf,
     },
     /// Another user could have written the journal.
-    #[error("the journal {path} cannot be trusted, {what}: remove it, or give it to the user that runs this, writable by nobody else")]
+    #[error("the journal {path} cannot be trusted, {what}: remove it, or give it to the user that runs this, writable by no other user")]
     Untrusted {
         /// It, or its directory.
         path: PathBuf,
@@ -152,7 +152,7 @@ fn file_advice(code: Option<i32>) -> &'static str {
         Some(libc::ENOENT | libc::ENODEV) => {
             "it does not exist; check the path, and which controllers its group has"
         }
-        Some(libc::EEXIST) => "it is somebody else's; choose another name, or remove it",
+        Some(libc::EEXIST) => "it belongs to another program; choose another name, or remove it",
         Some(libc::ENOSPC | libc::EDQUOT) => "make room on its file system",
         Some(libc::EINVAL | libc::ERANGE) => "the kernel takes no such value there",
         Some(libc::EBUSY | libc::EOPNOTSUPP) => {

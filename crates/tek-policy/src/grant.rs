@@ -119,7 +119,7 @@ pub enum Refusal {
     #[error("no [[grant]] of tekd.toml is for this process of user {0}")]
     NoGrant(u32),
     /// Threads of other processes.
-    #[error("tekd.toml lets this user not change others' threads: others = true would")]
+    #[error("tekd.toml does not let this user change threads of other users: others = true would")]
     Others,
     /// Out of the range.
     #[error("priority {asked} is not granted, {first} to {last} are")]

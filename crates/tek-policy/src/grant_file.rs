@@ -194,9 +194,11 @@ impl GrantTable {
             && self.programs.is_empty()
             && self.cgroups.is_empty();
         if names_nobody {
-            return Err("say whom this grant is for: users, groups, programs or cgroups; \
-                        users = [\"*\"] is everybody"
-                .to_owned());
+            return Err(
+                "say which processes this grant is for: users, groups, programs or cgroups; \
+                        users = [\"*\"] is every user"
+                    .to_owned(),
+            );
         }
         let usual = Terms::default();
         let (first, last) = self.priorities.unwrap_or((usual.first, usual.last));
@@ -296,7 +298,7 @@ pub fn read_configuration(text: impl AsRef<[u8]>, file: &str) -> Result<Configur
     let without_groups = parsed.groups.is_none() && parsed.backend != Backend::Fair;
     if let Some(place) = parsed.place.first().filter(|_| without_groups) {
         let wrong =
-            "there are no groups to place anybody in: add a table [groups], or backend = \"fair\""
+            "there are no groups to place processes in: add a table [groups], or backend = \"fair\""
                 .to_owned();
         return Err(source.error(place.span().start, Reason::Toml(wrong)));
     }

@@ -91,7 +91,7 @@ fn a_mistake_is_told_with_its_place() {
     let cases = [
         ("[[grant]]\nusers = [0]\nthread = 3", "tekd.toml:3:1: unknown field `thread`"),
         ("x = 1", "tekd.toml:1:1: unknown field `x`"),
-        ("[[grant]]\nthreads = 3", "tekd.toml:1:1: say whom this grant is for"),
+        ("[[grant]]\nthreads = 3", "tekd.toml:1:1: say which processes this grant is for"),
         ("\n[grant]\nusers = [0]", "tekd.toml:2:1: write [[grant]]"),
         ("[[grant]]\nusers = [\"@seat\"]", "tekd.toml:2:9: invalid value"),
         ("[[grant]]\nusers = [-1]", "tekd.toml:2:10: invalid value"),

@@ -135,7 +135,7 @@ impl PlaceTable {
         let Self { group, names, users, cgroups } = self;
         if names.is_empty() && users.is_empty() && cgroups.is_empty() {
             return Err("say which processes are placed: names, users or cgroups; \
-                        users = [\"*\"] is everybody"
+                        users = [\"*\"] is every user"
                 .to_owned());
         }
         Ok(Placing { source, group, names, users, cgroups })

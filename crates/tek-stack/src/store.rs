@@ -327,7 +327,7 @@ fn trust(path: &Path, metadata: &Metadata) -> Result<(), Error> {
     } else if metadata.mode() & 0o022 != 0 {
         let mode = metadata.mode() & 0o777;
         let cure = tek_advice::only_owner_writes(path, metadata.uid());
-        format!("others can write to it (mode {mode:o}): {cure}")
+        format!("other users can write to it (mode {mode:o}): {cure}")
     } else {
         return Ok(());
     };

@@ -12,8 +12,8 @@ EXAMPLES:
   tek ps --tracked                          what its threads are
   tek top                                   what every thread does, live
   tek status                                what the daemon is at
-  tek groups                                who shares the CPUs with whom
-  tek kthreads                              which of the kernel's threads follow whom
+  tek groups                                how the groups share the CPUs
+  tek kthreads                              which kernel threads follow which tasks
   tek suggest -o rules.toml -- ./appliance  find out which of them are time-critical
   tek explain 815                           why a thread runs as it does
   tek stack report -- ./appliance           what stacks its threads need
@@ -54,12 +54,12 @@ pub enum Command {
     Run(crate::run::Args),
     /// Show every thread of the device
     ///
-    /// Shows what /proc tells of each thread, the kernel's own included, and what TEK knows of
-    /// those in its programs: what they are for, what they run, how they are scheduled and why.
+    /// Shows what /proc has about each thread, kernel threads included, and what TEK knows about
+    /// those in its programs: their roles, what they run, how they are scheduled and why.
     Ps(crate::ps::Args),
     /// Show live what every thread does
     ///
-    /// Shows the threads of the device by what they did since the last look: CPU time, waiting for a
+    /// Shows the threads of the device by what they did since the last refresh: CPU time, waiting for a
     /// CPU, context switches, and how TEK has them. Keys sort, filter and explain; ? lists them.
     #[cfg(feature = "top")]
     Top(crate::top::Args),
@@ -71,8 +71,8 @@ pub enum Command {
     /// Show what the daemon tekd is at
     ///
     /// tekd makes threads time-critical for processes that may not do so themselves, as far as its
-    /// configuration grants it. Shows which threads that are now, why and by whom, what it granted,
-    /// and whom it refused or sent back.
+    /// configuration grants it. Shows which threads are switched now, why and by which program, what it
+    /// granted, and which requests it refused or sent back.
     Status(crate::status::Args),
     /// Make the threads of a process time-critical, by hand
     ///
@@ -85,15 +85,15 @@ pub enum Command {
     /// background, each with a weight. Shows how many threads each has and what share of the CPUs it
     /// gets, or without tekd what programs under TEK say of their threads.
     Groups(crate::groups::Args),
-    /// Show the threads of the kernel, and who waits for them
+    /// Show the kernel threads, and the tasks that wait for them
     ///
-    /// The daemon tekd can give threads of the kernel a priority that is made of those of the critical
-    /// tasks that wait for them. Shows which have one now or had one, by whom and how it was computed,
+    /// The daemon tekd can give kernel threads a priority that is computed from those of the critical
+    /// tasks that wait for them. Shows which have one now or had one, from which task and how computed,
     /// or, without tekd, what threads the kernel has and how it schedules them.
     Kthreads(crate::kthreads::Args),
-    /// Tell why a thread runs as it does
+    /// Explain why a thread runs as it does
     ///
-    /// Who it is, what the kernel has for it, what TEK did with it and why, what it waited for,
+    /// Its identity, what the kernel has for it, what TEK did with it and why, what it waited for,
     /// and what of this is not known.
     Explain(crate::explain::Args),
     /// Find the time-critical threads of a program, as rules for tek run
@@ -105,7 +105,7 @@ pub enum Command {
     /// Show and learn what stack each kind of thread needs
     ///
     /// Says what the stacks of threads have, use and need: of programs that run under TEK, and of
-    /// those whose threads it learnt about in earlier runs (`tek run --stack`).
+    /// those whose threads were measured in earlier runs (`tek run --stack`).
     Stack(crate::stack::Args),
     /// Make a trace of user-level threads readable
     ///
@@ -115,14 +115,14 @@ pub enum Command {
     Trace(crate::trace::Args),
     /// Show where the time of a program's threads goes
     ///
-    /// Runs a program and tells of each kind of thread, and of all, how much of their time was work,
+    /// Runs a program and shows for each kind of thread, and for all, how much of their time was work,
     /// serial work, waiting for each other, files, the allocator, and waiting for a CPU; what the critical
     /// path is, and of each lock, condition and barrier how often and how long it was waited for, and
     /// where. The program need not know of it.
     Profile(crate::profile::Args),
-    /// Tell Prometheus what the daemon and the programs under TEK are at
+    /// Serve metrics of the daemon and of programs under TEK to Prometheus
     ///
-    /// Serves metrics over HTTP, on loopback unless told otherwise: tekd's mode, grants and groups, and
+    /// Serves metrics over HTTP, on loopback by default: tekd's mode, grants and groups, and
     /// the threads and stacks of programs under TEK. Or prints them once, for the textfile collector of
     /// node_exporter.
     Exporter(crate::exporter::Args),

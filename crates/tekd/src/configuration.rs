@@ -79,7 +79,7 @@ fn trust(path: &Path, about: &Metadata) -> Result<()> {
     if about.mode() & 0o022 != 0 {
         let mode = about.mode() & 0o777;
         let cure = tek_advice::only_owner_writes(path, about.uid());
-        bail!("it is not trusted: others can write to it (mode {mode:o}): {cure}");
+        bail!("it is not trusted: other users can write to it (mode {mode:o}): {cure}");
     }
     Ok(())
 }

@@ -141,7 +141,8 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
     }
     may_have_something(server, pid, sys::monotonic_ns())?;
     if server.exec_watch.is_none() {
-        server.tell_of_limits("the kernel tells no news of children, which would keep the limit");
+        server
+            .tell_of_limits("the kernel reports no events of children, which would keep the limit");
         return Ok(GRANT_SWITCH);
     }
     server.watch_births(true);

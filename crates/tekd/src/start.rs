@@ -215,7 +215,7 @@ fn watch_exec() -> Option<ExecWatch> {
         Ok(watch) => Some(watch),
         Err(error) => {
             log::info(&format!(
-                "the kernel tells no news of processes ({error}): they are looked at instead, \
+                "the kernel reports no events of processes ({error}): they are looked at instead, \
                  CAP_NET_ADMIN would spare that"
             ));
             None

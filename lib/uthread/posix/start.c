@@ -184,7 +184,7 @@ void tek__posix_start(void)
 	tek__action_start();
 	error = tek__router_start();
 	if (error)
-		tek__engine_complain("", 0, "signals that nobody waits for may come late");
+		tek__engine_complain("", 0, "signals that no thread waits for may come late");
 	tek__held_start();
 	tek__frame_start();
 	tek__fork_start();

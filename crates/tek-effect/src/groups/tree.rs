@@ -114,7 +114,7 @@ impl Tree {
             }
         }
         let busy = io::Error::from_raw_os_error(libc::EBUSY);
-        Err(Error::file(&place.above, "move everybody out of", busy))
+        Err(Error::file(&place.above, "move all processes out of", busy))
     }
 
     /// Sets the weights of the groups of the Lazy Region, which may be set again.

@@ -295,7 +295,7 @@ fn trust(path: &Path, file: &File) -> Result<(), Error> {
         return untrusted("it is another user's");
     }
     if about.mode() & 0o022 != 0 {
-        return untrusted("others may write to it");
+        return untrusted("other users may write to it");
     }
     Ok(())
 }

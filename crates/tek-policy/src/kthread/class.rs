@@ -168,25 +168,25 @@ impl Class {
     /// Its work and its waiters: the end of a sentence about the thread.
     pub fn what(self) -> &'static str {
         match self {
-            Self::Irq => "handles an interrupt; who waits for the device waits for it",
+            Self::Irq => "handles an interrupt; tasks that wait for the device wait for it",
             Self::Softirq => {
-                "handles what interrupts left to do on its CPU; who waits for a device or a timer may \
-                 wait for it"
+                "handles what interrupts left to do on its CPU; a task that waits for a device or a \
+                 timer may wait for it"
             }
             Self::Writeback => {
-                "writes changed files back to disk; who writes does it himself when too much is left"
+                "writes changed files back to disk; a task that writes does so itself when too much is left"
             }
             Self::Reclaim => {
-                "frees memory when it gets short; who needs some does it himself when there is none"
+                "frees memory when it gets short; a task that needs memory does so itself when there is none"
             }
             Self::Compaction => {
-                "makes large pieces of free memory; who needs one does it himself when there is none"
+                "makes large pieces of free memory; a task that needs one does so itself when there is none"
             }
-            Self::Worker => "does work that others have queued",
+            Self::Worker => "does work that other threads have queued",
             Self::IoUring => "does requests of io_uring that would block",
             Self::Creator => "creates the kernel's other threads; work waits when a worker is missing",
-            Self::Untouchable => "is one that the others rest on, and never changed",
-            Self::Unknown => "is none of which TEK knows who waits for it",
+            Self::Untouchable => "is one that the other kernel threads depend on, and TEK never changes it",
+            Self::Unknown => "is of a kind whose waiters TEK does not know",
         }
     }
 

@@ -75,8 +75,10 @@ impl KthreadSettings {
 impl fmt::Display for KthreadSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match self.method {
-            Method::Plain => "have the highest priority of those who wait on them",
-            Method::Weighted => "have the mean priority of those who wait on them, times a weight",
+            Method::Plain => "have the highest priority of the tasks that wait for them",
+            Method::Weighted => {
+                "have the mean priority of the tasks that wait for them, times a weight"
+            }
         };
         writeln!(
             f,

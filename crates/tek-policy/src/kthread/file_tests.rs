@@ -124,7 +124,7 @@ fn it_is_told_in_sentences() {
     let text = read("[kthreads]").to_string();
     assert_eq!(
         text,
-        "Threads of the kernel have the mean priority of those who wait on them, times a weight, and 20 \
+        "Threads of the kernel have the mean priority of the tasks that wait for them, times a weight, and 20 \
          ms longer; at most 1000 changes a second.\nTheir weights: irq 1.2, softirq 1.2, writeback 0.8, \
          kswapd 0.8, kcompactd 0.8, worker 0.8, io_uring 0.8, kthreadd 0.8.\n"
     );

@@ -112,10 +112,10 @@ impl std::fmt::Display for Held {
                  kernel (rcutree.kthread_prio makes them so)",
             ),
             Self::NoRoom => f.write_str(
-                "not raised: there is no priority left for RCU between it and the one who waits for it",
+                "not raised: there is no priority left for RCU between it and the task that waits for it",
             ),
             Self::Beneath(priority) => {
-                write!(f, "at {priority} only, so that RCU comes before it, and who waits for it before RCU")
+                write!(f, "at {priority} only, so that RCU comes before it, and the task that waits for it before RCU")
             }
         }
     }

@@ -20,9 +20,9 @@ EXAMPLES:
 
 A name is that of a program or of the first thread of a process, as tek ps shows
 it, and must be that of one process only. Whether you may do this to the process,
-and for how many threads, is in the configuration of tekd; tek status shows who is
-time-critical now. Threads that the process makes later are not meant: use --for with
-a new request, or have the program run under tek run --critical.
+and for how many threads, is in the configuration of tekd; tek status shows the
+threads that are time-critical now. Threads that the process creates later are not
+included: send a new request, or run the program under tek run --critical.
 
 EXIT STATUS:
     0  tekd did it

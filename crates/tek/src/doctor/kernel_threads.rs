@@ -15,19 +15,22 @@ fn judge(probe: &Probe) -> Check {
     let lacking = lacking(&probe.dependencies);
     match &probe.obstacle {
         None => without_obstacle(&probe.dependencies, &lacking),
-        Some(Error::NotBuilt) => info(ID, "do not follow who waits: that needs a 64-bit processor"),
+        Some(Error::NotBuilt) => {
+            info(ID, "do not follow tasks that wait: that needs a 64-bit processor")
+        }
         Some(Error::NoBtf { .. }) => no(
             ID,
-            "cannot follow who waits: no type information (see bpf)",
+            "cannot follow tasks that wait: no type information (see bpf)",
             "build the kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF",
         ),
         Some(Error::NotPermitted { missing }) => {
-            let found = format!("cannot follow who waits: {missing} is missing{}", after(&lacking));
+            let found =
+                format!("cannot follow tasks that wait: {missing} is missing{}", after(&lacking));
             no(ID, found, root_or(&["bpf", "perfmon"]))
         }
         Some(Error::Lockdown) => no(
             ID,
-            "cannot follow who waits: kernel lockdown is in the mode `confidentiality`",
+            "cannot follow tasks that wait: kernel lockdown is in the mode `confidentiality`",
             "add lockdown=integrity to the kernel's command line and boot",
         ),
         Some(other) => Check { answer: Answer::Unknown, ..yes(ID, other.to_string()) },
@@ -36,11 +39,14 @@ fn judge(probe: &Probe) -> Check {
 
 fn without_obstacle(dependencies: &[Dependency], lacking: &[String]) -> Check {
     if dependencies.iter().any(Dependency::is_on) {
-        return yes(ID, format!("can follow who waits, by tekd with [kthreads]{}", after(lacking)));
+        return yes(
+            ID,
+            format!("can follow tasks that wait, by tekd with [kthreads]{}", after(lacking)),
+        );
     }
     no(
         ID,
-        format!("cannot follow who waits{}", after(lacking)),
+        format!("cannot follow tasks that wait{}", after(lacking)),
         "use Linux 6.1 or later built with CONFIG_FTRACE and CONFIG_BPF_EVENTS",
     )
 }
@@ -86,7 +92,7 @@ mod tests {
     #[test]
     fn what_one_kind_lacks_is_named_and_the_rest_can_be_used() {
         let check = judge(&probe(None, [whole(), whole()]));
-        assert_eq!(check.found, "can follow who waits, by tekd with [kthreads]");
+        assert_eq!(check.found, "can follow tasks that wait, by tekd with [kthreads]");
         let check = judge(&probe(None, [State::On { but: vec!["a: b".into()] }, off()]));
         assert_eq!(check.answer, Answer::Yes);
         assert!(check.found.ends_with("; workers: a: b; not reclaim: this kernel has not x"));

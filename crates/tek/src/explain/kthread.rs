@@ -135,15 +135,18 @@ pub fn tell(name: &str, known: &Follows) -> Vec<String> {
     let named = known.thread.as_ref().map(|thread| thread.name.as_str());
     let name = named.filter(|name| !name.is_empty()).unwrap_or(name);
     if let Some(why) = &known.why_not {
-        let mut told = vec![format!("No thread of the kernel follows who waits for it: {why}.")];
+        let mut told = vec![format!("No kernel thread follows the tasks that wait for it: {why}.")];
         told.extend(what_to_do(why));
         return told;
     }
     match known.class.as_str() {
         "untouchable" if !known.raised_along => {
-            return vec!["It is one that the others rest on, and never changed.".into()];
+            return vec![
+                "It is one that the other kernel threads depend on, and TEK never changes it."
+                    .into(),
+            ];
         }
-        "unknown" => return vec!["It is none of which TEK knows who waits for it.".into()],
+        "unknown" => return vec!["It is of a kind whose waiters TEK does not know.".into()],
         _ => {}
     }
     let mut told = Vec::new();
@@ -155,7 +158,7 @@ pub fn tell(name: &str, known: &Follows) -> Vec<String> {
         None => (Kthread::default(), [].as_slice()),
     };
     match (thread.priority, members) {
-        (Some(priority), []) => told.push(format!("{name} is at {priority}, and nobody waits.")),
+        (Some(priority), []) => told.push(format!("{name} is at {priority}, and no task waits.")),
         (Some(priority), _) => {
             told.push(format!("{name} is at {priority} because {}.", reasons(members)));
             told.extend(computed(&thread, known));
@@ -221,19 +224,19 @@ fn computed(thread: &Kthread, known: &Follows) -> Option<String> {
     let Kthread { mean, highest, weight, ratio, .. } = thread;
     let highest = (*highest)?;
     if known.method.as_deref() == Some("plain") {
-        return Some(format!("{highest} is the highest priority of those who wait."));
+        return Some(format!("{highest} is the highest priority of the tasks that wait."));
     }
     let (mean, weight) = ((*mean)?, (*weight)?);
     let product = mean * weight * ratio;
     // Thousandths of each factor: their product has no more significant digits.
     let product = (product * 1000.0).round() / 1000.0;
     let share = match known.class.as_str() {
-        "kswapd" => format!(" x {ratio}, the part of the memory that is of those who wait"),
+        "kswapd" => format!(" x {ratio}, the share of memory that the waiting tasks have"),
         _ => String::new(),
     };
     Some(format!(
         "That is weight {weight} x mean {mean}{share} = {product}, rounded, and at most {highest}, \
-         the highest who waits."
+         the highest of the waiting tasks."
     ))
 }
 
@@ -266,9 +269,9 @@ fn so_far(thread: &Kthread) -> Option<String> {
     match (thread.priority, thread.since_ms, thread.boosts) {
         (_, _, 0) => None,
         (Some(_), Some(since), _) => {
-            Some(format!("It has had a priority of others for {}; {all}.", ms(since)))
+            Some(format!("It has had the priority of waiting tasks for {}; {all}.", ms(since)))
         }
-        _ => Some(format!("It had a priority of others {all}.")),
+        _ => Some(format!("It had the priority of waiting tasks {all}.")),
     }
 }
 

@@ -23,7 +23,7 @@ fn who_a_boosted_thread_works_for_and_how_that_was_computed_is_told() {
         &[
             "kworker/0:1 is at 12 because player[812] waits for its write to vda (2 files), and net[77] \
              for its work flush_to_ldisc.",
-            "That is weight 0.8 x mean 15 = 12, rounded, and at most 15, the highest who waits.",
+            "That is weight 0.8 x mean 15 = 12, rounded, and at most 15, the highest of the waiting tasks.",
             "By itself it has SCHED_OTHER, nice 0, and gets that back 20 ms after",
             "for 1.50 s; 7 times, for 4.20 s in all.",
         ],
@@ -38,7 +38,7 @@ fn of_kswapd_the_part_of_the_memory_is_told_and_by_plain_there_is_no_product() {
     has(&all, &["weight 0.8 x mean 50 x 0.3, the part of the memory", "= 12, rounded"]);
     told.method = Some("plain".into());
     let all = tell("kswapd0", &of(57, "kswapd0", &Ok(told))).join("\n");
-    has(&all, &["50 is the highest priority of those who wait."]);
+    has(&all, &["50 is the highest priority of the tasks that wait."]);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn if_none_follows_the_reason_and_what_to_do_is_told() {
         ],
     );
     let all = tell("kthreadd", &of(2, "kthreadd", &Err("tekd does not run".into())));
-    assert_eq!(all, ["No thread of the kernel follows who waits for it: tekd does not run."]);
+    assert_eq!(all, ["No kernel thread follows the tasks that wait for it: tekd does not run."]);
 }
 
 #[test]

@@ -18,18 +18,18 @@ const AFTER_HELP: &str = "\
 EXAMPLES:
   tek explain 815
   tek explain 815 816
-  tek explain 45                            a thread of the kernel: who waits for it
+  tek explain 45                            a kernel thread: the tasks that wait for it
   tek explain $(pidof fridge)               its first thread
   tek explain $(pidof fridge)/u7            its user-level thread 7
   tek explain --json 815 | jq .tek.reasons
 
-What a program tells TEK about its threads can be read only of one that runs
-under TEK, and whose table you may read: your own, or as root. Of the others the
-kernel's part is told, and how to get the rest. Nothing that is looked at is
-stopped or waited for; the rules come from the environment of the process, which
-is read last, and given up after a second if the process is stuck. If tekd runs it
-is asked what it did with the thread, and why; of a thread of the kernel, who waits for
-it and what priority that makes.
+What a program reports about its threads is known only if it runs under TEK and
+you may read its table: your own programs, or all as root. Of other programs tek
+explain shows what the kernel knows, and how to get the rest. It stops no thread
+and waits for none. The rules come from the environment of the process, which is
+read last; tek gives up after a second if the process is stuck. If tekd runs, it
+reports what it did with the thread and why; of a kernel thread, which tasks wait
+for it, and the priority that results.
 
 EXIT STATUS:
     0  the threads were explained; what is not known is named

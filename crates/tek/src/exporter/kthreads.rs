@@ -12,13 +12,12 @@ const MOST_DEPENDENCIES: usize = 16;
 
 /// Writes it.
 pub fn write(page: &mut Page, told: &Told) {
-    let on = "Whether threads of the kernel follow those who wait for them.";
+    let on = "Whether kernel threads follow the tasks that wait for them.";
     page.gauge("tek_kthreads_on", on).is(of(told.on));
     if !told.on {
         return;
     }
-    let boosted =
-        "Threads of the kernel that have a priority of those who wait for them, by class.";
+    let boosted = "Kernel threads that have the priority of tasks that wait for them, by class.";
     let mut metric = page.gauge("tek_kthreads_boosted", boosted);
     for class in Class::NAMED.map(Class::name) {
         let has_it = |it: &&_| is_boosted(it) && it.class == class;
@@ -28,7 +27,7 @@ pub fn write(page: &mut Page, told: &Told) {
     page.counter("tek_kthread_changes_total", changes).is(told.counts.changes as f64);
     let dropped = "Changes that tekd did not make because there were too many in a second.";
     page.counter("tek_kthread_changes_dropped_total", dropped).is(told.counts.dropped as f64);
-    let events = "Events by which tekd learnt who waits for which thread of the kernel.";
+    let events = "Events that reported which task waits for which kernel thread.";
     page.counter("tek_kthread_events_total", events).is(told.counts.events as f64);
     let lost = "Such events that were lost.";
     page.counter("tek_kthread_events_lost_total", lost).is(told.counts.lost as f64);
@@ -40,7 +39,7 @@ pub fn write(page: &mut Page, told: &Told) {
             metric.with(&[("quantile", quantile)], ns as f64 / 1e9);
         }
     }
-    let dependency = "Whether it is known on this kernel who waits in such a way.";
+    let dependency = "Whether this kernel reports waits of this kind.";
     let mut metric = page.gauge("tek_kthread_dependency", dependency);
     for one in told.dependencies.iter().take(MOST_DEPENDENCIES) {
         metric.with(&[("dependency", &printable(one.name.as_bytes()))], of(one.on));

@@ -35,26 +35,25 @@ EXAMPLES:
 
 METRICS:
   tek_tekd_*, tek_fast_*, tek_responsiveness_*, tek_lowered_threads
-             what `tek status` tells of the daemon
+             the state of the daemon, as in `tek status`
   tek_group_*, tek_groups_*, tek_floor_ratio
-             its control groups, where they are in force
+             its control groups, if it has any
   tek_kthread_*, tek_kthreads_*
-             of the kernel's threads, where they follow who waits for them
+             kernel threads, if they follow the tasks that wait for them
   tek_program_*, tek_tracked_threads
-             of programs under tek run, or linked with libtek.so
+             programs under tek run, or linked with libtek.so
   tek_exporter_*
-             of this look
-  Each comes with its meaning. There are no more series than --programs allows,
-  whatever runs: programs without a name of their own share program=\"other\". Who
-  has one keeps it until the exporter ends.
+             the exporter itself
+  Each metric has a HELP line. The number of series is bounded: --programs gives
+  the number of programs with a series of their own, all others share
+  program=\"other\". A program keeps its series until the exporter ends.
 
-It needs no privilege, but sees only tables of programs that its user may read:
-its own, or all of them as root or with CAP_DAC_READ_SEARCH. What tekd tells it
-tells everybody; of processes that /proc hides (hidepid) it is told nothing. That
-tekd does not run is no error: tek_tekd_up is 0. The device
-is looked at when somebody asks, and at most once a second. There is neither
-encryption nor a password: listen on loopback, and let what has both in front of
-it. A request by another name than an address, localhost, the name of this device
+The exporter needs no privilege, but it reads only tables of programs that its user
+may read: the user's own, or all as root or with CAP_DAC_READ_SEARCH. tekd gives
+it the same data as any user, and none of processes that /proc hides (hidepid).
+If tekd does not run, that is no error: tek_tekd_up is 0. The exporter reads the
+device on request, at most once a second. It has neither encryption nor a
+password: listen on loopback, behind a server that has both. A request by another name than an address, localhost, the name of this device
 or one given with --host is refused, so that web pages cannot read the metrics
 through a browser. SIGTERM and SIGINT end it.
 
@@ -81,7 +80,7 @@ pub struct Args {
     /// Print the metrics to standard output and end
     #[arg(long, conflicts_with = "listen")]
     once: bool,
-    /// How many programs are told by name, 0 to 1000
+    /// Number of programs with a series of their own, 0 to 1000
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(..=1000))]
     programs: u16,
 }

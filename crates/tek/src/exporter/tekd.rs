@@ -81,7 +81,7 @@ impl Told {
     /// Takes it from JSON.
     pub fn of(said: &Value) -> anyhow::Result<Self> {
         Self::deserialize(said)
-            .context("what tekd tells is not understood: use tek and tekd of one version")
+            .context("the answer of tekd is not understood: use tek and tekd of one version")
     }
 }
 
@@ -108,7 +108,8 @@ pub fn write(page: &mut Page, told: Option<&Told>) {
     let expelled = "Threads that tekd sent out of the Fast Region because they were over budget.";
     page.counter("tek_tekd_expulsions_total", expelled).is(told.counts.expelled as f64);
     if let Some(canary) = &told.canary {
-        let alarms = "Times that tekd sent everybody back because ordinary threads did not run.";
+        let alarms =
+            "Times that tekd sent all critical threads back because ordinary threads did not run.";
         page.counter("tek_tekd_canary_alarms_total", alarms).is(canary.demoted as f64);
         let limit = "Time for which ordinary threads may be kept from running.";
         page.gauge("tek_tekd_canary_limit_seconds", limit).is(seconds(canary.limit_ms));

@@ -18,8 +18,8 @@ EXAMPLES:
   tek groups set --thread 816 service       this thread only
   tek run --group background -- ./backup    a program, from its beginning
 
-SHARE is what a group gets of the CPUs while every group wants all of them; who wants
-less leaves it to the others. The time-critical threads come before all of them.
+SHARE is what a group gets of the CPUs while every group wants all of them; a group
+that wants less leaves the rest to the others. Time-critical threads run before all.
 
 Groups are made by tekd if /etc/tek/tekd.toml has a table [groups], or where it may
 not make threads real-time: tekd.toml(5). A process is placed until it ends or tekd

@@ -25,17 +25,17 @@ EXAMPLES:
   tek explain 45                            why one of them is where it is
 
 COLUMNS:
-  WEIGHT, MEAN  the priority is the mean of those who wait times the weight,
+  WEIGHT, MEAN  the priority is the mean of the waiting tasks times the weight,
   MAX           and at most the highest of them
   NOW, OWN      how it is scheduled now, and how it is by itself
-  BOOSTS        how often it got a priority of others; A-SECOND since the last look
+  BOOSTS        how often it got the priority of waiting tasks; A-SECOND: of late
   BOOSTED       for how long, in all
   WHO-WAITS     the critical tasks that wait for it now: x3 for three files, works
                 or requests
 
-Threads of the kernel follow if /etc/tek/tekd.toml has a table [kthreads] and tekd may
-load BPF programs: tekd(8), tekd.toml(5). Whether this kernel has what that takes is
-told by tek doctor. Without tekd, --all shows the threads that there are, by class.
+Kernel threads follow if /etc/tek/tekd.toml has a table [kthreads] and tekd may load
+BPF programs: tekd(8), tekd.toml(5). `tek doctor` says whether this kernel has what
+that needs. Without tekd, --all shows all kernel threads, by class.
 
 EXIT STATUS:
     0  the threads were shown, or why none follows
@@ -46,7 +46,7 @@ EXIT STATUS:
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Show those too that nobody critical has ever waited for
+    /// Also show those that no critical task has waited for
     #[arg(long)]
     all: bool,
 

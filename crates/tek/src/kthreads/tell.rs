@@ -42,7 +42,10 @@ pub fn lines(report: &Report, live: bool) -> Vec<String> {
     let mut lines = Vec::new();
     match &report.why_not {
         Some(why) => {
-            lines.push(format!("No thread of the kernel follows who waits for it: {}", shown(why)));
+            lines.push(format!(
+                "No kernel thread follows the tasks that wait for it: {}",
+                shown(why)
+            ));
             lines.extend(what_to_do(why));
         }
         None => lines.push(method(report)),
@@ -131,8 +134,8 @@ fn who_waits(row: &Row) -> String {
 
 fn method(report: &Report) -> String {
     let how = match report.method.as_deref() {
-        Some("plain") => "have the highest priority of those who wait for them",
-        _ => "have the mean priority of those who wait for them, times a weight",
+        Some("plain") => "have the highest priority of the tasks that wait for them",
+        _ => "have the mean priority of the tasks that wait for them, times a weight",
     };
     let linger = report.linger_ms.unwrap_or_default();
     format!("Threads of the kernel {how}, and {linger} ms longer.")

@@ -50,7 +50,7 @@ pub enum Column {
     Age,
     /// CPU time that it used: in steps of 10ms, exact where cpu% or run-delay is shown too
     Cpu,
-    /// Share of a CPU that it had: of its whole life, with --watch since the last look
+    /// Share of a CPU that it had: of its whole life, with --watch since the last refresh
     #[value(name = "cpu%")]
     CpuPercent,
     /// Time that it was ready to run and waited for a CPU

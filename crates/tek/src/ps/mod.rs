@@ -40,21 +40,21 @@ EXAMPLES:
   tek ps --no-kernel --sort cpu:desc | head
       The busiest threads.
   tek ps --pid 4711 --tree -o name,tid,call-site
-      Who created whom, and where.
+      The threads as a tree: each below its creator, with the place in the code.
   tek ps --uthreads -o program,tid,name,worker,worker-tid,state,waits,peak
       User-level threads (tek run --model), where each runs, what it waits for,
       and its stack.
   tek ps --program fridge -o name,cpu%,run-delay,switches --watch
-      What they do: their share of a CPU since the last look; how long they waited
-      for a CPU, and how often they left one, since they began.
+      Their share of a CPU since the last refresh; how long they waited for a CPU,
+      and how often they left one, since they began.
   tek ps --program fridge --sample 1s --count 60 --output fridge.csv
       A minute of their lives, a record each second.
 
 COLUMNS:
 {COLUMNS}
-  Those with * are shown unless you choose, and the worker and what is waited
-  for where there are user-level threads. `-` is shown for what a thread has not,
-  what is not measured, and what only TEK's table of its process could tell.
+  Those with * are the default; with user-level threads also the worker and what
+  each waits for. `-` stands for a value that a thread does not have, that is not
+  measured, or that only TEK's table of its process has.
 
 SERIES:
   --sample writes CSV, with --json JSON lines: a record for each thread at each
@@ -63,9 +63,9 @@ SERIES:
   records come one interval after the start; ^C ends the series cleanly. In CSV
   names stand as they are, unless it goes to a terminal.
 
-Looking never stops, slows or waits for a program, a stopped one included. A table
-that makes no sense is named on standard error, and its threads are shown as /proc
-tells them.
+tek ps never stops or slows a program, nor waits for one, a stopped one included. A
+table with invalid contents is named on standard error, and its threads are shown
+with the values of /proc.
 
 EXIT STATUS:
     0  done
@@ -80,7 +80,7 @@ ENVIRONMENT:
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Args {
-    /// What to show of each thread, in this order: a list, or `help`, which tells of all columns
+    /// What to show of each thread, in this order: a list, or `help`, which lists all columns
     #[arg(short = 'o', long, value_name = "COLUMN,...", value_delimiter = ',',
           value_parser = CHOSEN, hide_possible_values = true)]
     columns: Vec<Chosen>,
@@ -128,7 +128,7 @@ fn chosen(text: &str) -> Result<Chosen, String> {
     Column::from_str(text, true).map(Chosen::Column).map_err(|_| {
         let names: Vec<_> = Column::value_variants().iter().map(|column| column.name()).collect();
         format!(
-            "there is no column {text}; `tek ps --columns help` tells of those that there are: {}",
+            "there is no column {text}; `tek ps --columns help` lists the columns: {}",
             names.join(", ")
         )
     })
@@ -165,7 +165,7 @@ pub fn sorting(text: &str) -> Result<Sorting, String> {
     };
     match chosen(name)? {
         Chosen::Column(column) => Ok(Sorting { column, down }),
-        Chosen::Help => Err("sort by a column: `tek ps --columns help` tells of them".into()),
+        Chosen::Help => Err("sort by a column: `tek ps --columns help` lists them".into()),
     }
 }
 

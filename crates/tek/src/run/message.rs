@@ -167,7 +167,7 @@ fn refused(event: &Event, thread: &str, program: &str) -> String {
         return format!(
             "{who} and runs on as it was: its process may not use real-time priorities, and tekd \
              does not make it so: {tekd}. What tekd grants is in /etc/tek/tekd.toml, and tek \
-             status shows whom it serves"
+             status shows which users it serves"
         );
     }
     if event.error != libc::EPERM {

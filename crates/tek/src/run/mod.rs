@@ -76,7 +76,7 @@ EXAMPLES:
       it that; tek stack report fridge shows it.
   tek run --model m:n --workers 2 --sched mlfq --quantum 1ms -- ./fridge
       Make its threads user-level threads, on two threads of the kernel and under a
-      scheduler that prefers those that wait; libtek-uthread(7) tells what works.
+      scheduler that prefers those that wait; libtek-uthread(7) says what works.
   tek run --lock k42 --barrier block -- ./fridge
       Replace its mutexes, condition variables, spin locks and barriers; tek-run(1) and
       libtek-sync(7) say which kinds there are, and for what each is good.
@@ -105,7 +105,7 @@ When tek is killed (SIGKILL) the kernel kills the program too, but not one that 
 changed its user or group since it began, or is set-user-ID.
 
 Services: LISTEN_PID, WATCHDOG_PID and other variables that end in PID and name tek name
-the program instead, and what it tells NOTIFY_SOCKET comes from tek's process, so that
+the program instead, and its messages to NOTIFY_SOCKET come from tek's process, so that
 socket activation, Type=notify and a watchdog work as without tek.
 
 EXIT STATUS:

@@ -49,7 +49,7 @@ pub enum Lock {
     Ticket,
     /// Spin lock: tickets, with proportional back-off
     TicketPb,
-    /// Spin lock: a queue, whose nodes are on the stacks of those who wait
+    /// Spin lock: a queue with its nodes on the stacks of the waiting threads
     K42,
     /// Spin lock: a queue of nodes, one for each lock that a thread has
     Mcs,
@@ -70,7 +70,7 @@ pub enum Lock {
 pub enum Rwlock {
     /// Phase-fair ticket spin lock: readers and writers take turns
     Pf,
-    /// Spins for a while, then sleeps; prefers whom the program's attribute says
+    /// Spins for a while, then sleeps; prefers readers or writers as the program's attribute says
     Park,
 }
 

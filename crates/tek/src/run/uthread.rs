@@ -37,7 +37,7 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = up_to(MOST_WORKERS))]
     pub workers: Option<u32>,
 
-    /// Who runs next [default: rr with m:1, steal with m:n]
+    /// Which thread runs next [default: rr with m:1, steal with m:n]
     #[arg(long, value_name = "NAME")]
     pub sched: Option<Sched>,
 
@@ -65,7 +65,7 @@ pub struct Options {
     #[arg(long)]
     pub pin: bool,
 
-    /// Write into this file who ran where, and why he left: JSON for Perfetto and Chrome
+    /// Write a trace of the switches into this file: JSON for Perfetto and Chrome
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
@@ -89,11 +89,11 @@ pub enum Model {
 pub enum Sched {
     /// In turn, a quantum each
     Rr,
-    /// Four levels: who uses up his quantum sinks, who waits stays above
+    /// Four levels: a thread that uses up its quantum sinks, one that waits stays above
     Mlfq,
-    /// Who has used the fewest quanta first
+    /// The thread that has used the fewest quanta first
     Psjf,
-    /// By priority; who runs goes on until he waits or somebody of a higher priority comes
+    /// By priority; a thread runs until it waits or one of a higher priority is ready
     Fifo,
     /// A queue for each worker; one with an empty queue takes from another's
     Steal,

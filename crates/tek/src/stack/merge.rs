@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE", group = "into")]
     output: Option<PathBuf>,
 
-    /// Add them to what tek run learnt on this device
+    /// Add them to the profiles of this device
     #[arg(long, group = "into")]
     into_store: bool,
 

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 const AFTER_HELP: &str = "\
 EXAMPLES:
   tek run --stack auto -- ./fridge            learn what its threads use, and fit their stacks
-  tek stack report fridge                     what was learnt: each kind, its use, the advice
+  tek stack report fridge                     what was measured: each kind, its use, the advice
   tek stack advice --c fridge                 calls of pthread_attr_setstacksize for the source
   tek stack budget --threads 500 --limit 3G   do so many fit? what is in the way?
   tek stack static build/                     a second opinion, from gcc -fcallgraph-info=su
@@ -44,14 +44,14 @@ enum Command {
     Advice(advice::Args),
     /// Merge profiles of many devices
     Merge(merge::Args),
-    /// List the programs of which something was learnt
+    /// List the programs that have a profile
     List(list::List),
-    /// Forget what was learnt about a program
+    /// Delete the profile of a program
     Forget(list::Forget),
     /// Tell what stack functions need at most, from gcc's -fstack-usage
     ///
     /// Adds up the frames on the deepest path below a function, from the files that gcc writes
-    /// with -fstack-usage and -fcallgraph-info=su, and names what these cannot tell.
+    /// with -fstack-usage and -fcallgraph-info=su, and names the gaps in these files.
     Static(compiled::Args),
 }
 

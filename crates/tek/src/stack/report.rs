@@ -12,7 +12,7 @@ EXAMPLES:
   tek stack report                        all programs that run under TEK
   tek stack report --pid 815
   tek stack report memcached              what earlier runs of it showed
-  tek stack report -- ./fridge --window   run it, then tell
+  tek stack report -- ./fridge --window   run it, then report
   tek stack report --json memcached | jq '.programs[].kinds[].advice'
 
 A kind of thread is a function, the place where such threads are created, and

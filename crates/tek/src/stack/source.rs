@@ -32,7 +32,7 @@ EXIT STATUS:
 /// Which kinds.
 #[derive(clap::Args)]
 pub struct From {
-    /// Name of a program of which something was learnt; without one, all programs that
+    /// Name of a program that has a profile; without one, all programs that
     /// run under TEK now
     #[arg(value_name = "PROGRAM", conflicts_with_all = ["pid", "profile"])]
     name: Option<String>,
@@ -52,8 +52,8 @@ pub struct From {
     #[arg(long)]
     tight: bool,
 
-    /// Run this program, measuring its stacks, add what is learnt to the profiles, and
-    /// tell on standard error when it has ended; with --json or --c on standard output,
+    /// Run this program, measuring its stacks, add the measurements to the profiles, and
+    /// report on standard error when it has ended; with --json or --c on standard output,
     /// and what the program writes goes to standard error
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["name", "pid", "profile"])]
     command: Vec<OsString>,

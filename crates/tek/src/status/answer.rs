@@ -192,7 +192,7 @@ impl Status {
             "what tekd tells is in another format than this tek knows ({schema:?} and not \
              {SCHEMA}): use tek and tekd of one version"
         );
-        Self::deserialize(said).context("what tekd tells is not complete")
+        Self::deserialize(said).context("the answer of tekd is not complete")
     }
 }
 
@@ -244,9 +244,9 @@ pub mod tests {
         let error = |said: Value| Status::deserialize_from(&said).unwrap_err();
         assert!(error(json!({"schema": 2})).to_string().contains("tek and tekd of one version"));
         assert!(error(json!([])).to_string().contains("tek and tekd of one version"));
-        assert_eq!(error(json!({"schema": 1})).to_string(), "what tekd tells is not complete");
+        assert_eq!(error(json!({"schema": 1})).to_string(), "the answer of tekd is not complete");
         let mut wrong = at_work();
         wrong["fast"][0]["tid"] = json!(-1);
-        assert_eq!(error(wrong).to_string(), "what tekd tells is not complete");
+        assert_eq!(error(wrong).to_string(), "the answer of tekd is not complete");
     }
 }

@@ -26,14 +26,14 @@ EXAMPLES:
   tek status --json | jq '.fast[].name'
   watch tek status
 
-Shows what tekd may touch (its domain), which threads are time-critical by it and
-why, what it granted to whom, and whom it lately refused or sent back. Roles of
-threads are from the tables of their processes, where those may be read. Threads
+Shows what tekd may touch (its domain), which threads it made time-critical and
+why, its grants and their users, and the requests that it lately refused or sent
+back. Roles of threads are from the tables of their processes, if you may read them. Threads
 that their own processes made time-critical are shown by tek ps --region fast.
 
 EXIT STATUS:
     0  tekd runs
-    1  it does not, or it does not tell this user
+    1  it does not run, or does not answer this user
   125  TEK itself failed
     2  an option was not understood";
 
@@ -75,7 +75,7 @@ pub fn now() -> anyhow::Result<Value> {
 
 fn said(file: Option<File>) -> anyhow::Result<Value> {
     let text = file.map(read).transpose()?.context("tekd answered without telling anything")?;
-    serde_json::from_str(&text).context("what tekd tells is no JSON")
+    serde_json::from_str(&text).context("the answer of tekd is not JSON")
 }
 
 fn ask() -> Result<Option<File>, Error> {
@@ -87,7 +87,7 @@ fn read(mut file: File) -> anyhow::Result<String> {
     let mut text = String::new();
     file.rewind()
         .and_then(|()| file.take(MOST_BYTES).read_to_string(&mut text))
-        .context("cannot read what tekd tells")?;
+        .context("cannot read the answer of tekd")?;
     Ok(text)
 }
 

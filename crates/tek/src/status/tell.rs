@@ -31,7 +31,7 @@ pub fn print(
     }
     match (&status.groups, &status.groups_why) {
         (Some(groups), _) => {
-            writeln!(out, "groups  {} (tek groups tells more)", shown(&groups.place))?;
+            writeln!(out, "groups  {} (tek groups shows more)", shown(&groups.place))?;
         }
         (None, Some(why)) => writeln!(out, "groups  none: {}", shown(why))?,
         (None, None) => {}
@@ -42,7 +42,7 @@ pub fn print(
     if let Some(canary) = &status.canary {
         writeln!(
             out,
-            "canary  ordinary threads may wait {}; it has sent everybody back {}",
+            "canary  ordinary threads may wait {}; it has sent all threads back {}",
             ms(canary.limit_ms),
             times(canary.demoted)
         )?;
@@ -69,10 +69,10 @@ fn of_kernel(kthreads: &Kthreads) -> String {
         (true, _) => {
             let count = kthreads.boosted();
             let follow = if count == 1 { "thread follows" } else { "threads follow" };
-            format!("{count} {follow} who waits now{but} (tek kthreads tells more)")
+            format!("{count} {follow} tasks that wait now{but} (tek kthreads shows more)")
         }
-        (false, Some(why)) => format!("its threads follow nobody: {}", shown(why)),
-        (false, None) => "its threads follow nobody".into(),
+        (false, Some(why)) => format!("its threads follow no task: {}", shown(why)),
+        (false, None) => "its threads follow no task".into(),
     }
 }
 
@@ -321,7 +321,7 @@ mod tests {
         );
         assert_eq!(line("backend"), ["backend", "rt"]);
         assert!(text.contains("groups  none: tekd.toml has no [groups]"), "{text}");
-        let kernel = "kernel  its threads follow nobody: tekd.toml has no [kthreads]\n";
+        let kernel = "kernel  its threads follow no task: tekd.toml has no [kthreads]\n";
         assert!(text.contains(kernel), "{text}");
         assert_eq!(line("flush"), ["940", "941", "logger", "flush", "SCHED_FIFO", "60", "9"]);
         assert_eq!(line("door")[8..11], ["12ms", "4.99s", "900"]);
@@ -337,8 +337,8 @@ mod tests {
         let mut said = at_work();
         said["kthreads"] = crate::kthreads::told::tests::at_work();
         let text = told(&Status::deserialize_from(&said).unwrap());
-        let wanted = "kernel  1 thread follows who waits now, 1 of 3 \
-                      dependencies off (tek kthreads tells more)\n";
+        let wanted = "kernel  1 thread follows tasks that wait now, 1 of 3 \
+                      dependencies off (tek kthreads shows more)\n";
         assert!(text.contains(wanted), "{text}");
     }
 

@@ -63,16 +63,16 @@ WHAT IS SUGGESTED:
   wakes it, or those that there would be if no other soon done thread of its
   program had to wait for a CPU.
 
-  One that is woken evenly, as by a clock, and by nothing else perhaps is one: a
-  sensor or an audio buffer, but also a timer that looks after things. Its rule
-  stands in the file commented out: only you know whether somebody waits for
-  what it does. What a thread sleeps for tells a clock from events, on a busy
-  machine too; of another user's process only root is told. Read the rules
-  before you use them.
+  A thread that is woken evenly, as by a clock, and by nothing else may be
+  critical (a sensor, an audio buffer) or not (a timer of housekeeping). Its rule
+  is in the file as a comment: only you know whether a person or a device waits
+  for its work. The kernel function in which a thread sleeps distinguishes a clock
+  from events, on a busy machine too; for another user's process only root can
+  read it. Read the rules before you use them.
 
   A thread is named in the rules by its own name, or if it has none by the
   function that it runs. One with neither is listed with advice. Threads are
-  looked at 10 times a second, less often if there are thousands; one that lives
+  sampled 10 times a second, less often if there are thousands; one that lives
   shorter may be missed. `tek suggest` itself runs at nice -20, if it may.
 
 OUTPUT:

@@ -17,7 +17,7 @@ pub fn device(sample: &Sample) -> String {
 pub fn mode(sample: &Sample) -> String {
     let fast = sample.fast();
     let mode = match fast.len() {
-        0 => "normal mode, nobody is Fast".to_owned(),
+        0 => "normal mode, no thread is Fast".to_owned(),
         count => format!("responsiveness mode, {count} Fast: {}", fast.join(", ")),
     };
     // The part that may be long comes last: lines are cut.
@@ -82,11 +82,11 @@ mod tests {
     #[test]
     fn without_a_daemon_the_tables_alone_say_what_the_mode_is() {
         let with = |daemon| mode(&Sample { daemon, ..sample() });
-        assert_eq!(with(Daemon::Absent), "normal mode, nobody is Fast");
-        assert_eq!(with(Daemon::Silent), "tekd does not tell  normal mode, nobody is Fast");
+        assert_eq!(with(Daemon::Absent), "normal mode, no thread is Fast");
+        assert_eq!(with(Daemon::Silent), "tekd does not tell  normal mode, no thread is Fast");
         let says = Says { mode: "x".into(), lowered: HashSet::from([(1, 2)]), ..Says::default() };
         let told = with(Daemon::Says(says.into()));
-        assert_eq!(told, "tekd: x, 0 Fast by it, 1 lowered  normal mode, nobody is Fast");
+        assert_eq!(told, "tekd: x, 0 Fast by it, 1 lowered  normal mode, no thread is Fast");
     }
 
     #[test]

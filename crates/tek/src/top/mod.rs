@@ -30,22 +30,22 @@ use std::time::Duration;
 const AFTER_HELP: &str = "\
 EXAMPLES:
   tek top
-  tek top --filter fridge --sort delay%     who waits for a CPU
+  tek top --filter fridge --sort delay%     the threads that wait for a CPU
   tek top --kernel --tree
   tek top --once --json --interval 5s | jq '.threads[:5]'
 
 KEYS:
   ? lists them; q or ^C ends it.
 
-All but TID, NAME and PROGRAM is of the time since the last look, or how it is now.
-What TEK tells (role, region, group, zone, function) is shown of the threads of
-programs under tek run, or linked with libtek.so, whose tables you may read; and
-of every thread whom tekd made fast, lowered beneath the fast ones, or placed in a
-control group. What others changed of a sleeping thread that is not on the screen
-(name, policy, priority) is seen within ten looks. Any
-column of `tek ps --columns help` can be sorted by. Looking stops no program;
-the column ZONE holds up for some microseconds what changes its memory map, as `tek
-ps` does with columns of stacks. Without a terminal it is as with --once.
+Counts are those since the last refresh; names, policies and priorities are those
+of now. TEK's columns (role, region, group, zone, function) are known for threads of
+programs under tek run, or linked with libtek.so, whose tables you may read, and
+for every thread that tekd made Fast, lowered beneath the Fast ones, or placed in a
+control group. A change of a sleeping thread that is not on the screen (name,
+policy, priority) appears within ten refreshes. Any column of `tek ps --columns
+help` can be sorted by. tek top stops no program; the column ZONE delays for some
+microseconds a program that changes its memory map, as columns of stacks in tek ps
+do. Without a terminal tek top works as with --once.
 
 EXIT STATUS:
     0  done
@@ -61,7 +61,7 @@ ENVIRONMENT:
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Time between two looks, 0.1s to 60s
+    /// Time between two refreshes, 0.1s to 60s
     #[arg(long, value_name = "INTERVAL", default_value = "1s", value_parser = interval)]
     interval: Duration,
     /// Sort by a column: numbers from the greatest, texts from A, unless :asc or :desc says

@@ -341,7 +341,7 @@ impl Server {
         }
         let failed = self.exec_watch.as_mut().and_then(|watch| watch.listen(listen).err());
         if let Some(error) = failed {
-            log::warning(&format!("the kernel tells no news of processes: {error}"));
+            log::warning(&format!("the kernel reports no events of processes: {error}"));
             self.exec_watch = None;
             self.be_sure_of_nobody();
         }

@@ -50,7 +50,7 @@ pub struct Args {
     /// Kills of tekd, its clients and both [default: 1000, or 30 with --quick]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     faults: Option<u32>,
-    /// Of the kills: when, and whom
+    /// Of the kills: when, and which program
     #[arg(long, default_value_t = 6)]
     seed: u64,
     /// What to measure, separated by commas [default: all]
@@ -69,7 +69,7 @@ enum Part {
     Floor,
     /// How long it takes to become critical and normal again
     Switches,
-    /// What tekd takes while nobody is critical
+    /// What tekd uses while no thread is critical
     Rest,
     /// Kills at any moment, and whether everything is as before
     Faults,

@@ -101,7 +101,7 @@ pub struct Args {
 pub enum Part {
     /// Throughput of spin locks, and `uncontended`
     Spin,
-    /// What a mutex that nobody else wants costs under each `tek run --lock`
+    /// What an uncontended mutex costs under each `tek run --lock`
     Uncontended,
     /// Queue nodes and stacks in local or interleaved memory
     Nodes,

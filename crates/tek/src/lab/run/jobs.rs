@@ -143,7 +143,7 @@ impl Listener for Told {
         self.output.write(line.as_bytes())?;
         match self.output.is_cut() {
             true => Err(io::Error::other(format!(
-                "nobody reads the ends of jobs from standard output, for {PATIENCE:?} now"
+                "no process reads the ends of jobs from standard output, for {PATIENCE:?} now"
             ))),
             false => self.failed.take().map_or(Ok(()), Err),
         }

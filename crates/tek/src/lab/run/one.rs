@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         status = 125;
     }
     if here.output.is_cut() || here.errors.is_cut() {
-        output::tell_of_guest("output was left out, for nobody read it before the limit");
+        output::tell_of_guest("output was left out, because no process read it before the limit");
         if status == 0 {
             status = 124;
         }

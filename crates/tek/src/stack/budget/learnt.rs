@@ -55,7 +55,7 @@ impl Known {
             None => {
                 let kind =
                     self.kind.as_ref().map_or("threads".into(), |kind| format!("{kind} threads"));
-                Err(format!("nothing was learnt about {kind} of {name} yet; tek stack report shows what was"))
+                Err(format!("no profile has {kind} of {name} yet; tek stack report shows what was"))
             }
         })
     }

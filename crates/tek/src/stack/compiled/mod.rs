@@ -11,7 +11,7 @@ use std::process::ExitCode;
 const AFTER_HELP: &str = "\
 EXAMPLES:
   gcc -O2 -fstack-usage -fcallgraph-info=su ... ; tek stack static build/
-      Build the program so (gcc 10 or later), then list the functions that nobody
+      Build the program so (gcc 10 or later), then list the functions that no function
       calls by name, start routines of threads among them, deepest first.
   tek stack static build/ --function worker
       The deepest path below `worker`, with the frame of each function on it.
@@ -26,7 +26,7 @@ with `at least`, more may be needed, because of
   unknown    functions of which there is no information, as in libraries
 A start routine also has the thread control block, static TLS and the C library's
 own start on its stack (some 5 KiB), a signal handler may come on top, and on
-amd64 a function that calls nobody uses up to 128 bytes below its frame, which gcc
+amd64 a function that calls no other uses up to 128 bytes below its frame, which gcc
 does not count.
 
 With .su files alone (-fstack-usage) there is no call graph, and each function
@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     function: Vec<String>,
 
-    /// List at most so many functions that nobody calls
+    /// List at most so many functions that no function calls
     #[arg(long, value_name = "N", default_value_t = 20, conflicts_with = "function")]
     most: usize,
 

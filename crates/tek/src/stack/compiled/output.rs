@@ -141,7 +141,7 @@ pub fn roots(found: &Found, most: usize, out: &mut impl Write) -> io::Result<()>
     let roots = found.graph.roots();
     writeln!(
         out,
-        "Functions that nobody calls by name: main, start routines of threads, callbacks.\n"
+        "Functions that no function calls by name: main, start routines of threads, callbacks.\n"
     )?;
     let mut table = table(&["STACK", "FUNCTION", "WHERE", "AT LEAST, BECAUSE OF"]);
     for root in roots.iter().take(most) {
