@@ -270,7 +270,7 @@ def test_the_worker_and_the_task_are_explained(tek, tekd, player):
     told = eventually(lambda: "follows it and is at" in tek("explain", pid).stdout
                       and tek("explain", "--json", pid).stdout)
     assert json.loads(told)["follows"] is None
-    assert "Nobody critical waits for it" in tek("explain", 2).stdout
+    assert "No critical task waits for it" in tek("explain", 2).stdout
 
 
 def test_afterwards_every_worker_has_its_own_priority_and_the_boosts_are_remembered(

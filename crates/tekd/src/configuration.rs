@@ -124,7 +124,7 @@ pub fn describe(loaded: &Loaded) -> String {
     let _ = writeln!(text, "{} patterns protect processes by their names.", protected.len());
     text.push_str(&describe_groups(&loaded.configuration));
     if grants.is_empty() {
-        text.push_str("Nobody may have critical threads: grant is empty.\n");
+        text.push_str("No process may have critical threads: there is no [[grant]].\n");
     }
     for grant in grants {
         text.push_str(&describe_grant(grant));
@@ -148,15 +148,15 @@ fn describe_groups(configuration: &Configuration) -> String {
     );
     let usual = GroupSettings::default();
     let Some(groups) = groups.as_ref().or((*backend == Backend::Fair).then_some(&usual)) else {
-        text.push_str("Nobody is placed in groups: there is no [groups].\n");
+        text.push_str("No process is placed in groups: there is no [groups].\n");
         return text;
     };
     let in_order = [Group::Urgent, Group::Normal, Group::Service, Group::Background];
     let weights = in_order.map(|group| format!("{group} {}", groups.weights.of(group)));
     let _ = writeln!(
         text,
-        "Everybody is placed in control groups beneath {}, with the weights {}; under fair all who are \
-         not critical keep {} of each CPU.",
+        "All processes are placed in control groups beneath {}, with the weights {}; under fair all \
+         threads that are not critical keep {} of each CPU.",
         match &groups.below {
             Some(below) => format!("{}/{}", below.trim_end_matches('/'), groups.name),
             None => format!("{}, in the topmost one or what systemd delegates", groups.name),

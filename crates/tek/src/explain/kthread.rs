@@ -164,7 +164,7 @@ pub fn tell(name: &str, known: &Follows) -> Vec<String> {
             told.extend(computed(&thread, known));
         }
         (None, []) if !known.raised_along => {
-            told.push("Nobody critical waits for it, and it has its own priority.".into());
+            told.push("No critical task waits for it, and it has its own priority.".into());
         }
         (None, []) => {}
         (None, _) => {

@@ -35,7 +35,7 @@ fn of_kswapd_the_part_of_the_memory_is_told_and_by_plain_there_is_no_product() {
     let mut told = told();
     (told.threads[1].priority, told.threads[1].held) = (Some(12), None);
     let all = tell("kswapd0", &of(57, "kswapd0", &Ok(told.clone()))).join("\n");
-    has(&all, &["weight 0.8 x mean 50 x 0.3, the part of the memory", "= 12, rounded"]);
+    has(&all, &["weight 0.8 x mean 50 x 0.3, the share of memory", "= 12, rounded"]);
     told.method = Some("plain".into());
     let all = tell("kswapd0", &of(57, "kswapd0", &Ok(told))).join("\n");
     has(&all, &["50 is the highest priority of the tasks that wait."]);
@@ -50,10 +50,10 @@ fn why_one_has_its_own_priority_is_told() {
     has(
         &text(46, "kworker/1:0"),
         &[
-            "Nobody critical waits for it",
+            "No critical task waits for it",
             "protected in tekd.toml (kworker/1:*)",
             "By itself it has SCHED_OTHER, nice -20.",
-            "It had a priority of others 3 times, for 9.00 s in all.",
+            "It had the priority of waiting tasks 3 times, for 9.00 s in all.",
         ],
     );
     has(&text(90, "irq/24-eth0"), &["It is left alone: its class, irq, is off in tekd.toml."]);
@@ -69,8 +69,8 @@ fn why_one_has_its_own_priority_is_told() {
 
 #[test]
 fn one_that_tekd_never_saw_is_told_too() {
-    assert_eq!(text(2, "kthreadd"), "Nobody critical waits for it, and it has its own priority.");
-    has(&text(19, "migration/0"), &["never changed"]);
+    assert_eq!(text(2, "kthreadd"), "No critical task waits for it, and it has its own priority.");
+    has(&text(19, "migration/0"), &["never changes it"]);
     has(&text(300, "psimon"), &["none of which TEK knows"]);
     has(&text(16, "rcu_preempt"), &["raised because it must come before"]);
 }

@@ -48,14 +48,15 @@ METRICS:
   the number of programs with a series of their own, all others share
   program=\"other\". A program keeps its series until the exporter ends.
 
-The exporter needs no privilege, but it reads only tables of programs that its user
-may read: the user's own, or all as root or with CAP_DAC_READ_SEARCH. tekd gives
-it the same data as any user, and none of processes that /proc hides (hidepid).
-If tekd does not run, that is no error: tek_tekd_up is 0. The exporter reads the
-device on request, at most once a second. It has neither encryption nor a
-password: listen on loopback, behind a server that has both. A request by another name than an address, localhost, the name of this device
-or one given with --host is refused, so that web pages cannot read the metrics
-through a browser. SIGTERM and SIGINT end it.
+The exporter needs no privilege, but it reads only tables of programs that its
+user may read: the user's own, or all as root or with CAP_DAC_READ_SEARCH. tekd
+gives it the same data as any user, and none of processes that /proc hides
+(hidepid). If tekd does not run, that is no error: tek_tekd_up is 0. The exporter
+reads the device on request, at most once a second. It has neither encryption nor
+a password: listen on loopback, behind a server that has both. A request by
+another name than an address, localhost, the name of this device or one given with
+--host is refused, so that web pages cannot read the metrics through a browser.
+SIGTERM and SIGINT end it.
 
 EXIT STATUS:
     0  it was ended, or --once has printed

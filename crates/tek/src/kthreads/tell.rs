@@ -54,7 +54,7 @@ pub fn lines(report: &Report, live: bool) -> Vec<String> {
         lines.push(String::new());
         lines.extend(table(report, live));
     } else if report.following {
-        lines.push("Nobody critical has waited for one yet (--all shows all there are).".into());
+        lines.push("No critical task has waited for one yet (--all shows all there are).".into());
     } else {
         lines.push("What threads the kernel has, tek kthreads --all shows.".into());
     }
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_thread_that_follows_is_told_with_its_waiters_and_how_it_was_computed() {
         let lines = lines(&by_daemon(false), false);
-        assert!(lines[0].contains("mean priority of those") && lines[0].contains("20 ms"));
+        assert!(lines[0].contains("mean priority of the tasks") && lines[0].contains("20 ms"));
         assert_eq!(
             words_of(&lines, "kworker/0:1").join(" "),
             "45 kworker/0:1 writeback 0.8 15 15 fifo 12 nice 0 7 4.20s player[812] x2, \

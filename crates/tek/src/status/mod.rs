@@ -28,8 +28,9 @@ EXAMPLES:
 
 Shows what tekd may touch (its domain), which threads it made time-critical and
 why, its grants and their users, and the requests that it lately refused or sent
-back. Roles of threads are from the tables of their processes, if you may read them. Threads
-that their own processes made time-critical are shown by tek ps --region fast.
+back. Roles of threads are from the tables of their processes, if you may read
+them. Threads that their own processes made time-critical are shown by tek ps
+--region fast.
 
 EXIT STATUS:
     0  tekd runs

@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(line("limit"), ["920", "player", "54321", "limit", "0", "4"]);
         assert_eq!(line("miner")[..4], ["2.50s", "930", "miner", "54321"]);
         assert_eq!(line("818"), ["400ms", "815", "818", "812ms", "1.00s", "2.00s"]);
-        assert!(text.contains("sent everybody back never"), "{text}");
+        assert!(text.contains("sent all threads back never"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
     }
 

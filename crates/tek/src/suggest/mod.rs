@@ -64,11 +64,11 @@ WHAT IS SUGGESTED:
   program had to wait for a CPU.
 
   A thread that is woken evenly, as by a clock, and by nothing else may be
-  critical (a sensor, an audio buffer) or not (a timer of housekeeping). Its rule
-  is in the file as a comment: only you know whether a person or a device waits
-  for its work. The kernel function in which a thread sleeps distinguishes a clock
-  from events, on a busy machine too; for another user's process only root can
-  read it. Read the rules before you use them.
+  critical (a sensor, an audio buffer) or not (a timer of housekeeping). Its
+  rule is in the file as a comment: only you know whether a person or a device
+  waits for its work. The kernel function in which a thread sleeps
+  distinguishes a clock from events, on a busy machine too; for another user's
+  process only root can read it. Read the rules before you use them.
 
   A thread is named in the rules by its own name, or if it has none by the
   function that it runs. One with neither is listed with advice. Threads are
