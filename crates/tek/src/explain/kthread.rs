@@ -181,7 +181,7 @@ pub fn tell(name: &str, known: &Follows) -> Vec<String> {
     }
     if members.is_empty() {
         told.extend(known.left_alone.as_ref().map(|why| format!("It is left alone: {why}.")));
-        told.extend(known.blind.as_ref().map(|why| format!("Who waits is not known: {why}.")));
+        told.extend(known.blind.as_ref().map(|why| format!("Its waiters are not known: {why}.")));
     }
     told.extend(itself(&thread, known.linger_ms));
     told.extend(so_far(&thread));
@@ -244,8 +244,8 @@ fn itself(thread: &Kthread, linger_ms: u64) -> Option<String> {
     let own = thread.usual.map(level)?;
     Some(match thread.priority {
         Some(_) => format!(
-            "By itself it has {own}, and gets that back {linger_ms} ms after the last of them has \
-             what he waits for."
+            "By itself it has {own}, and gets that back {linger_ms} ms after the last wait for it \
+             has ended."
         ),
         None => format!("By itself it has {own}."),
     })

@@ -64,14 +64,17 @@ fn why_one_has_its_own_priority_is_told() {
         why: "this kernel has not z".into(),
     };
     let all = tell("kworker/3:0", &of(91, "kworker/3:0", &Ok(told))).join("\n");
-    has(&all, &["Who waits is not known: workers cannot be followed on this kernel: this kernel"]);
+    has(
+        &all,
+        &["Its waiters are not known: workers cannot be followed on this kernel: this kernel"],
+    );
 }
 
 #[test]
 fn one_that_tekd_never_saw_is_told_too() {
     assert_eq!(text(2, "kthreadd"), "No critical task waits for it, and it has its own priority.");
     has(&text(19, "migration/0"), &["never changes it"]);
-    has(&text(300, "psimon"), &["none of which TEK knows"]);
+    has(&text(300, "psimon"), &["whose waiters TEK does not know"]);
     has(&text(16, "rcu_preempt"), &["raised because it must come before"]);
 }
 

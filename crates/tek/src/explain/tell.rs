@@ -276,8 +276,8 @@ fn overridden(kernel: &Kernel) -> String {
         priority => format!(" with real-time priority {priority}"),
     };
     format!(
-        "TEK made it time-critical, but somebody has set its policy to {}{priority} since, by other \
-         means (chrt, sched_setscheduler of another process): it does not run as time-critical, \
+        "TEK made it time-critical, but another process set its policy to {}{priority} since, by other \
+         means (chrt, sched_setscheduler): it does not run as time-critical, \
          and stays as it is when it leaves. TEK made it so because",
         kernel.policy
     )

@@ -71,8 +71,8 @@ impl Child {
         loop {
             let mut status = 0;
             let flags = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
-            // waitpid of nix does not know deaths by real-time signals. SAFETY: the status is ours
-            // to fill.
+            // waitpid of nix does not know deaths by real-time signals.
+            // SAFETY: the status is ours to fill.
             let pid = unsafe { libc::waitpid(-1, &mut status, flags) };
             if pid <= 0 {
                 return None;
@@ -148,8 +148,8 @@ impl End {
             Self::Exited(code) => return ExitCode::from(code),
             Self::Killed(signal) => signal,
         };
-        // The program has already dumped its core; tek's would only overwrite it. The limit alone
-        // does not keep a core_pattern pipe such as systemd-coredump from taking one.
+        // If the program dumps a core, it has done so already; tek's would overwrite that. The
+        // limit alone does not keep a core_pattern pipe such as systemd-coredump from taking one.
         let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
         // SAFETY: takes plain numbers.
         unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };

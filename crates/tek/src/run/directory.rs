@@ -40,7 +40,7 @@ impl RunDirectory {
         };
         let directory = tempfile::Builder::new()
             .prefix(&format!("{PREFIX}{}-", std::process::id()))
-            // Any user may read the tables, only their owner the events.
+            // Any user may read the tables. Only the owner may read the events.
             .permissions(Permissions::from_mode(0o755))
             .tempdir_in(&base)
             .with_context(|| {

@@ -74,8 +74,8 @@ impl<'a> EventReader<'a> {
         let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (from, length) = (self.released as i64, (self.offset - self.released) as i64);
         // If the file system cannot do it, the file only stays longer. nix's fallocate() ends at 2
-        // GiB where addresses have 32 bits. SAFETY: the call takes plain numbers, and the file is
-        // open.
+        // GiB where addresses have 32 bits.
+        // SAFETY: the call takes plain numbers, and the file is open.
         let _ = unsafe { libc::fallocate64(self.file.as_raw_fd(), flags, from, length) };
         self.released = self.offset;
     }

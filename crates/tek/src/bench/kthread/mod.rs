@@ -52,7 +52,7 @@ dirty memory are changed meanwhile. Not on a device in use. However it ends, eve
 
 For pdflush and worker the kernel first needs some time (6 s with 256 MB of memory, 40 s with 24 GB) to come
 down to the limit of dirty memory that is set here, as a device has it that booted with it. --quick leaves that
-out, so nobody waits much.
+out, so that waits are short.
 
 EXIT STATUS:
   0 if it ran (even if TEK fell short), 1 if --assert was given and TEK was measured too

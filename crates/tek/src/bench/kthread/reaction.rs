@@ -43,7 +43,7 @@ pub fn measure(stage: &mut Stage, seconds: f64) -> anyhow::Result<Measured> {
 
     let waker = Task::new("waker").and(&CRITICAL.to_string()).and("50000");
     let alone = Case { task: waker, beside: vec![case.task.clone()], ..case.clone() };
-    let limit = limit(&stage.run(&alone, Variant::AsItIs)?).context("nobody was woken")?;
+    let limit = limit(&stage.run(&alone, Variant::AsItIs)?).context("no thread was woken")?;
 
     let task = writer(16, 250).with("file-bytes", 16 * MIB).and("@written");
     let events = Case::new("4,000 events a second", task, seconds);

@@ -182,8 +182,8 @@ fn scheduler(tid: i32) -> Option<(i32, i32)> {
 }
 
 fn nice(tid: i32) -> Option<i32> {
-    // The system call itself: it returns 20 - nice, which is never an error's number. SAFETY: takes
-    // numbers.
+    // The system call itself: it returns 20 - nice, which is never an error's number.
+    // SAFETY: takes numbers.
     let said = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid) };
     (said > 0).then(|| 20 - said as i32)
 }
