@@ -277,8 +277,8 @@ fn overridden(kernel: &Kernel) -> String {
     };
     format!(
         "TEK made it time-critical, but another process set its policy to {}{priority} since, by other \
-         means (chrt, sched_setscheduler): it does not run as time-critical, \
-         and stays as it is when it leaves. TEK made it so because",
+         means (chrt, sched_setscheduler): it does not run as time-critical, and stays as it is when \
+         it leaves. TEK made it so because",
         kernel.policy
     )
 }
