@@ -123,7 +123,7 @@ def test_a_tekd_that_tells_nonsense_is_down_and_the_reason_is_told(tek, fake, sa
     fake.said = said
     ended = tek("exporter", "--once")
     assert ended.returncode == 0 and metrics(ended.stdout)["tek_tekd_up"] == 0
-    assert ended.stderr.startswith("tek: what tekd tells is n")
+    assert ended.stderr.startswith("tek: the answer of tekd is not ")
 
 
 def test_a_tekd_that_does_not_answer_keeps_no_client_waiting_for_long(tek, fake):

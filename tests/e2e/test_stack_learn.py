@@ -219,7 +219,7 @@ def test_a_directory_that_cannot_be_used_is_told_once_and_the_program_runs(run, 
     shared.mkdir()
     shared.chmod(0o777)
     result = run("leave(run, 1, [worker()])", profiles=shared)
-    assert result.returncode == 0 and "others can write to it (mode 777)" in result.stderr
+    assert result.returncode == 0 and "other users can write to it (mode 777)" in result.stderr
     assert not list(shared.iterdir())
 
 

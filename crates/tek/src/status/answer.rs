@@ -189,7 +189,7 @@ impl Status {
         let schema = said.get("schema").and_then(Value::as_u64);
         ensure!(
             schema == Some(SCHEMA),
-            "what tekd tells is in another format than this tek knows ({schema:?} and not \
+            "the answer of tekd has another format than this tek knows ({schema:?} and not \
              {SCHEMA}): use tek and tekd of one version"
         );
         Self::deserialize(said).context("the answer of tekd is not complete")

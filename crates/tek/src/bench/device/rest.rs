@@ -9,8 +9,10 @@ use serde::Serialize;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// tekd stays awake for a second after the last thread left.
+/// tekd stays awake for a second after the last thread left, and longer on a busy machine: it is at
+/// rest once it has not woken for so long.
 const SETTLES: Duration = Duration::from_millis(2500);
+const MOST_TRIES: u32 = 6;
 
 /// The measurement.
 #[derive(Debug, Serialize)]
@@ -31,8 +33,16 @@ pub fn measure(ground: &Ground, seconds: u64) -> anyhow::Result<Measured> {
     program.tell("go\n")?;
     program.line()?;
     drop(program);
-    sleep(SETTLES);
-    let before = daemon.usage()?;
+    let mut before = daemon.usage()?;
+    for _ in 0..MOST_TRIES {
+        sleep(SETTLES);
+        let now = daemon.usage()?;
+        let woke = now.since(before).wake_ups > 0;
+        before = now;
+        if !woke {
+            break;
+        }
+    }
     sleep(Duration::from_secs(seconds));
     let used = daemon.usage()?.since(before);
     daemon.stop()?;
