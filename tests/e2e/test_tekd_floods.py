@@ -5,8 +5,6 @@ import collections
 import contextlib
 import os
 import pathlib
-import signal
-import socket
 import subprocess
 import time
 
@@ -250,19 +248,3 @@ def test_a_user_without_a_grant_is_served_beside_ten_that_flood(flooded):
     served = subprocess.run(command, capture_output=True, text=True, timeout=60 * PATIENCE, check=True)
     assert int(served.stdout.split()[-1]) > 0
     eventually(lambda: flooded.daemon.client().json(STATUS)["counts"]["refused"] > 100)
-
-
-def test_new_clients_are_accepted_though_tekd_was_stopped_in_a_flood_of_connections(flooded):
-    """tekd pauses new connections for a moment. Where that moment passed before its timer was set,
-    it accepted none any more."""
-    flooded.daemon.start(GRANT)
-    tekd = flooded.daemon.process
-    for pause_ms in range(40):
-        for _ in range(3):
-            for _ in range(30):
-                with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as client:
-                    client.connect(str(flooded.daemon.socket))
-            tekd.send_signal(signal.SIGSTOP)
-            time.sleep(pause_ms / 1000)
-            tekd.send_signal(signal.SIGCONT)
-        assert len(flooded.daemon.client().json(STATUS)["clients"]) == 1
