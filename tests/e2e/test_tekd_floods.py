@@ -5,6 +5,9 @@ import collections
 import contextlib
 import os
 import pathlib
+import random
+import signal
+import socket
 import subprocess
 import time
 
@@ -248,3 +251,23 @@ def test_a_user_without_a_grant_is_served_beside_ten_that_flood(flooded):
     served = subprocess.run(command, capture_output=True, text=True, timeout=60 * PATIENCE, check=True)
     assert int(served.stdout.split()[-1]) > 0
     eventually(lambda: flooded.daemon.client().json(STATUS)["counts"]["refused"] > 100)
+
+
+def test_new_clients_are_accepted_though_tekd_was_stopped_in_a_flood_of_connections(flooded):
+    """tekd accepts no connections for a moment when they have used their share. Where that moment
+    had passed before its timer was set, it accepted none any more."""
+    flooded.daemon.start(GRANT)
+    tekd = flooded.daemon.process
+    for _ in range(40):
+        end, count = time.monotonic() + 0.25, 0
+        while time.monotonic() < end:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as client:
+                with contextlib.suppress(BlockingIOError):  # the queue of connections is full
+                    client.connect(str(flooded.daemon.socket))
+            count += 1
+            if count % 50 == 0:
+                tekd.send_signal(signal.SIGSTOP)
+                time.sleep(random.uniform(0, 0.004))
+                tekd.send_signal(signal.SIGCONT)
+        time.sleep(0.2)
+        assert "counts" in flooded.daemon.client().json(STATUS)
