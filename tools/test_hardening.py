@@ -1,4 +1,4 @@
-"""Tests of the flags with which Ubuntu's compiler, and tools that build packages, harden programs."""
+"""Tests of the flags with which Ubuntu's compiler and packagers harden programs."""
 
 import json
 import shlex
@@ -12,7 +12,8 @@ DATABASE = TOP / "build/compile_commands.json"
 # Ubuntu 24.04's gcc has them in each compilation, before all other options.
 HARDENED = ["-D_FORTIFY_SOURCE=3", "-fstack-protector-strong", "-fstack-clash-protection",
             "-fcf-protection"]
-# At -O0 the headers ignore _FORTIFY_SOURCE; optimised code at link time hides what has two definitions.
+# At -O0 the headers ignore _FORTIFY_SOURCE; with -flto the compiler does not report a symbol with
+# two definitions.
 FAST = ["-O1", "-g0", "-fno-lto"]
 
 

@@ -20,7 +20,7 @@ static void expect(const char *what, int got, int wanted)
 	}
 }
 
-/* Of this process, which has no right of its own, or which is in a group without real-time runtime. */
+/* 0 where the process has no privilege, or its control group has no real-time run-time. */
 static int may_be_real_time(void)
 {
 	const struct sched_param least = {.sched_priority = 1}, none = {0};

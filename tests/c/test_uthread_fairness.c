@@ -143,8 +143,10 @@ static struct spread spread_of(const double *values, unsigned int count)
 	return (struct spread){100 * (mean - least) / mean, 100 * (most - mean) / mean};
 }
 
-/* Quanta are equal, whatever else the machine does. How much a thread computes in a quantum depends on other users of
- * caches and cores: `tek bench uthread` measures that. */
+/*
+ * Quanta are equal, whatever else the machine does.  The work in a quantum depends on other
+ * programs that use caches and cores: `tek bench uthread` measures it.
+ */
 static void compare_shares(void)
 {
 	static struct hog hogs[SHARERS];

@@ -348,8 +348,8 @@ def test_a_short_life_of_work_is_work(profile, compile_c):
 def test_a_thread_that_loses_its_cpu_was_delayed(profile, compile_c):
     program = compile_c(ADDS, "cc", "-O1", "-pthread")
     cpu = str(min(os.sched_getaffinity(0)))
-    hogs = [subprocess.Popen(["taskset", "-c", cpu, "timeout", "60", "sh", "-c", "while :; do :; done"])
-            for _ in range(3)]
+    burn = ["taskset", "-c", cpu, "timeout", "60", "sh", "-c", "while :; do :; done"]
+    hogs = [subprocess.Popen(burn) for _ in range(3)]
     try:
         threads = [profile("taskset", "-c", cpu, program)[0][-1]["threads"][1] for _ in range(10)]
     finally:

@@ -257,11 +257,11 @@ def test_new_clients_are_accepted_though_tekd_was_stopped_in_a_flood_of_connecti
     """tekd accepts no connections for a moment when they have used their share. Where that moment
     had passed before its timer was set, it accepted none any more."""
     flooded.daemon.start(GRANT)
-    tekd = flooded.daemon.process
+    tekd, kind = flooded.daemon.process, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
     for _ in range(40):
         end, count = time.monotonic() + 0.25, 0
         while time.monotonic() < end:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as client:
+            with socket.socket(socket.AF_UNIX, kind) as client:
                 with contextlib.suppress(BlockingIOError):  # the queue of connections is full
                     client.connect(str(flooded.daemon.socket))
             count += 1

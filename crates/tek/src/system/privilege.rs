@@ -98,7 +98,7 @@ pub fn refused_despite_privilege() -> Option<String> {
     Some(format!("the privilege is there and the kernel refuses all the same: is the priority above the limit (`ulimit -r`), or does a seccomp filter or security module forbid sched_setattr? In a container, try `--cap-add=SYS_NICE --ulimit rtprio={GRANT}`"))
 }
 
-/// The cures where the kernel has CONFIG_RT_GROUP_SCHED, and control groups of version 2, which have
+/// The cures where the kernel has CONFIG_RT_GROUP_SCHED and control groups of version 2: these have
 /// no file that gives real-time run-time.
 fn only_in_topmost_group(mount: &Path, group: &Path) -> String {
     format!(

@@ -359,8 +359,8 @@ impl Server {
         }
         let now = sys::monotonic_ns();
         let others = self.means.others.next_ns();
-        // While a message may be served, `serve_all` does not wait: it needs no timer for that. Only
-        // the timer opens the door, although its time may have come since it was closed.
+        // While a message may be served, `serve_all` does not wait: it needs no timer for that. The
+        // door needs one even if its time has passed: only the timer opens it.
         let load = [self.load.next_ns(now).filter(|at| *at > now), self.door_at_ns];
         let placement = self.means.placement.next_ns();
         let placement =
