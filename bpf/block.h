@@ -17,28 +17,6 @@ struct {
 	__type(value, struct member);
 } requests SEC(".maps");
 
-/* A queue of a disk. */
-struct place {
-	__u32 disk;
-	__u32 queue;
-};
-
-#define ANY_QUEUE ((__u32)-1)
-
-/* The thread that completed the last request there. */
-struct completer {
-	int tid;
-	char name[TEK_KTHREAD_NAME_BYTES];
-};
-
-/* disk and queue -> that */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, struct place);
-	__type(value, struct completer);
-} completers SEC(".maps");
-
 static __always_inline __u32 disk_of(struct request *request)
 {
 	struct gendisk *disk = BPF_CORE_READ(request, q, disk);
@@ -153,7 +131,7 @@ int BPF_PROG(request_issued, struct request *request)
 SEC("tp_btf/block_rq_merge")
 int BPF_PROG(request_merged, struct request *request)
 {
-	if (tallies.requests > 0)
+	if (entries(requests) > 0)
 		end_request(request, false);
 	return 0;
 }
@@ -169,7 +147,7 @@ int BPF_PROG(request_done, struct request *request, int error, unsigned int byte
 		place.queue = ANY_QUEUE;
 		note_completer(&place, task->pid);
 	}
-	if (tallies.requests <= 0)
+	if (entries(requests) <= 0)
 		return 0;
 	note_completion(NULL);
 	if (bytes >= BPF_CORE_READ(request, __data_len))

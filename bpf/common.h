@@ -78,8 +78,35 @@ struct {
 	__type(value, int);
 } cpu_threads SEC(".maps");
 
+/* A queue of a disk. */
+struct place {
+	__u32 disk;
+	__u32 queue;
+};
+
+#define ANY_QUEUE ((__u32)-1)
+
+/* The thread that completed the last request there. */
+struct completer {
+	int tid;
+	char name[TEK_KTHREAD_NAME_BYTES];
+};
+
+/* disk and queue -> that */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct place);
+	__type(value, struct completer);
+} completers SEC(".maps");
+
+#define KTHREADD 2 /* its tid */
+
 volatile struct tek_kthread_settings settings SEC(".data.settings") = {};
 struct tek_kthread_tallies tallies SEC(".data.tallies") = {};
+
+/* Entries of a map that programs fill. */
+#define entries(map) (tallies.map - settings.removed.map)
 
 /* Not 0 where `current` is only who was interrupted. x86 counts that for each CPU, in a variable whose
  * address many kernels do not tell; but it lies at a fixed distance from the run queue, which tasks
@@ -116,7 +143,7 @@ static __always_inline bool find_member(struct member *member)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	int prio = task->prio;
-	if (prio >= MAX_RT_PRIO && !settings.fast && tallies.running <= 0)
+	if (prio >= MAX_RT_PRIO && !settings.fast && entries(running) <= 0)
 		return false;
 	__u32 flags = task->flags;
 	if (flags & PF_EXITING)
@@ -127,17 +154,16 @@ static __always_inline bool find_member(struct member *member)
 	member->priority = prio < 0 ? MAX_RT_PRIO - 1 : prio > 98 ? 1 : MAX_RT_PRIO - 1 - prio;
 	member->via = false;
 	member->is_new = false;
-	if (flags & (PF_KTHREAD | PF_IO_WORKER)) {
-		if (prio < MAX_RT_PRIO && is_boosted(tid)) {
-			member->via = true;
-			return !interrupts(task);
-		}
-		if (flags & PF_KTHREAD) {
-			/* It got a CPU before it got its boost. What it queues has to be hurried all the same. */
-			member->via = tallies.running > 0 && bpf_map_lookup_elem(&running, &tid);
-			member->is_new = true;
-			return member->via && !interrupts(task);
-		}
+	/* A kernel thread, or one that is helped for others' sake (storage.h). */
+	if (prio < MAX_RT_PRIO && is_boosted(tid)) {
+		member->via = true;
+		return !interrupts(task);
+	}
+	if (flags & PF_KTHREAD) {
+		/* It got a CPU before it got its boost. What it queues has to be hurried all the same. */
+		member->via = entries(running) > 0 && bpf_map_lookup_elem(&running, &tid);
+		member->is_new = true;
+		return member->via && !interrupts(task);
 	}
 	if (prio >= MAX_RT_PRIO) {
 		if (!settings.fast)

@@ -5,8 +5,6 @@
 
 #include "common.h"
 
-#define KTHREADD 2 /* its tid */
-
 /* tid of a task that waits for a new kernel thread -> who that is */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -45,7 +43,7 @@ int BPF_PROG(creation_began)
 SEC("fexit/__kthread_create_on_node")
 int BPF_PROG(creation_ended)
 {
-	if (tallies.creations <= 0)
+	if (entries(creations) <= 0)
 		return 0;
 	int tid = (__u32)bpf_get_current_pid_tgid();
 	struct member *found = bpf_map_lookup_elem(&creating, &tid);
@@ -65,9 +63,9 @@ SEC("tp_btf/sched_process_fork")
 int BPF_PROG(thread_born, struct task_struct *parent, struct task_struct *child)
 {
 	int kthreadd = KTHREADD;
-	if ((tallies.creations <= 0 && !settings.boosted) || parent->pid != kthreadd)
+	if ((entries(creations) <= 0 && !settings.boosted) || parent->pid != kthreadd)
 		return 0;
-	if (tallies.creations <= 0 && !is_boosted(kthreadd))
+	if (entries(creations) <= 0 && !is_boosted(kthreadd))
 		return 0;
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_CREATION, TEK_KTHREAD_BORN);
 	if (!event)

@@ -38,9 +38,23 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 /* <linux/sched.h> */
 #define PF_EXITING 0x4
 #define PF_IO_WORKER 0x10
+#define PF_WQ_WORKER 0x20
+#define PF_MEMALLOC_NOFS 0x40000
 #define PF_KTHREAD 0x200000
 #define MAX_RT_PRIO 100
 #define TASK_RUNNING 0 /* or waiting for a CPU */
+#define TASK_INTERRUPTIBLE 1
+#define TASK_UNINTERRUPTIBLE 2
+#define TASK_NOLOAD 0x400 /* with the last one: it has nothing to do */
+
+/* kernel/workqueue.c: a bit of worker.flags */
+#define WORKER_IDLE 4
+
+/* <linux/interrupt.h> */
+#define BLOCK_SOFTIRQ 4
+
+/* <linux/workqueue.h>: a bit of workqueue_struct.flags */
+#define WQ_MEM_RECLAIM 8
 
 /* <linux/preempt.h> */
 #define SERVING_SOFTIRQ 0x100
@@ -82,6 +96,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	struct sched_entity se;
+	void *journal_info;
 	char comm[16];
 };
 
@@ -116,8 +131,14 @@ struct worker_pool {
 	int nr_running;
 };
 
+struct workqueue_struct {
+	unsigned int flags;
+	char name[24]; /* and more since Linux 6.9 */
+};
+
 struct pool_workqueue {
 	struct worker_pool *pool;
+	struct workqueue_struct *wq;
 };
 
 struct backing_dev_info;

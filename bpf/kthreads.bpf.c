@@ -10,6 +10,7 @@
 #include "network.h"
 #include "page_cache.h"
 #include "reclaim.h"
+#include "storage.h"
 #include "uring.h"
 #include "workers.h"
 #include "writeback.h"

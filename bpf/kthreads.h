@@ -85,6 +85,19 @@ enum tek_kthread_kind {
 	TEK_KTHREAD_PACKET_BEGAN = 70,
 	/* It is where it was to go, or was dropped. */
 	TEK_KTHREAD_PACKET_ENDED = 71,
+
+	/* Tasks that sleep inside the kernel until something is done. thing: the tid of the task.
+	 * kthread has something to do for storage meanwhile. second: 0; or kthread is an ordinary
+	 * thread of this process, which holds something inside a file system and has no CPU. */
+	TEK_KTHREAD_STORAGE_AWAITED = 80,
+	/* kthread has done it: its relations with all such tasks end. */
+	TEK_KTHREAD_STORAGE_DONE = 81,
+	/* The task goes on: its relations with all such threads end. */
+	TEK_KTHREAD_STORAGE_ENDED = 82,
+	/* A task that is not known yet uses a file system. No relation begins. */
+	TEK_KTHREAD_STORAGE_USED = 83,
+	/* A thread left the end of a request to a softirq. No relation begins. */
+	TEK_KTHREAD_STORAGE_RAISED = 84,
 };
 
 /* Groups of programs that work or are missing together. */
@@ -98,7 +111,8 @@ enum tek_kthread_dependency {
 	TEK_KTHREAD_URING = 6,
 	TEK_KTHREAD_EXITS = 7,
 	TEK_KTHREAD_NETWORK = 8,
-	TEK_KTHREAD_DEPENDENCIES = 9,
+	TEK_KTHREAD_STORAGE = 9,
+	TEK_KTHREAD_DEPENDENCIES = 10,
 };
 
 /* Bits of an event's flags. */
@@ -158,6 +172,20 @@ enum tek_kthread_packets {
 	TEK_KTHREAD_AT_ONCE = 2,
 };
 
+/* Entries that userland removed from maps that the programs fill and count. */
+struct tek_kthread_removed {
+	int works;
+	int running;
+	int inodes;
+	int requests;
+	int reclaiming;
+	int creations;
+	int packets;
+	int waiting;
+	int busy;
+	int unused;
+};
+
 /* Written by userland only. */
 struct tek_kthread_settings {
 	/* On x86: how far behind a CPU's struct rq its preempt_count lies; 0: not known. */
@@ -171,21 +199,26 @@ struct tek_kthread_settings {
 	 * tek_kthread_tallies.who these are all. */
 	int who;
 	unsigned int packets; /* enum tek_kthread_packets */
+	struct tek_kthread_removed removed;
 };
 
 /* Written by the programs only: what they know of, so that most of them can return at once. */
 struct tek_kthread_tallies {
 	unsigned long long lost[TEK_KTHREAD_DEPENDENCIES]; /* events, or things not remembered */
-	unsigned int lost_one;        /* not zero: the next event has to say so */
-	int who;                      /* entries that programs made in `who`, less those removed */
-	int works;                    /* entries of the map `works` */
+	unsigned int lost_one; /* not zero: the next event has to say so */
+	int who;               /* entries that programs made in `who`, less those removed */
+	/* Entries of maps; tek_kthread_removed has those that userland removed. */
+	int works;                    /* of `works` */
 	int running;                  /* of `running` */
 	int inodes;                   /* of `inodes` */
 	int requests;                 /* of `requests` */
 	int reclaiming;               /* of `reclaiming` */
 	int creations;                /* of `creating` */
-	int uring;                    /* not 0 once there was an entry in `uring` */
 	int packets;                  /* of `packets`, and those that others pushed out of it */
+	int waiting;                  /* of `waiting` */
+	int busy;                     /* of `busy` */
+	int uring;                    /* not 0 once there was an entry in `uring` */
+	int pending;                  /* not 0 once there was an entry in `pending` */
 	unsigned int turn;            /* number of the last inode that became dirty */
 	unsigned long long kswapd;    /* nodes whose kswapd a critical task woke: a bit each */
 	unsigned long long kcompactd; /* the same */

@@ -90,7 +90,7 @@ static __always_inline int end_packet(struct sk_buff *skb)
 {
 	__u64 key = (__u64)skb;
 	struct packet *found = NULL;
-	if (tallies.packets > 0)
+	if (entries(packets) > 0)
 		found = bpf_map_lookup_elem(&packets, &key);
 	if (!found)
 		return 0;
@@ -205,7 +205,7 @@ int BPF_PROG(packet_queued, struct Qdisc *queue, const struct netdev_queue *of, 
 SEC("fexit/__dev_queue_xmit")
 int BPF_PROG(packet_handed, struct sk_buff *skb)
 {
-	if (tallies.packets > 0)
+	if (entries(packets) > 0)
 		settle_packet((__u64)skb);
 	return 0;
 }

@@ -111,7 +111,7 @@ int BPF_PROG(reclaim_began)
 SEC("tp_btf/mm_vmscan_direct_reclaim_end")
 int BPF_PROG(reclaim_ended)
 {
-	if (tallies.reclaiming <= 0)
+	if (entries(reclaiming) <= 0)
 		return 0;
 	int tid = (__u32)bpf_get_current_pid_tgid();
 	struct member *found = bpf_map_lookup_elem(&reclaiming, &tid);

@@ -24,7 +24,7 @@ struct {
 static __always_inline struct wb_state *find_wb(__u64 work)
 {
 	struct wb_state *state;
-	if (tallies.inodes <= 0)
+	if (entries(inodes) <= 0)
 		return NULL;
 	state = bpf_map_lookup_elem(&wbs, &work);
 	return state && state->inodes > 0 ? state : NULL;

@@ -7,10 +7,8 @@
 #ifndef TEK_WORKERS_H
 #define TEK_WORKERS_H
 
+#include "storage.h"
 #include "wb_state.h"
-
-/* How many busy workers of a pool are looked at. */
-#define MAX_AHEAD 8
 
 /* A work that is queued. */
 struct queued {
@@ -25,16 +23,6 @@ struct {
 	__type(key, __u64);
 	__type(value, struct queued);
 } works SEC(".maps");
-
-/* The worker that is woken when a work is queued; NULL where none is idle. */
-static __always_inline struct task_struct *first_idle(struct worker_pool *pool)
-{
-	struct list_head *first = BPF_CORE_READ(pool, idle_list.next);
-	if ((__u64)first == (__u64)pool + bpf_core_field_offset(struct worker_pool, idle_list))
-		return NULL;
-	struct worker *worker = (void *)first - bpf_core_field_offset(struct worker, entry);
-	return BPF_CORE_READ(worker, task);
-}
 
 /* Tells of the workers that are busy before anybody comes to the work: all of them where none is idle,
  * otherwise the one that runs, because its pool wakes no other meanwhile. */
@@ -88,7 +76,7 @@ static __always_inline bool waits_already(struct work_struct *work, bool ours,
 					  struct member *member)
 {
 	__u64 key = (__u64)work;
-	if (tallies.works <= 0)
+	if (entries(works) <= 0)
 		return false;
 	struct queued *before = bpf_map_lookup_elem(&works, &key);
 	if (!before)
@@ -144,6 +132,7 @@ SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(work_queued, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
 {
 	struct member member = {};
+	storage_queued(pwq, work);
 	bool ours = find_member(&member) || find_completing(&member);
 	struct wb_state *wb = find_wb((__u64)work);
 	bool again = waits_already(work, ours, &member);
@@ -181,7 +170,8 @@ static __always_inline bool remember_running(struct work_struct *work, const str
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(work_started, struct work_struct *work)
 {
-	if (tallies.works <= 0 && tallies.inodes <= 0 && !settings.boosted)
+	bool awaited = storage_started(work);
+	if (entries(works) <= 0 && entries(inodes) <= 0 && !settings.boosted)
 		return 0;
 	__u64 key = (__u64)work;
 	int tid = (__u32)bpf_get_current_pid_tgid();
@@ -215,7 +205,7 @@ int BPF_PROG(work_started, struct work_struct *work)
 			send(event, !covers(tid, wb->low, wb->high));
 		}
 	}
-	if (!found && !wb && is_boosted(tid)) {
+	if (!found && !wb && !awaited && is_boosted(tid)) {
 		event = new_event(TEK_KTHREAD_WORKERS, TEK_KTHREAD_UNRELATED);
 		if (event) {
 			event->thing = key;
@@ -230,7 +220,8 @@ int BPF_PROG(work_started, struct work_struct *work)
 SEC("tp_btf/workqueue_execute_end")
 int BPF_PROG(work_ended, struct work_struct *work)
 {
-	if (tallies.running <= 0)
+	storage_ended();
+	if (entries(running) <= 0)
 		return 0;
 	__u64 key = (__u64)work;
 	int tid = (__u32)bpf_get_current_pid_tgid();
@@ -272,7 +263,9 @@ int BPF_PROG(work_ended, struct work_struct *work)
 SEC("fexit/try_to_grab_pending")
 int BPF_PROG(work_cancelled, struct work_struct *work, unsigned long a, unsigned long b, int result)
 {
-	if (tallies.works > 0 && result == 1)
+	if (result == 1)
+		storage_cancelled(work);
+	if (entries(works) > 0 && result == 1)
 		drop_work((__u64)work);
 	return 0;
 }

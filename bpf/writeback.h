@@ -192,7 +192,7 @@ static __always_inline void end_inode(__u64 inode, enum tek_kthread_kind kind)
 SEC("tp_btf/writeback_single_inode")
 int BPF_PROG(inode_cleaned, struct inode *inode)
 {
-	if (tallies.inodes <= 0)
+	if (entries(inodes) <= 0)
 		return 0;
 	struct inode_bits bits = bits_of(inode);
 	if (!(bits.state & bits.dirty_pages))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A table of operations and file systems: `tek bench kthread --parts files` on each file system.
+# The table of docs/file-operations.md: `tek bench kthread --parts files` on each file system.
 # The disk is in the guest's memory, takes 0.3 ms for a request and has a cache that must be
 # flushed.  The disk's time is the guest's own, unlike that of a disk of QEMU's.
 #

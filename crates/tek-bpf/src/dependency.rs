@@ -23,6 +23,8 @@ pub enum Kind {
     Exits,
     /// Network packets that softirqs of threads carry on.
     Network,
+    /// Tasks that sleep until something is done for storage, at any task's request.
+    Storage,
 }
 
 impl Kind {
@@ -38,6 +40,7 @@ impl Kind {
             Kind::Uring => "io_uring",
             Kind::Exits => "exits",
             Kind::Network => "network",
+            Kind::Storage => "storage",
         }
     }
 }
@@ -152,7 +155,7 @@ const WHO_WAITS: &str =
     "no event names the thread that waits for a new kernel thread, only the birth";
 
 /// In the order of `enum tek_kthread_dependency`.
-pub(crate) const GROUPS: [Group; 9] = [
+pub(crate) const GROUPS: [Group; 10] = [
     Group {
         kind: Kind::Workers,
         needs: Some(Kind::Exits),
@@ -263,6 +266,20 @@ pub(crate) const GROUPS: [Group; 9] = [
                 function("packet_handed", "__dev_queue_xmit"),
                 "packets are told that the task itself carries on a moment later",
             )),
+        ],
+    },
+    Group {
+        kind: Kind::Storage,
+        needs: Some(Kind::Workers),
+        variable: None,
+        hooks: &[
+            hot(tracepoint("task_switched", "sched_switch")),
+            hot(tracepoint("thread_woken", "sched_waking")),
+            hot(tracepoint("softirq_raised", "softirq_raise")),
+            or_else(
+                tracepoint("buffer_touched", "block_touch_buffer"),
+                "a task is not known before its first own request, work or write",
+            ),
         ],
     },
 ];

@@ -167,6 +167,20 @@ pub enum What {
     PacketBegan { member: Member, packet: u64, carrier: Option<Thread> },
     /// It is where it was to go, or was dropped.
     PacketEnded { member: Member, packet: u64 },
+    /// A task sleeps inside the kernel until something is done, and this thread has something to do for
+    /// storage. Told for each such thread, also for those that get something to do later. With an owner
+    /// it is an ordinary thread of that process, which has no CPU and holds something inside a file
+    /// system.
+    StorageAwaited { member: Member, thread: Thread, owner: Option<i32> },
+    /// This thread has done it: its relations with all such tasks end.
+    StorageDone { thread: i32 },
+    /// The task goes on: its relations with all such threads end.
+    StorageEnded { member: Member },
+    /// A task of which nothing was said yet uses a file system.
+    StorageUsed { member: Member },
+    /// A thread left the end of a request to a softirq while a critical task sleeps. Nothing is to be
+    /// done: the kernel runs the softirq because it had to tell.
+    StorageRaised,
     /// A task that was told of has ended, and all its relations with it.
     TaskExited { tid: i32, process: i32 },
 }
@@ -192,7 +206,10 @@ impl What {
             | Self::UringQueued { member, .. }
             | Self::UringEnded { member, .. }
             | Self::PacketBegan { member, .. }
-            | Self::PacketEnded { member, .. } => Some(member),
+            | Self::PacketEnded { member, .. }
+            | Self::StorageAwaited { member, .. }
+            | Self::StorageEnded { member }
+            | Self::StorageUsed { member } => Some(member),
             _ => None,
         }
     }
@@ -263,6 +280,14 @@ impl RawEvent {
             60 => What::TaskExited { tid: self.task, process: self.process },
             70 => What::PacketBegan { member, packet: thing, carrier: known },
             71 => What::PacketEnded { member, packet: thing },
+            80 => {
+                let owner = i32::try_from(self.second).ok().filter(|&process| process != 0);
+                What::StorageAwaited { member, thread: worker, owner }
+            }
+            81 => What::StorageDone { thread: self.kthread },
+            82 => What::StorageEnded { member },
+            83 => What::StorageUsed { member },
+            84 => What::StorageRaised,
             _ => return None,
         };
         let (woke, lost) = (self.flags & WOKE != 0, self.flags & LOST != 0);

@@ -4,7 +4,7 @@ use crate::dependency::{Dependency, Hook, Kind, GROUPS};
 use crate::error::Error;
 use crate::event::{Event, RawEvent, What};
 use crate::load::{self, attach, io_error, refuse, Loaded};
-use crate::maps::{put, take, Maps};
+use crate::maps::{put, take, Maps, Remembered};
 use crate::watch::Packets;
 use crate::watcher::Watcher;
 use crate::{probe, Follow};
@@ -19,7 +19,9 @@ use zerocopy::FromBytes;
 const AT_ONCE: usize = 4096;
 
 /// `struct tek_kthread_tallies`: as many counts of what was lost come first.
-const DEPENDENCIES: usize = 9;
+const DEPENDENCIES: usize = 10;
+/// The same, counted in `int`: `works`, the first count of entries, after `lost_one` and `who`.
+const FIRST_COUNT: usize = 2 * DEPENDENCIES + 2;
 
 /// The programs, attached until this is dropped. Nothing of it outlives the process.
 ///
@@ -194,24 +196,29 @@ impl Kthreads {
         Ok(u64::try_from(pages).unwrap_or(0))
     }
 
-    /// Makes the programs forget all relations, after events were lost: none of them is told to
-    /// end any more. What begins from now on is told as ever.
+    /// Makes the programs forget all relations, after events were lost: no end of them is reported
+    /// any more. Relations that begin from now on are reported.
     pub fn forget(&mut self) -> Result<(), Error> {
-        for map in &self.maps.remembered {
-            for key in map.keys().collect::<Vec<_>>() {
-                // One that has ended meanwhile is no error, and others are gone with their end.
-                let _ = map.delete(&key);
-            }
-        }
+        self.maps.remembered.iter_mut().for_each(Remembered::clear);
+        self.set_settings()?;
         self.drain(|_| ()).map(drop)
     }
 
-    /// Makes the programs forget one queued work, which cannot be waited for any more: where works are
-    /// cancelled without a word ([`State::On`](crate::State::On)).
+    /// Makes the programs forget which tasks sleep in the kernel, and which threads work for storage,
+    /// after they were detached ([`Watch::storage`](crate::Watch)).
+    pub fn forget_storage(&mut self) -> Result<(), Error> {
+        let of_storage = |map: &&mut Remembered| ["waiting", "busy", "pending"].contains(&map.name);
+        self.maps.remembered.iter_mut().filter(of_storage).for_each(Remembered::clear);
+        self.set_settings()
+    }
+
+    /// Makes the programs forget one queued work, for which no task can wait any more: some kernels
+    /// report no cancelled works ([`State::On`](crate::State::On)).
     pub fn forget_work(&mut self, work: u64) -> Result<(), Error> {
-        // It is not there where it has begun.
-        let _ = self.maps.remembered[0].delete(&work.to_ne_bytes());
-        Ok(())
+        // A work that has begun is not in this map.
+        let works = self.maps.remembered.iter_mut().filter(|map| map.name == "works");
+        works.for_each(|map| map.remove(&work.to_ne_bytes()));
+        self.set_settings()
     }
 
     /// How many events, or things that could not be remembered, were lost since the programs were
@@ -232,8 +239,18 @@ impl Kthreads {
             Kind::Uring,
             Kind::Exits,
             Kind::Network,
+            Kind::Storage,
         ];
         Ok(kinds.into_iter().zip(counts).collect())
+    }
+
+    /// The maps whose entries the programs count, with the number of entries.
+    pub fn entries(&self) -> Result<Vec<(&'static str, i32)>, Error> {
+        let tallies = self.tallies()?;
+        let counts = tallies.chunks_exact(4).skip(FIRST_COUNT);
+        let counts = counts.map(|bytes| bytes.try_into().map(i32::from_ne_bytes).unwrap_or(0));
+        let counted = self.maps.remembered.iter().filter_map(|map| Some((map.name, map.removed?)));
+        Ok(counted.zip(counts).map(|((name, removed), made)| (name, made - removed)).collect())
     }
 
     fn tallies(&self) -> Result<Vec<u8>, Error> {
@@ -290,7 +307,13 @@ impl Kthreads {
         let counts = [count(&self.fast), count(&self.boosted)];
         let who = [self.who.to_ne_bytes(), (self.packets as u32).to_ne_bytes()];
         let distances = self.distances.map(i64::to_ne_bytes);
-        let value = [distances.as_flattened(), counts.as_flattened(), who.as_flattened()];
+        let removed = self.maps.removed().map(i32::to_ne_bytes);
+        let value = [
+            distances.as_flattened(),
+            counts.as_flattened(),
+            who.as_flattened(),
+            removed.as_flattened(),
+        ];
         let value = value.concat();
         let done = self.maps.settings.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
         done.map_err(|e| Error::Map { map: "settings", tid: 0, source: io_error(&e) })

@@ -16,21 +16,49 @@ pub(crate) struct Maps {
     pub brought: MapHandle,
     pub settings: MapHandle,
     pub tallies: MapHandle,
-    /// What the programs remember until it ends.
-    pub remembered: Vec<MapHandle>,
+    /// Relations that the programs keep until their end.
+    pub remembered: Vec<Remembered>,
 }
 
-const REMEMBERED: [&str; 10] = [
-    "works",
-    "running",
-    "wbs",
-    "inodes",
-    "tellings",
-    "requests",
-    "reclaiming",
-    "creating",
-    "uring",
-    "packets",
+/// A map that the programs fill. Userland may remove entries from it.
+pub(crate) struct Remembered {
+    pub name: &'static str,
+    map: MapHandle,
+    /// Entries that userland removed; `None`: the programs do not count its entries.
+    pub removed: Option<i32>,
+}
+
+impl Remembered {
+    /// Removes one entry. A missing entry is no error: it has ended meanwhile.
+    pub fn remove(&mut self, key: &[u8]) {
+        if self.map.delete(key).is_ok() {
+            self.removed = self.removed.map(|removed| removed.wrapping_add(1));
+        }
+    }
+
+    /// Removes all entries.
+    pub fn clear(&mut self) {
+        for key in self.map.keys().collect::<Vec<_>>() {
+            self.remove(&key);
+        }
+    }
+}
+
+/// Each with whether the programs count its entries.
+const REMEMBERED: [(&str, bool); 13] = [
+    ("works", true),
+    ("running", true),
+    ("inodes", true),
+    ("requests", true),
+    ("reclaiming", true),
+    ("creating", true),
+    ("packets", true),
+    ("waiting", true),
+    ("busy", true),
+    ("wbs", false),
+    ("tellings", false),
+    ("uring", false),
+    ("pending", false),
 ];
 
 impl Maps {
@@ -48,9 +76,20 @@ impl Maps {
             tallies: map(object, ".data.tallies")?,
             remembered: REMEMBERED
                 .iter()
-                .map(|name| map(object, name))
+                .map(|(name, is_counted)| {
+                    let removed = is_counted.then_some(0);
+                    Ok(Remembered { name, map: map(object, name)?, removed })
+                })
                 .collect::<Result<_, _>>()?,
         })
+    }
+
+    /// `struct tek_kthread_removed`.
+    pub fn removed(&self) -> [i32; 10] {
+        let mut counts = [0; 10];
+        let counted = self.remembered.iter().filter_map(|map| map.removed);
+        counts.iter_mut().zip(counted).for_each(|(count, removed)| *count = removed);
+        counts
     }
 }
 

@@ -7,6 +7,9 @@ pub struct Watch {
     /// Pages that enter and leave the page cache. Without it pages are not counted, and the end of
     /// a deleted dirty inode is not reported.
     pub pages: bool,
+    /// Tasks that sleep inside the kernel, and threads that work for storage meanwhile. Without
+    /// it a task is known to wait for its own works and requests only.
+    pub storage: bool,
     /// The way of network packets. Without it only this is reported: a critical task has sent a
     /// packet that a thread must carry on.
     pub packets: bool,

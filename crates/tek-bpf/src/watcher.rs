@@ -47,7 +47,11 @@ impl Watcher {
 
     fn is_wanted(&self, kind: Kind, hook: &Hook, wanted: Watch) -> bool {
         let is_on = |kind: Kind| self.on.contains(&kind);
-        let watched = if kind == Kind::Network { wanted.packets } else { wanted.pages };
+        let watched = match kind {
+            Kind::Network => wanted.packets,
+            Kind::Storage => wanted.storage,
+            _ => wanted.pages,
+        };
         watched && is_on(kind) && !hook.done_by.is_some_and(is_on)
     }
 }

@@ -200,6 +200,67 @@ fn a_second_write_to_the_same_dirty_inode_is_not_told_again() {
     assert!(!dirtied(&events, tid).is_empty(), "{events:?}");
 }
 
+/// Writes to a file and waits until the disk has it, some times.
+fn write_and_sync(path: &Path) {
+    let mut file = File::create(path).unwrap();
+    for _ in 0..20 {
+        file.write_all(&[1; 65536]).unwrap();
+        file.sync_data().unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_critical_thread_that_sleeps_in_the_kernel_is_told_with_who_works_for_storage_meanwhile() {
+    let directory = disk();
+    let (path, others) = (directory.path().join("file"), directory.path().join("others"));
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let over = Arc::new(AtomicBool::new(false));
+    let until = Arc::clone(&over);
+    // Works and requests that are not the critical thread's.
+    let other = thread::spawn(move || {
+        while !until.load(Ordering::Relaxed) {
+            write_and_sync(&others);
+        }
+    });
+    let tid = at_priority(20, move || write_and_sync(&path));
+    over.store(true, Ordering::Relaxed);
+    other.join().unwrap();
+    let events = events_for_a_while(&mut kthreads);
+    let told = of_task(&events, tid);
+    let awaited = told.iter().filter(|what| matches!(what, What::StorageAwaited { .. })).count();
+    let ended = told.iter().filter(|what| matches!(what, What::StorageEnded { .. })).count();
+    assert!(ended > 0, "of {} events", told.len());
+    // Where the file system and the disk work without threads no thread is reported.
+    let is_work = |event: &Event| matches!(event.what, What::WorkQueued { .. });
+    assert!(awaited > 0 || !events.iter().any(is_work), "{told:?}");
+    assert!(
+        !matches!(told.last(), Some(What::StorageAwaited { .. })),
+        "it sleeps no more: {told:?}"
+    );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn programs_that_have_forgotten_all_relations_count_none() {
+    let directory = disk();
+    let path = directory.path().join("file");
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    at_priority(20, move || write_a_page(&path));
+    let inodes = |kthreads: &Kthreads| {
+        kthreads.entries().unwrap().iter().find(|(name, _)| *name == "inodes").unwrap().1
+    };
+    assert!(inodes(&kthreads) > 0, "{:?}", kthreads.entries());
+    kthreads.forget().unwrap();
+    assert_eq!(inodes(&kthreads), 0);
+    // The next one is counted as before.
+    let path = directory.path().join("other");
+    at_priority(20, move || write_a_page(&path));
+    assert!(inodes(&kthreads) > 0, "{:?}", kthreads.entries());
+}
+
 #[test]
 #[ignore = "needs root"]
 fn an_ordinary_thread_causes_no_event() {

@@ -120,6 +120,7 @@ fn means(mut effect: Effect, state: &Path, with: &Configuration, domain: &Domain
         state,
         domain: domain.clone(),
         protected: with.protected.clone(),
+        attaching_priority: with.real_time.high + 1,
     });
     Ok(Means { effect, range, placement, others, kthreads, backend, backend_why })
 }
@@ -235,6 +236,7 @@ fn raise_own_limits() {
         log::info(&format!("tekd's memory is not locked ({error}): CAP_IPC_LOCK would allow it"));
     }
     sys::keep_freed_memory();
+    sys::have_no_huge_pages();
 }
 
 /// Gives tekd a priority above all of its clients.

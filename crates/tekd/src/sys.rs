@@ -170,6 +170,14 @@ pub fn never_wait_for_disks() {
     unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
 }
 
+/// Pages of this process are not joined into huge ones. khugepaged, an ordinary thread, would keep
+/// threads of tekd from their memory meanwhile, for as long as others keep it from its CPU.
+pub fn have_no_huge_pages() {
+    const PR_SET_THP_DISABLE: libc::c_int = 41;
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+}
+
 /// Sets the nice value of the calling thread, and of threads that it makes, if that is allowed.
 pub fn be_nice(value: i32) {
     // SAFETY: takes numbers only; process 0 is the calling thread.

@@ -36,7 +36,7 @@ pub fn at_priority(priority: i32, work: impl FnOnce() + Send + 'static) -> i32 {
 /// Has everything seen, until what it returns is dropped.
 pub fn watch(kthreads: &mut Kthreads) -> Watcher {
     let mut watcher = kthreads.watcher().unwrap();
-    let packets = watcher.watch(Watch { pages: true, packets: true }).unwrap();
+    let packets = watcher.watch(Watch { pages: true, packets: true, storage: true }).unwrap();
     kthreads.set_packets(packets).unwrap();
     watcher
 }
@@ -96,27 +96,7 @@ pub fn wait_until_asleep(tid: i32) {
 
 /// The member that an event names.
 pub fn member(event: &Event) -> Option<Member> {
-    match event.what {
-        What::WorkQueued { member, .. }
-        | What::WorkAhead { member, .. }
-        | What::WorkStarted { member, .. }
-        | What::WorkEnded { member, .. }
-        | What::InodeDirtied { member, .. }
-        | What::Throttled { member, .. }
-        | What::KswapdWanted { member, .. }
-        | What::ReclaimBegan { member }
-        | What::ReclaimEnded { member }
-        | What::KcompactdWanted { member, .. }
-        | What::RequestBegan { member, .. }
-        | What::RequestEnded { member, .. }
-        | What::CreationBegan { member }
-        | What::CreationEnded { member }
-        | What::UringQueued { member, .. }
-        | What::UringEnded { member, .. }
-        | What::PacketBegan { member, .. }
-        | What::PacketEnded { member, .. } => Some(member),
-        _ => None,
-    }
+    event.what.member()
 }
 
 /// The events that name this task.

@@ -20,7 +20,7 @@ pub enum Class {
     Writeback,
     /// `kswapd0`.
     Reclaim,
-    /// `kcompactd0`.
+    /// `kcompactd0`, and `khugepaged`, which does the same for huge pages.
     Compaction,
     /// `kworker/0:1`, and threads that a file system or a disk driver keeps for itself instead.
     Worker,
@@ -28,6 +28,8 @@ pub enum Class {
     IoUring,
     /// `kthreadd`.
     Creator,
+    /// An ordinary thread that holds something inside a file system. No name shows it.
+    Holder,
     /// Threads on which the kernel's own order rests: never changed for any waiter.
     Untouchable,
     /// The tasks that wait for it are not known, so it is not changed.
@@ -92,7 +94,7 @@ const BEGINNINGS: &[(&str, Class)] = &[
 
 impl Class {
     /// Those of which tekd.toml may speak.
-    pub const NAMED: [Self; 8] = [
+    pub const NAMED: [Self; 9] = [
         Self::Irq,
         Self::Softirq,
         Self::Writeback,
@@ -101,12 +103,14 @@ impl Class {
         Self::Worker,
         Self::IoUring,
         Self::Creator,
+        Self::Holder,
     ];
 
     /// By the name of a kernel thread, as in /proc/PID/comm or stat.
     pub fn of_name(name: &str) -> Self {
         match name {
             "kthreadd" => return Self::Creator,
+            "khugepaged" => return Self::Compaction,
             "watchdogd" => return Self::Untouchable,
             "io_uring-sq" | "io_wq_manager" => return Self::IoUring, // before Linux 5.12
             _ => {}
@@ -144,7 +148,9 @@ impl Class {
         Some(match self {
             Self::Irq | Self::Softirq => ClassGroup::Direct,
             Self::Writeback | Self::Reclaim | Self::Compaction => ClassGroup::IndirectSystem,
-            Self::Worker | Self::IoUring | Self::Creator => ClassGroup::IndirectWorker,
+            Self::Worker | Self::IoUring | Self::Creator | Self::Holder => {
+                ClassGroup::IndirectWorker
+            }
             Self::Untouchable | Self::Unknown => return None,
         })
     }
@@ -160,6 +166,7 @@ impl Class {
             Self::Worker => "worker",
             Self::IoUring => "io_uring",
             Self::Creator => "kthreadd",
+            Self::Holder => "holder",
             Self::Untouchable => "untouchable",
             Self::Unknown => "unknown",
         }
@@ -188,6 +195,7 @@ impl Class {
             Self::Worker => "does work that other threads have queued",
             Self::IoUring => "does requests of io_uring that would block",
             Self::Creator => "creates the kernel's other threads; work waits when a worker is missing",
+            Self::Holder => "is an ordinary thread that holds something inside a file system",
             Self::Untouchable => {
                 "is one that the other kernel threads depend on, and TEK never changes it"
             }
@@ -205,6 +213,7 @@ impl Class {
             }
             Self::Worker => Some("SCHED_OTHER, nice 0 or -20"),
             Self::IoUring => Some("that of the thread that made it"),
+            Self::Holder => Some("what it was given"),
             Self::Untouchable | Self::Unknown => None,
         }
     }

@@ -12,7 +12,7 @@ fn threads_of_a_kernel_of_today_have_their_classes() {
             &["ksoftirqd/0", "ksoftirqd/127", "ktimers/1", "backlog_napi/0", "napi/eth0-8193"],
         ),
         (Class::Reclaim, &["kswapd0", "kswapd1"]),
-        (Class::Compaction, &["kcompactd0"]),
+        (Class::Compaction, &["kcompactd0", "khugepaged"]),
         (
             Class::Worker,
             &[
@@ -48,10 +48,7 @@ fn threads_of_a_kernel_of_today_have_their_classes() {
                 "sugov:0",
             ],
         ),
-        (
-            Class::Unknown,
-            &["kauditd", "ksmd", "khugepaged", "oom_reaper", "hwrng", "", "mdx_raid1", "kswapdx"],
-        ),
+        (Class::Unknown, &["kauditd", "ksmd", "oom_reaper", "hwrng", "", "mdx_raid1", "kswapdx"]),
     ];
     for (class, names) in table {
         for name in *names {

@@ -138,6 +138,8 @@ pub struct ClassWeights {
     pub io_uring: Weight,
     /// Of [`Class::Creator`].
     pub kthreadd: Weight,
+    /// Of [`Class::Holder`].
+    pub holder: Weight,
 }
 
 impl Default for ClassWeights {
@@ -151,6 +153,7 @@ impl Default for ClassWeights {
             worker: Weight::INDIRECT,
             io_uring: Weight::INDIRECT,
             kthreadd: Weight::INDIRECT,
+            holder: Weight::INDIRECT,
         }
     }
 }
@@ -167,6 +170,7 @@ impl ClassWeights {
             Class::Worker => self.worker,
             Class::IoUring => self.io_uring,
             Class::Creator => self.kthreadd,
+            Class::Holder => self.holder,
             Class::Untouchable | Class::Unknown => return None,
         })
     }

@@ -59,7 +59,7 @@ fn every_key_is_taken() {
     let of = |class| all.weight_of(class, None).map(Weight::thousandths);
     assert_eq!(
         Class::NAMED.map(of),
-        [None, Some(100), Some(1000), None, Some(125), Some(500), Some(1200), Some(900)]
+        [None, Some(100), Some(1000), None, Some(125), Some(500), Some(1200), Some(900), Some(800)]
     );
     assert!(all.protects("irq/24-ACPI:Ged") && !all.protects("irq/25-ACPI:Ged"));
     let sections = read("[kthreads.weights]\nirq = 1.5\n[kthreads.functions]\nwb_workfn = 2");
@@ -126,7 +126,7 @@ fn it_is_told_in_sentences() {
         text,
         "Threads of the kernel have the mean priority of the tasks that wait for them, times a weight, and 20 \
          ms longer; at most 1000 changes a second.\nTheir weights: irq 1.2, softirq 1.2, writeback 0.8, \
-         kswapd 0.8, kcompactd 0.8, worker 0.8, io_uring 0.8, kthreadd 0.8.\n"
+         kswapd 0.8, kcompactd 0.8, worker 0.8, io_uring 0.8, kthreadd 0.8, holder 0.8.\n"
     );
     let text = read(
         "[kthreads]\nmethod = \"plain\"\noff = [\"irq\", \"kswapd\"]\nprotected = [\"irq/24*\"]",

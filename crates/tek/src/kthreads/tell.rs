@@ -173,8 +173,13 @@ fn sums(report: &Report) -> String {
         0 => String::new(),
         dropped => format!(" ({dropped} more were too many a second)"),
     };
+    let pauses = match counts.storage_pauses {
+        0 => String::new(),
+        1 => " Events of storage used too much CPU time, and were left out once.".to_owned(),
+        n => format!(" Events of storage used too much CPU time, and were left out {n} times."),
+    };
     let (changes, events, lost) = (counts.changes, counts.events, counts.lost);
-    format!("{reacted}; {changes} changes{dropped}, {events} events, {lost} lost.")
+    format!("{reacted}; {changes} changes{dropped}, {events} events, {lost} lost.{pauses}")
 }
 
 /// The dependencies that are not known here, or only in part.
@@ -222,7 +227,8 @@ mod tests {
         assert_eq!(
             last,
             [
-                "Reaction p50 12us, p99 48us; 14 changes (2 more were too many a second), 4000 events, 0 lost.",
+                "Reaction p50 12us, p99 48us; 14 changes (2 more were too many a second), 4000 events, 0 lost. \
+                 Events of storage used too much CPU time, and were left out once.",
                 "page cache: off: this kernel has not the tracepoint x",
                 "reclaim: kcompactd is not followed: no y",
             ]

@@ -119,6 +119,8 @@ pub struct Counts {
     pub changes: u64,
     /// Changes that were dropped, because there were too many.
     pub dropped: u64,
+    /// Pauses of the events of storage, which used too much CPU time.
+    pub storage_pauses: u64,
 }
 
 /// From the event to the changed priority, ns.
@@ -179,7 +181,8 @@ pub mod tests {
                  "boosts": 3, "boosted_ms": 9000, "work": null, "members": []},
             ],
             "raised_along": [16],
-            "counts": {"events": 4000, "lost": 0, "changes": 14, "dropped": 2},
+            "counts": {"events": 4000, "lost": 0, "changes": 14, "dropped": 2,
+                       "storage_pauses": 1},
             "reaction_ns": {"p50": 12_000, "p99": 48_000, "max": 90_000, "n": 7},
         })
     }

@@ -14,6 +14,7 @@ mod reactor;
 mod relations;
 mod safe_order;
 mod served;
+mod storage_budget;
 mod system;
 mod threads;
 mod told;
@@ -105,6 +106,8 @@ struct State {
     events: u64,
     /// Made, and dropped because there were too many.
     changes: (u64, u64),
+    /// Times that events of storage cost too much CPU time.
+    storage_pauses: u64,
     reactions: Reactions,
 }
 
@@ -121,6 +124,7 @@ impl State {
             lost: 0,
             events: 0,
             changes: (0, 0),
+            storage_pauses: 0,
             reactions: Reactions::new(),
         }
     }
@@ -163,6 +167,8 @@ pub struct Wanted<'a> {
     pub state: &'a Path,
     pub domain: Domain,
     pub protected: Vec<Pattern>,
+    /// Real-time priority of the thread for hot paths: below tekd's main thread.
+    pub attaching_priority: u32,
 }
 
 impl Kthreads {
@@ -199,8 +205,9 @@ impl Kthreads {
         let state = State::new(Relations::new(settings, system::reclaimers(), functions));
         let shared = Arc::new(Shared { state: PiMutex::new(state), bell, over });
         let theirs = Arc::clone(&shared);
-        let Wanted { domain, protected, .. } = wanted;
-        let begin = move || begin(&theirs, effect, domain, protected);
+        let begin = move || {
+            begin(&theirs, effect, wanted.domain, wanted.protected, wanted.attaching_priority)
+        };
         let thread =
             Builder::new().name("kthreads".to_owned()).stack_size(STACK_BYTES).spawn(begin);
         match thread {
@@ -276,6 +283,7 @@ impl Kthreads {
                 "lost": state.lost,
                 "changes": state.changes.0,
                 "dropped": state.changes.1,
+                "storage_pauses": state.storage_pauses,
             },
             "reaction_ns": state.reactions.told(),
         });
@@ -308,7 +316,13 @@ fn tell_failure(why: &str) {
 }
 
 /// The thread's beginning: programs are loaded by the thread that uses them.
-fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pattern>) {
+fn begin(
+    shared: &Arc<Shared>,
+    effect: Effect,
+    domain: Domain,
+    protected: Vec<Pattern>,
+    attaching_priority: u32,
+) {
     let (mut programs, watcher) = match open() {
         Ok(opened) => opened,
         Err(why) => {
@@ -325,7 +339,7 @@ fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pa
         (settings.changes_per_second, settings.priority)
     };
     let applier = Applier::new(effect, rate);
-    let watching = Watching::start(shared, watcher);
+    let watching = Watching::start(shared, watcher, attaching_priority);
     // tekd's other thread is real-time, too.
     let own = std::process::id() as i32;
     if let Err(error) = programs.set_who(own, Some(tek_bpf::Follow::Ignore)) {

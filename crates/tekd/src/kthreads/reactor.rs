@@ -6,6 +6,7 @@
 //! nobody keeps a boost for long.
 use super::apply::Applier;
 use super::relations::Relations;
+use super::storage_budget::StorageBudget;
 use super::system;
 use super::watcher::Watching;
 use super::State;
@@ -35,8 +36,8 @@ pub enum Command {
     Fast(i32, Option<u8>),
     /// Other settings, and the addresses of functions that they name.
     Settings(Box<KthreadSettings>, HashMap<u64, String>),
-    /// Whether packets are watched now.
-    Packets(Packets),
+    /// The programs for this are attached now, and others are detached.
+    Watched(Watch, Packets),
     Stop,
 }
 
@@ -64,6 +65,7 @@ pub struct Reactor {
     packets_until: Option<u64>,
     wanted: Watch,
     watching: Watching,
+    storage: StorageBudget,
     next_memory_ns: u64,
     /// So often events were lost.
     lost: u64,
@@ -91,6 +93,7 @@ impl Reactor {
             packets_until: None,
             wanted: Watch::default(),
             watching,
+            storage: StorageBudget::new(),
             next_memory_ns: 0,
             lost: 0,
             buffer: Vec::new(),
@@ -119,6 +122,20 @@ impl Reactor {
 
     /// Whatever there is to be done now.
     pub fn turn(&mut self, state: &mut State) -> io::Result<Next> {
+        let before_ns = sys::cpu_ns();
+        let next = self.react(state);
+        let used_ns = sys::cpu_ns().saturating_sub(before_ns);
+        if self.storage.spend(used_ns, sys::monotonic_ns()) && self.storage.pauses() == 1 {
+            log::warning(
+                "events of storage use more than a quarter of a CPU, and are left out for ten \
+                 seconds each time: fewer or slower file operations of critical threads cost less",
+            );
+        }
+        state.storage_pauses = self.storage.pauses();
+        next
+    }
+
+    fn react(&mut self, state: &mut State) -> io::Result<Next> {
         let commands = std::mem::take(&mut state.commands);
         state.is_over |= !self.obey(commands, &mut state.relations);
         if state.is_over {
@@ -175,10 +192,14 @@ impl Reactor {
                 Command::Fast(tid, priority) => {
                     let _ = self.programs.set_fast(tid, priority);
                 }
-                Command::Packets(packets) if self.wanted.packets => {
-                    let _ = self.programs.set_packets(packets);
+                Command::Watched(watch, packets) => {
+                    if self.wanted.packets {
+                        let _ = self.programs.set_packets(packets);
+                    }
+                    if !watch.storage {
+                        let _ = self.programs.forget_storage();
+                    }
                 }
-                Command::Packets(_) => {}
                 Command::Settings(settings, functions) => {
                     self.applier.changes.set_rate(settings.changes_per_second);
                     if self.priority != settings.priority {
@@ -227,13 +248,25 @@ impl Reactor {
             self.followed.remove(&tid);
             return true;
         }
+        // The end of a wait is not reported while these programs are detached.
+        if matches!(event.what, What::StorageAwaited { .. }) && !self.wanted.storage {
+            return false;
+        }
+        if let What::StorageAwaited { owner: Some(process), .. } = event.what {
+            // A thread outside the domain is not touched for any task.
+            if self.domain.check(process, &self.protected, &Homes::default()).is_err() {
+                return false;
+            }
+        }
         let Some(member) = event.what.member().filter(|member| !member.via) else { return true };
         if let Some(known) = self.followed.get_mut(&member.tid) {
             known.priority = member.priority;
             return true;
         }
         let check = self.domain.check(member.process, &self.protected, &Homes::default());
-        let follow = if check.is_ok() { Follow::Follow } else { Follow::Ignore };
+        // Nor is one of tekd's own threads anybody's task, the one for hot paths among them.
+        let is_own = u32::try_from(member.process) == Ok(std::process::id());
+        let follow = if check.is_ok() && !is_own { Follow::Follow } else { Follow::Ignore };
         let _ = self.programs.set_who(member.tid, Some(follow));
         if follow == Follow::Follow {
             self.followed.insert(member.tid, member);
@@ -304,9 +337,15 @@ impl Reactor {
         // Most tasks send no packet that somebody else has to carry on.
         self.packets_until = self.packets_until.filter(|until| *until > now);
         let watches = self.watches_until.is_some();
+        let storage = !self.followed.is_empty() && !self.storage.is_paused(now);
+        if self.wanted.storage && !storage {
+            relations.end_all_for_storage(now);
+        }
         self.want(Watch {
             pages: watches && (self.wanted.pages || !self.followed.is_empty()),
             packets: self.packets_until.is_some(),
+            // From its first operation on a file on: one that comes after a pause is as urgent.
+            storage,
         });
         if relations.changes_by_itself() {
             return Some(relations.settings.linger_ns().max(LEAST_TICK_NS));
@@ -314,7 +353,9 @@ impl Reactor {
         if !watches {
             self.forget_ended(relations);
         }
-        self.watches_until.map(|until| until - now)
+        // The programs of storage are attached again at the end of a pause.
+        let pause = self.storage.remaining_ns(now).filter(|_| !self.followed.is_empty());
+        self.watches_until.map(|until| until - now).into_iter().chain(pause).min()
     }
 
     fn want(&mut self, wanted: Watch) {

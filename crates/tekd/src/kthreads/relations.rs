@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use tek_bpf::{Device, Member, Thread};
 use tek_effect::{Change, Identity};
-use tek_policy::kthread::{KthreadSettings, RtPriority, Weight};
+use tek_policy::kthread::{Class, KthreadSettings, RtPriority, Weight};
 
 /// The kernel's thread that makes all others.
 const CREATOR: i32 = 2;
@@ -45,6 +45,8 @@ enum Thing {
     /// A task that writes too much sleeps for a while.
     Pause(i32),
     Packet(u64),
+    /// What is done for storage while a task sleeps inside the kernel.
+    Storage(i32),
 }
 
 /// All relations.
@@ -114,7 +116,7 @@ impl Relations {
             Some(served) if served.is(thread) => served,
             // Its id has become another's, or it is new.
             _ => {
-                let served = Served::new(thread, self.settings.linger_ns());
+                let served = Served::new(thread, why, self.settings.linger_ns());
                 let earlier = self.served.insert(thread.tid, served);
                 self.orphans.extend(earlier.and_then(|earlier| earlier.boost.change));
                 match self.served.get_mut(&thread.tid) {
@@ -142,6 +144,47 @@ impl Relations {
             if self.served.get_mut(&thread).is_some_and(|served| served.end(member, at)) {
                 self.changed.entry(thread).or_insert(0);
             }
+        }
+    }
+
+    /// A thread has done what all such tasks wait for.
+    fn end_for_storage(&mut self, thread: i32, at: u64) {
+        let mut waited = Vec::new();
+        for (_, workers) in
+            self.of_thing.iter_mut().filter(|(it, _)| matches!(it, Thing::Storage(_)))
+        {
+            waited.extend(workers.extract_if(.., |(its, _)| *its == thread));
+        }
+        waited
+            .into_iter()
+            .for_each(|(thread, member)| self.end_one_for_storage(thread, member, at));
+    }
+
+    /// What a task waited for is done. Threads that were helped because they might be in its way, and
+    /// ordinary ones, go on with their own business at once.
+    fn end_wait_for_storage(&mut self, task: i32, at: u64) {
+        let workers = self.of_thing.remove(&Thing::Storage(task)).into_iter().flatten();
+        workers.for_each(|(thread, member)| self.end_one_for_storage(thread, member, at));
+    }
+
+    /// No end of such a wait is reported any more.
+    pub fn end_all_for_storage(&mut self, at: u64) {
+        let is_waiting = |thing: &Thing| match thing {
+            Thing::Storage(task) => Some(*task),
+            _ => None,
+        };
+        let tasks: Vec<i32> = self.of_thing.keys().filter_map(is_waiting).collect();
+        tasks.into_iter().for_each(|task| self.end_wait_for_storage(task, at));
+    }
+
+    fn end_one_for_storage(&mut self, thread: i32, member: i32, at: u64) {
+        let Some(served) = self.served.get_mut(&thread) else { return };
+        let changed = match served.class() {
+            Class::Holder | Class::Compaction => served.end_now(member),
+            _ => served.end(member, at),
+        };
+        if changed {
+            self.changed.entry(thread).or_insert(0);
         }
     }
 

@@ -26,6 +26,10 @@ pub enum Why {
     Timer,
     /// A network packet that it sent.
     Packet,
+    /// Something that is done for storage while it sleeps inside the kernel.
+    Storage,
+    /// The same, but the thread is an ordinary one that holds something inside a file system.
+    Held,
 }
 
 impl Why {
@@ -81,9 +85,11 @@ pub struct Served {
 }
 
 impl Served {
-    pub fn new(thread: Thread, linger_ns: u64) -> Self {
-        let class = match thread.tid {
-            2 => Class::Creator,
+    pub fn new(thread: Thread, why: Why, linger_ns: u64) -> Self {
+        let class = match (thread.tid, why) {
+            // Any program may have any name.
+            (_, Why::Held) => Class::Holder,
+            (2, _) => Class::Creator,
             _ => Class::of_name(&thread.name.to_string()),
         };
         Self {

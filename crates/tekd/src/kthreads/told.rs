@@ -104,6 +104,8 @@ fn words(why: Why, functions: &HashMap<u64, String>) -> String {
         Why::Thread => "a new kernel thread".to_owned(),
         Why::Uring => "its request of io_uring".to_owned(),
         Why::Packet => "its network packet".to_owned(),
+        Why::Held => "what it holds inside a file system".to_owned(),
+        Why::Storage => "what the kernel does for storage".to_owned(),
         Why::Timer => "the timer that lets it write on".to_owned(),
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread that attaches programs to hot paths and detaches them. The kernel needs some time for
-//! that, in which the reactor could not receive events. No thread waits for it.
+//! that, in which the reactor could not receive events. It is real-time, because hogs would starve an
+//! ordinary thread, and below tekd's main thread: on a slow device it needs seconds of CPU time.
 use super::reactor::Command;
 use super::Shared;
 use crate::log;
+use crate::start::become_first;
 use crate::sys;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::sync::Arc;
@@ -40,13 +42,13 @@ pub struct Watching {
 }
 
 impl Watching {
-    pub fn start(shared: &Arc<Shared>, watcher: Watcher) -> Self {
+    pub fn start(shared: &Arc<Shared>, watcher: Watcher, priority: u32) -> Self {
         let started =
             EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(Into::into).and_then(|bell| {
                 let wanted = Arc::new(Wanted { request: PiMutex::new(None), bell });
                 let (theirs, told) = (Arc::clone(shared), Arc::clone(&wanted));
                 let named = Builder::new().name("hot-paths".to_owned()).stack_size(STACK_BYTES);
-                Ok((wanted, named.spawn(move || obey(&theirs, watcher, &told))?))
+                Ok((wanted, named.spawn(move || obey(&theirs, watcher, &told, priority))?))
             });
         match started {
             Ok((wanted, thread)) => Self { wanted: Some(wanted), thread: Some(thread) },
@@ -77,21 +79,23 @@ impl Drop for Watching {
     }
 }
 
-fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted) {
-    let _ = sys::become_ordinary();
+fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted, priority: u32) {
+    become_first(priority);
+    sys::never_wait_for_disks();
     while wanted.bell.read().is_ok() {
         // Of several requests the last one counts.
         let request = wanted.request.lock().take();
         let watch = match request {
             Some(Request::Watch(watch)) => watch,
-            Some(Request::End) => return,
+            Some(Request::End) => break,
             None => continue,
         };
         match watcher.watch(watch) {
             Ok(packets) => {
-                shared.tell(Command::Packets(packets));
+                shared.tell(Command::Watched(watch, packets));
             }
             Err(error) => log::warning(&error.to_string()),
         }
     }
+    let _ = sys::become_ordinary();
 }

@@ -44,7 +44,11 @@ impl Relations {
             What::InodeDirtied { member, inode, wb, device, .. } => {
                 let why = Why::Write(device);
                 let disk = self.disks.entry(wb).or_default();
-                disk.inodes.entry(inode).or_default().push((member, why));
+                let members = disk.inodes.entry(inode).or_default();
+                // The same event comes again where the programs forgot the inode.
+                if !members.iter().any(|(its, _)| its.tid == member.tid) {
+                    members.push((member, why));
+                }
                 if let Some(worker) = disk.worker {
                     self.begin(Thing::Inode(inode), worker, member, why, woken);
                 }
@@ -117,6 +121,14 @@ impl Relations {
                 self.packets.remove(&packet);
                 self.end(Thing::Packet(packet), at);
             }
+            What::StorageAwaited { member, thread, owner } => {
+                let why = owner.map_or(Why::Storage, |_| Why::Held);
+                self.begin(Thing::Storage(member.tid), thread, member, why, woken);
+            }
+            What::StorageDone { thread } => self.end_for_storage(thread, at),
+            What::StorageEnded { member } => self.end_wait_for_storage(member.tid, at),
+            // The task is followed from now on; the softirq runs already.
+            What::StorageUsed { .. } | What::StorageRaised => {}
             What::TaskExited { tid, .. } => self.forget_task(tid),
         }
     }

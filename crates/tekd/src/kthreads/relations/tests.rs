@@ -253,6 +253,69 @@ fn ksoftirqd_follows_the_sender_of_a_packet_until_that_has_arrived() {
 }
 
 #[test]
+fn what_is_done_for_storage_while_a_task_sleeps_is_for_it_whoever_asked_for_that() {
+    let mut kernel = Kernel::new("");
+    let journal = Thread { tid: 60, name: Name::new("jbd2/vda-8") };
+    let awaited = |member, thread| What::StorageAwaited { member, thread, owner: None };
+    kernel.tell(awaited(PLAYER, worker(9))).tell(awaited(PLAYER, journal));
+    kernel.tell(awaited(NET, journal));
+    assert_eq!((kernel.wanted(9), kernel.wanted(60)), (Some(16), Some(28)));
+    // Told again, because it got more to do: it is one relation.
+    kernel.tell(awaited(PLAYER, worker(9))).tell(What::StorageDone { thread: 9 }).wait(20);
+    assert_eq!((kernel.wanted(9), kernel.wanted(60)), (None, Some(28)));
+    kernel.tell(What::StorageEnded { member: NET }).wait(20);
+    assert_eq!(kernel.wanted(60), Some(16));
+    kernel.tell(What::StorageEnded { member: PLAYER }).wait(20);
+    assert!(kernel.wanted(60).is_none() && kernel.relations.is_empty());
+}
+
+#[test]
+fn a_task_that_goes_on_leaves_no_thread_behind_that_has_still_something_to_do() {
+    let mut kernel = Kernel::new("");
+    kernel.tell(What::StorageAwaited { member: PLAYER, thread: worker(9), owner: None });
+    kernel.tell(What::StorageEnded { member: PLAYER }).wait(19);
+    assert_eq!(kernel.wanted(9), Some(16));
+    kernel.tell(What::Unrelated { work: work(7), worker: worker(9) });
+    assert_eq!(kernel.wanted(9), None);
+}
+
+#[test]
+fn all_waits_for_storage_end_together_where_their_ends_are_not_reported() {
+    let mut kernel = Kernel::new("");
+    for member in [PLAYER, NET] {
+        kernel.tell(What::StorageAwaited { member, thread: worker(9), owner: None });
+    }
+    assert_eq!(kernel.wanted(9), Some(28));
+    let now = kernel.now;
+    kernel.relations.end_all_for_storage(now);
+    kernel.wait(20);
+    assert!(kernel.wanted(9).is_none() && kernel.relations.is_empty());
+}
+
+#[test]
+fn an_ordinary_thread_that_holds_something_is_helped_only_until_it_is_waited_for_no_more() {
+    let mut kernel = Kernel::new("");
+    let holder = Thread { tid: 300, name: Name::new("kswapd0") };
+    let awaited = What::StorageAwaited { member: PLAYER, thread: holder, owner: Some(299) };
+    kernel.tell(awaited);
+    assert_eq!(kernel.wanted(300), Some(16));
+    kernel.tell(What::StorageDone { thread: 300 });
+    assert_eq!(kernel.wanted(300), None);
+    kernel.tell(awaited).tell(What::StorageEnded { member: PLAYER });
+    assert_eq!(kernel.wanted(300), None);
+    let mut kernel = Kernel::new("off = [\"holder\"]");
+    assert_eq!(kernel.tell(awaited).wanted(300), None);
+}
+
+#[test]
+fn an_inode_that_is_reported_dirty_again_counts_once() {
+    let mut kernel = Kernel::new("linger_ms = 0");
+    kernel.dirty(PLAYER, 1).dirty(PLAYER, 1).dirty(NET, 2);
+    kernel.tell(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
+    assert_eq!(kernel.wanted(9), Some(28)); // 0.8 x (20 + 50) / 2
+}
+
+#[test]
 fn a_packet_whose_end_is_not_seen_has_arrived_after_two_seconds() {
     let mut kernel = Kernel::new("");
     let softirq = Thread { tid: 14, name: Name::new("ksoftirqd/0") };

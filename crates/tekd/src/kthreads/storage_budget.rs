@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bounds the CPU time that events of storage may cost the reacting threads.
+//!
+//! They are the most frequent events. On a slow device they could use all CPU time, at a priority
+//! above tekd's main thread. When the reacting threads have used their share of a CPU, the reactor
+//! detaches the programs that send these events, for some seconds.
+
+use crate::share::Share;
+
+/// The reacting threads may use one part in this many of a CPU.
+const PARTS: u64 = 4;
+/// CPU time that they may use at once.
+const BURST_NS: u64 = 250_000_000;
+/// Time for which the programs stay detached, at least.
+const PAUSE_NS: u64 = 10_000_000_000;
+
+/// The account of the reacting threads. The caller gives the time.
+#[derive(Debug)]
+pub struct StorageBudget {
+    share: Share,
+    paused_until_ns: Option<u64>,
+    pauses: u64,
+}
+
+impl StorageBudget {
+    pub const fn new() -> Self {
+        Self { share: Share::new(PARTS, BURST_NS), paused_until_ns: None, pauses: 0 }
+    }
+
+    /// Charges CPU time that ended at `now`. `true`: this begins a pause.
+    pub fn spend(&mut self, cpu_ns: u64, now: u64) -> bool {
+        self.share.charge(cpu_ns, now);
+        let Some(until) = self.share.exhausted_until(now).filter(|_| !self.is_paused(now)) else {
+            return false;
+        };
+        self.paused_until_ns = Some(until.max(now + PAUSE_NS));
+        self.pauses += 1;
+        true
+    }
+
+    pub fn is_paused(&self, now: u64) -> bool {
+        self.paused_until_ns.is_some_and(|until| now < until)
+    }
+
+    /// Time until the pause ends; `None`: there is no pause.
+    pub fn remaining_ns(&self, now: u64) -> Option<u64> {
+        self.paused_until_ns.and_then(|until| until.checked_sub(now)).filter(|left| *left > 0)
+    }
+
+    /// Pauses so far.
+    pub fn pauses(&self) -> u64 {
+        self.pauses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_thread_that_uses_all_of_a_cpu_begins_one_pause_of_ten_seconds() {
+        let mut budget = StorageBudget::new();
+        let start = 5000 * MS;
+        assert!(!budget.spend(250 * MS, start));
+        assert!(!budget.is_paused(start));
+        assert!(budget.spend(100 * MS, start + 100 * MS));
+        assert!(!budget.spend(100 * MS, start + 200 * MS), "the pause has begun already");
+        assert_eq!(budget.remaining_ns(start + 100 * MS), Some(10_000 * MS));
+        assert!(budget.is_paused(start + 10_099 * MS));
+        assert!(!budget.is_paused(start + 10_100 * MS));
+        assert_eq!((budget.remaining_ns(start + 10_100 * MS), budget.pauses()), (None, 1));
+    }
+
+    #[test]
+    fn less_than_a_quarter_of_a_cpu_begins_no_pause() {
+        let mut budget = StorageBudget::new();
+        for n in 0..1000 {
+            assert!(!budget.spend(24 * MS, 5000 * MS + n * 100 * MS), "{n}");
+        }
+        assert_eq!(budget.pauses(), 0);
+    }
+
+    #[test]
+    fn a_load_that_goes_on_begins_a_pause_again() {
+        let mut budget = StorageBudget::new();
+        let pauses = (0..300).filter(|n| budget.spend(50 * MS, 5000 * MS + n * 100 * MS)).count();
+        assert!((2..=3).contains(&pauses), "{pauses}");
+        assert_eq!(budget.pauses(), pauses as u64);
+    }
+}
