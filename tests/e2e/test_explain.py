@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import WAITING, child_of, eventually, read, tids_by_name
+from conftest import WAITING, child_of, eventually, names_of, read, tids_by_name
 
 RULES = """\
 [[rule]]
@@ -73,8 +73,7 @@ def test_a_thread_that_a_rule_makes_fast_is_explained_by_that_rule(
     assert by_number[1]["source"] == f"{rules}:1"
     assert facts["not_known"] == []
 
-    tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
-    guard, = (task.name for task in tasks if (task / "comm").read_text() == "tek-guard\n")
+    guard, = (tid for tid, name in names_of(pid).items() if name == "tek-guard")
     assert "It is TEK's own guard" in tek("explain", guard).stdout.split("\n\n")[0]
 
     text = tek("explain", tids["touch"]).stdout

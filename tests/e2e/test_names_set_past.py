@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Names of threads that are set without TEK: rules and `tek ps` still follow the kernel's name."""
 import json
-import pathlib
 import subprocess
 import sys
 
 import pytest
 
-from conftest import BUILD, eventually
+from conftest import BUILD, eventually, names_of
 
 RULES = """[[rule]]
 match = { thread = "deep*" }
@@ -73,8 +72,7 @@ def listed(tmp_path, tek):
                     return [(thread["name"], thread["role"]) for thread in json.loads(ended.stdout)["threads"]]
 
                 eventually(lambda: is_right(threads()))
-                tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
-                names = [(task / "comm").read_text().strip() for task in tasks]
+                names = list(names_of(pid).values())
             finally:
                 process.communicate(timeout=60)
         assert process.returncode == 0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """tek run --place: the CPU and policy of each thread of an unmodified program."""
+import contextlib
 import os
 import pathlib
 import re
@@ -344,6 +345,15 @@ def test_explain_tells_where_a_thread_may_run(tek, crowd, two_cpus):
 
 
 # One thread spins for so many seconds; the other one counts how many it had itself on the same CPU.
+def policies_of(pid):
+    """The policies of a process's threads; a thread that has just ended has none."""
+    policies = []
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(ProcessLookupError):
+            policies.append(os.sched_getscheduler(int(tid)) & 0xff)
+    return policies
+
+
 SPINS = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -393,7 +403,7 @@ def test_threads_that_spin_under_rtfifo_are_ordinary_ones_for_a_share_of_the_tim
     policies = []
     while run.poll() is None and len(policies) < 1000:
         try:
-            policies += [os.sched_getscheduler(int(tid)) & 0xff for tid in os.listdir(f"/proc/{pid}/task")]
+            policies += policies_of(pid)
         except OSError:
             break
         time.sleep(0.02)
@@ -415,12 +425,12 @@ def test_nothing_is_real_time_when_tek_run_has_ended(compile_c, end):
                             "-c", script], stdout=subprocess.PIPE, text=True)
     pid = int(run.stdout.readline())
     try:
-        assert any(os.sched_getscheduler(int(tid)) & 0xff == os.SCHED_FIFO for tid in os.listdir(f"/proc/{pid}/task"))
+        assert os.SCHED_FIFO in policies_of(pid)
         if end != "by itself":
             run.send_signal(end)
         run.wait(30)
         for _ in range(100):
-            policies = [os.sched_getscheduler(int(tid)) & 0xff for tid in os.listdir(f"/proc/{pid}/task")]
+            policies = policies_of(pid)
             if os.SCHED_FIFO not in policies or end != signal.SIGKILL:
                 break
             time.sleep(0.05)

@@ -75,7 +75,8 @@ class Flooded:
 
     def cpu_ns(self):
         tasks = pathlib.Path(f"/proc/{self.daemon.process.pid}/task")
-        return sum(int(read(task / "schedstat").split()[0]) for task in tasks.iterdir())
+        texts = filter(None, (read(task / "schedstat") for task in tasks.iterdir()))
+        return sum(int(text.split()[0]) for text in texts)
 
 
 @contextlib.contextmanager

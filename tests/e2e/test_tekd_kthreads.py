@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import pytest
-from conftest import eventually
+from conftest import eventually, names_of, read
 from test_tekd import CRITICAL, STATUS, UNIT, Daemon
 from test_tekd import pytestmark as of_tekd
 
@@ -69,7 +69,7 @@ def differences(before):
 
 def is_messenger(pid):
     """Whether tekd needs the thread for its events, and raises it while tekd runs: PREEMPT_RT."""
-    return pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("irq_work/")
+    return read(f"/proc/{pid}/comm").startswith("irq_work/")
 
 
 def all_have_their_own(before):
@@ -280,9 +280,8 @@ def test_the_threads_that_make_them_follow_are_above_all_and_on_different_cpus(f
     daemon = following()
 
     def threads():
-        tasks = pathlib.Path(f"/proc/{daemon.process.pid}/task").iterdir()
-        named = {(task / "comm").read_text().strip(): int(task.name) for task in tasks}
-        return [tid for name, tid in sorted(named.items()) if name.startswith("kthreads")]
+        named = sorted((name, tid) for tid, name in names_of(daemon.process.pid).items())
+        return [tid for name, tid in named if name.startswith("kthreads")]
     # Each names itself when it begins to run.
     eventually(lambda: len(threads()) == min(2, len(os.sched_getaffinity(0))))
     eventually(lambda: all(scheduling(tid)[:2] == FOLLOWING for tid in threads()))
@@ -312,5 +311,5 @@ def test_at_rest_it_sleeps(following, task):
 def switches(daemon):
     """How often tekd's threads have run."""
     tasks = pathlib.Path(f"/proc/{daemon.process.pid}/task").iterdir()
-    lines = [line for task in tasks for line in (task / "status").read_text().splitlines()]
+    lines = [line for task in tasks for line in read(task / "status").splitlines()]
     return sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
