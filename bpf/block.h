@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Block requests of critical tasks, and the interrupt threads and ksoftirqd that complete them.
  *
- * Who will complete a request is not known before. Those of a disk's queue are completed by the same thread
- * mostly, so it is that of the last one; before one of the queue was, that of the disk's last one.
+ * The completing thread of a request is not known when the request begins. Mostly one thread
+ * completes all requests of a queue, so the thread that completed the queue's last request is
+ * reported. A queue without a completed request uses the last completer of its disk.
  */
 #ifndef TEK_BLOCK_H
 #define TEK_BLOCK_H
 
 #include "common.h"
 
-/* request -> whose it is */
+/* request -> the critical task that it belongs to */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -21,7 +22,7 @@ static __always_inline __u32 disk_of(struct request *request)
 {
 	struct gendisk *disk = BPF_CORE_READ(request, q, disk);
 	if (!disk)
-		return 0; /* commands that are for no disk */
+		return 0; /* the command has no disk */
 	return (__u32)BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
 }
 
@@ -31,8 +32,8 @@ static __always_inline struct place place_of(struct request *request, __u32 disk
 	return (struct place){disk, queue ? BPF_CORE_READ(queue, queue_num) : ANY_QUEUE};
 }
 
-/* When it is put into a queue, or given to the driver at once; both are told of some requests, and
- * the second time may be somebody else's doing. */
+/* A request is queued, or issued to the driver at once. Both tracepoints report some requests, and
+ * another task may cause the second report. */
 static __always_inline int begin_request(struct request *request)
 {
 	struct member member = {};
@@ -62,12 +63,12 @@ static __always_inline int begin_request(struct request *request)
 		event->kthread = last->tid;
 		__builtin_memcpy(event->name, last->name, sizeof(event->name));
 	}
-	/* Where interrupts complete there is nobody to hurry. */
+	/* Where interrupts complete requests, no thread needs a boost. */
 	send(event, member.is_new || (event->kthread && changes(&member, event->kthread)));
 	return 0;
 }
 
-/* Whether the current task is a thread that completes requests: irq/N-..., ksoftirqd/N, ktimers/N. */
+/* Whether the current task completes requests: irq/N-..., ksoftirqd/N or ktimers/N. */
 static __always_inline bool completes(struct task_struct *task)
 {
 	if (!(task->flags & PF_KTHREAD))
@@ -127,7 +128,7 @@ int BPF_PROG(request_issued, struct request *request)
 	return begin_request(request);
 }
 
-/* It became a part of another one. */
+/* The request became a part of another request. */
 SEC("tp_btf/block_rq_merge")
 int BPF_PROG(request_merged, struct request *request)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What all programs share: who is critical, the maps that userland writes, and sending an event.
+/* Parts that all programs share: critical tasks, the maps that userland writes, sending of events.
  *
- * Nothing stays in a map for ever: entries go with the work, the inode, the request or the task. A map
- * that is full counts as an event that was lost, because a relation that is not remembered could
- * not be ended: it is not told at all.
+ * Each map entry ends with its work, inode, request or task. A full map counts as a lost event: the
+ * programs cannot report the end of a relation without an entry. They do not report its begin.
  */
 #ifndef TEK_COMMON_H
 #define TEK_COMMON_H
@@ -38,7 +37,7 @@ struct {
 	__type(value, __u32);
 } fast SEC(".maps");
 
-/* tid of a kernel thread that is boosted, or was -> what its boost covers, nothing without one */
+/* tid of a kernel thread that is or was boosted -> priorities that its boost covers, or zeros */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -46,23 +45,23 @@ struct {
 	__type(value, struct tek_kthread_covered);
 } boosted SEC(".maps");
 
-/* A critical task, or somebody who works for one. */
+/* A critical task, or a thread that works for a critical task. */
 struct member {
 	int tid;
 	int process;
 	__u8 priority;
-	bool via;    /* it is a kernel thread that works for one */
-	bool is_new; /* userland has not said yet whether it wants to know of this task */
+	bool via;    /* the member is a boosted thread that works for a critical task */
+	bool is_new; /* userland has not set yet whether it follows this task */
 };
 
-/* What a worker runs just now. */
+/* The work that a worker runs at present. */
 struct running {
 	__u64 work;
 	__u64 function;
-	struct member member; /* tid 0: nobody alone, it is the work of a bdi_writeback */
+	struct member member; /* tid 0: no single task, it is the work of a bdi_writeback */
 };
 
-/* tid of a worker -> that */
+/* tid of a worker -> its work */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -70,7 +69,7 @@ struct {
 	__type(value, struct running);
 } running SEC(".maps");
 
-/* CPU | what << 16 -> tid, from userland: kthreads.h */
+/* CPU | kind of thread << 16 -> tid, written by userland: kthreads.h */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -86,13 +85,13 @@ struct place {
 
 #define ANY_QUEUE ((__u32)-1)
 
-/* The thread that completed the last request there. */
+/* The thread that completed the last request of a place. */
 struct completer {
 	int tid;
 	char name[TEK_KTHREAD_NAME_BYTES];
 };
 
-/* disk and queue -> that */
+/* disk and queue -> the last completer */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -100,17 +99,17 @@ struct {
 	__type(value, struct completer);
 } completers SEC(".maps");
 
-#define KTHREADD 2 /* its tid */
+#define KTHREADD 2 /* the tid of kthreadd */
 
 volatile struct tek_kthread_settings settings SEC(".data.settings") = {};
 struct tek_kthread_tallies tallies SEC(".data.tallies") = {};
 
-/* Entries of a map that programs fill. */
+/* The number of entries of a map that programs fill. */
 #define entries(map) (tallies.map - settings.removed.map)
 
-/* Not 0 where `current` is only who was interrupted. x86 counts that for each CPU, in a variable whose
- * address many kernels do not tell; but it lies at a fixed distance from the run queue, which tasks
- * point to. Where neither is known the answer is 0. */
+/* Not 0 in an interrupt, where `current` is the interrupted task only. x86 keeps preempt_count in a
+ * per-CPU variable, and many kernels do not publish its address. The variable lies at a fixed
+ * distance from the run queue, which tasks point to. Without either the result is 0. */
 static __always_inline __u32 interrupts(struct task_struct *task)
 {
 	__u32 count = 0;
@@ -136,9 +135,9 @@ static __always_inline bool is_boosted(int tid)
 	return now && (now->bits[0] || now->bits[1]);
 }
 
-/* Whether the current task is critical, and then who it is. The first thing that programs ask: an
- * ordinary task costs one comparison. A task that exits closes its files as nobody's member, for
- * userland has been told of its end, or will be. */
+/* Whether the current task is critical, with its description. Programs call this first: an ordinary
+ * task costs one comparison. A task that exits and closes its files is no member, because the event
+ * for its end is sent already or follows. */
 static __always_inline bool find_member(struct member *member)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
@@ -154,13 +153,13 @@ static __always_inline bool find_member(struct member *member)
 	member->priority = prio < 0 ? MAX_RT_PRIO - 1 : prio > 98 ? 1 : MAX_RT_PRIO - 1 - prio;
 	member->via = false;
 	member->is_new = false;
-	/* A kernel thread, or one that is helped for others' sake (storage.h). */
+	/* A kernel thread, or a thread that is boosted for its dependants (storage.h). */
 	if (prio < MAX_RT_PRIO && is_boosted(tid)) {
 		member->via = true;
 		return !interrupts(task);
 	}
 	if (flags & PF_KTHREAD) {
-		/* It got a CPU before it got its boost. What it queues has to be hurried all the same. */
+		/* The worker runs before it has its boost. Works that it queues need one too. */
 		member->via = entries(running) > 0 && bpf_map_lookup_elem(&running, &tid);
 		member->is_new = true;
 		return member->via && !interrupts(task);
@@ -189,7 +188,7 @@ static __always_inline bool find_member(struct member *member)
 	return true;
 }
 
-/* Whether the boost of a kernel thread was computed with members of these priorities. */
+/* Whether the boost of a kernel thread covers members of these priorities. */
 static __always_inline bool covers(int kthread, __u64 low, __u64 high)
 {
 	struct tek_kthread_covered *now;
@@ -209,20 +208,20 @@ static __always_inline __u64 high_bit(__u8 priority)
 	return priority < 64 ? 0 : 1ull << (priority & 63);
 }
 
-/* Whether userland has to do something at once when this member comes to wait for the thread. */
+/* Whether userland must act at once when this member begins to wait for the thread. */
 static __always_inline bool changes(const struct member *member, int kthread)
 {
 	return member->is_new ||
 	       !covers(kthread, low_bit(member->priority), high_bit(member->priority));
 }
 
-/* Whose request was just completed on this CPU: what its end queues is for him, too. The kernel does
- * that within the same interrupt, right after it told of the completion. */
+/* The member whose request just completed on this CPU. Work that the completion queues belongs to
+ * the same member. The kernel queues it in the same interrupt, right after the tracepoint. */
 #define COMPLETING_NS 50000
 
 struct completing {
 	struct member member;
-	__u64 until; /* ns; 0: nobody's */
+	__u64 until; /* ns; 0: no member */
 };
 
 struct {
@@ -257,9 +256,9 @@ static __always_inline bool find_completing(struct member *member)
 	return true;
 }
 
-/* How many of the inodes that a map has fall to each place. Programs see every page of everybody: one whose
- * inode is at an empty place is nobody's, which is told without a look into the map. The count goes up
- * before the inode is in the map, and down after it is out of it. */
+/* The number of a map's inodes in each place. Programs see each page of each task. An empty place
+ * shows without a map lookup that the inode of a page is not in the map. The count goes up before
+ * the inode enters the map, and down after the inode leaves the map. */
 #define PLACE_BITS 10
 
 static __always_inline __u32 place_of_number(__u64 inode)
@@ -267,7 +266,7 @@ static __always_inline __u32 place_of_number(__u64 inode)
 	return inode * 0x9e3779b97f4a7c15ull >> (64 - PLACE_BITS);
 }
 
-/* The verifier lets nobody multiply a pointer, so it is read as a number. */
+/* The verifier rejects multiplication of a pointer, so the inode is read as a number. */
 static __always_inline __u32 place_of_inode(const __u64 *inode)
 {
 	__u64 number = 0;
@@ -281,7 +280,7 @@ static __always_inline void lose(enum tek_kthread_dependency dependency)
 	tallies.lost_one = 1;
 }
 
-/* An event to be filled in and sent; NULL where there is no room. */
+/* Reserves an event for the caller to fill in and send; NULL where the ring is full. */
 static __always_inline struct tek_kthread_event *new_event(enum tek_kthread_dependency dependency,
 							   enum tek_kthread_kind kind)
 {
@@ -305,7 +304,7 @@ static __always_inline void fill_member(struct tek_kthread_event *event,
 	event->flags = member->via ? TEK_KTHREAD_VIA : 0;
 }
 
-/* The kernel thread is the current one. */
+/* Fills in the current task as the kernel thread. */
 static __always_inline void fill_current(struct tek_kthread_event *event)
 {
 	event->kthread = (__u32)bpf_get_current_pid_tgid();
@@ -320,7 +319,7 @@ static __always_inline void fill_thread(struct tek_kthread_event *event, struct 
 	BPF_CORE_READ_STR_INTO(&event->name, task, comm);
 }
 
-/* Sends it. Userland sleeps on unless it has to act, or the ring is half full. */
+/* Sends the event. Userland sleeps on unless it must act, or the ring is half full. */
 static __always_inline void send(struct tek_kthread_event *event, bool wake)
 {
 	if (tallies.lost_one && __sync_lock_test_and_set(&tallies.lost_one, 0)) {

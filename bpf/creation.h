@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* New kernel threads: kthreadd makes them, one after the other, and whoever wants one waits for it. */
+/* New kernel threads: kthreadd creates them one by one, and each requester waits for its thread. */
 #ifndef TEK_CREATION_H
 #define TEK_CREATION_H
 
 #include "common.h"
 
-/* tid of a task that waits for a new kernel thread -> who that is */
+/* tid of a task that waits for a new kernel thread -> the description of the task */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -57,8 +57,8 @@ int BPF_PROG(creation_ended)
 	return 0;
 }
 
-/* While somebody waits, or kthreadd is boosted, which is userland's way to say so where functions
- * cannot be hooked. */
+/* Runs while a task waits for a thread, or while kthreadd is boosted. Userland boosts kthreadd to
+ * signal a waiter where functions cannot be hooked. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(thread_born, struct task_struct *parent, struct task_struct *child)
 {

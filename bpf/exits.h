@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The end of tasks. Their ids are given again, so what is known by id ends here, before userland
- * hears of it. */
+/* The end of tasks. The kernel reuses their ids, so entries by id end here, before userland
+ * receives the event. */
 #ifndef TEK_EXITS_H
 #define TEK_EXITS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The kernel's structs as far as the programs use them.
+/* The fields of the kernel's structs that the programs use.
  *
- * The loader puts the offsets of the running kernel in their place (CO-RE). What has another shape in
- * some kernels is here in flavours: the part of a name from ___ on is not compared.
+ * The loader replaces the offsets with those of the running kernel (CO-RE). A struct that differs
+ * between kernels has flavours here: CO-RE ignores the part of a name from ___ on.
  */
 #ifndef TEK_KERNEL_H
 #define TEK_KERNEL_H
@@ -45,7 +45,7 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 #define TASK_RUNNING 0 /* or waiting for a CPU */
 #define TASK_INTERRUPTIBLE 1
 #define TASK_UNINTERRUPTIBLE 2
-#define TASK_NOLOAD 0x400 /* with the last one: it has nothing to do */
+#define TASK_NOLOAD 0x400 /* with TASK_UNINTERRUPTIBLE: the task is idle */
 
 /* kernel/workqueue.c: a bit of worker.flags */
 #define WORKER_IDLE 4
@@ -58,12 +58,12 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 
 /* <linux/preempt.h> */
 #define SERVING_SOFTIRQ 0x100
-#define IN_INTERRUPT 0xff0000 /* hard, and NMI */
+#define IN_INTERRUPT 0xff0000 /* hardware interrupts and NMI */
 
 /* <linux/fs.h>: bits of inode.i_state */
-#define I_DIRTY_PAGES_OF_LONG 0x04 /* before Linux 6.12, where it is a long */
+#define I_DIRTY_PAGES_OF_LONG 0x04 /* before Linux 6.12, where i_state is a long */
 #define I_FREEING_OF_LONG 0x20
-#define I_DIRTY_PAGES_OF_INT 0x20 /* before Linux 6.18, where it is an int; then BTF tells */
+#define I_DIRTY_PAGES_OF_INT 0x20 /* before Linux 6.18, where i_state is an int; later from BTF */
 #define I_FREEING_OF_INT 0x80
 
 /* <linux/backing-dev.h> */
@@ -76,7 +76,7 @@ struct list_head {
 };
 
 struct thread_info___counted {
-	int preempt_count; /* x86 has it elsewhere */
+	int preempt_count; /* absent on x86, which has a per-CPU variable */
 };
 
 struct rq;
@@ -133,7 +133,7 @@ struct worker_pool {
 
 struct workqueue_struct {
 	unsigned int flags;
-	char name[24]; /* and more since Linux 6.9 */
+	char name[24]; /* longer since Linux 6.9 */
 };
 
 struct pool_workqueue {
@@ -161,22 +161,22 @@ struct super_block {
 struct inode {
 	struct super_block *i_sb;
 	unsigned int i_rdev;
-	struct bdi_writeback *i_wb; /* not without control groups for writeback */
+	struct bdi_writeback *i_wb; /* absent without control groups for writeback */
 };
 
-/* Before Linux 6.18. */
+/* Before Linux 6.18: i_state is a number. */
 struct inode___number {
 	unsigned long i_state;
 };
 
-/* Then it has an enum of its own, */
+/* After that i_state is an enum, */
 enum inode_state_flags_t___tek { I_DIRTY_PAGES___named = 0x40, I_FREEING___named = 0x100 };
 
 struct inode___named {
 	enum inode_state_flags_t___tek i_state;
 };
 
-/* and then a struct around that. */
+/* and later a struct with an enum. */
 enum inode_state_flags_enum___tek { I_DIRTY_PAGES___wrapped = 0x40, I_FREEING___wrapped = 0x100 };
 
 struct inode_state_flags___wrapped {
@@ -191,11 +191,11 @@ struct address_space {
 	struct inode *host;
 };
 
-/* PG_head, which a folio of several pages has. */
+/* PG_head: a folio of several pages has this flag. */
 enum pageflags___tek { PG_head___tek = 6 };
 
 struct folio {
-	unsigned long flags; /* a struct with the same bits from Linux 6.18 on, */
+	unsigned long flags; /* from Linux 6.18 on a struct with the same bits: folio___wrapped */
 	struct address_space *mapping;
 };
 
@@ -204,7 +204,7 @@ struct memdesc_flags_t___wrapped {
 };
 
 struct folio___wrapped {
-	struct memdesc_flags_t___wrapped flags; /* this one */
+	struct memdesc_flags_t___wrapped flags;
 };
 
 struct folio___counted {

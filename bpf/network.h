@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Network packets of critical tasks that ksoftirqd or backlog_napi carries on.
+/* Network packets of critical tasks that ksoftirqd or backlog_napi processes.
  *
- * What a task sends to itself or to another container lies in its CPU's backlog, and where a queue of
- * the device is not empty the packet waits in that. Mostly the task itself carries it on at the end of
- * the same call, in the softirq that the call ends with. Only a packet that still lies there after that, while
- * the CPU's thread for softirqs waits to run, is that thread's, and only that is told.
+ * A packet to the task itself or to another container lies in the CPU's backlog. A packet for a
+ * device whose queue is not empty waits in that queue. Mostly the task itself processes the packet,
+ * in the softirq at the end of the same call. A packet that still lies there afterwards, while the
+ * CPU's softirq thread waits to run, belongs to that thread. Only such packets are reported.
  *
- * Of a packet that comes from outside nobody knows whose it is before it is delivered; one that a device
- * has, is the device's. What is left for another CPU to carry on is not seen.
+ * The owner of a packet from outside is unknown until delivery, and a sent packet belongs to the
+ * device. A packet that another CPU must process is not reported.
  */
 #ifndef TEK_NETWORK_H
 #define TEK_NETWORK_H
@@ -15,18 +15,18 @@
 #include "common.h"
 
 struct packet {
-	/* When it was handed over, in ns times 4, so that another one that lies in the same memory of the map
-	 * later is not taken for it; and these two bits. */
+	/* The time of sending in ns times 4, plus these two bits. The time distinguishes a later
+	 * packet in the same memory of the map. */
 	__u64 state;
 	struct member member;
-	bool in_backlog; /* otherwise in a queue of its device */
+	bool in_backlog; /* false: the packet is in a queue of its device */
 	__u8 spare[3];
 };
 
 #define PACKET_TOLD 1
 #define PACKET_ENDED 2
 
-/* packet -> that. Some end without a word: others push them out. */
+/* packet -> its entry. The map evicts old entries without an event. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -39,7 +39,7 @@ extern struct task_struct *bpf_task_from_pid(__s32 pid) __ksym __weak;
 extern void bpf_task_release(struct task_struct *task) __ksym __weak;
 
 struct carrier {
-	int tid; /* 0: none has been woken */
+	int tid; /* 0: no such thread is awake */
 	char name[TEK_KTHREAD_NAME_BYTES];
 };
 
@@ -51,7 +51,7 @@ static __always_inline void note_if_it_waits(struct task_struct *thread, struct 
 	BPF_CORE_READ_STR_INTO(&carrier->name, thread, comm);
 }
 
-/* By its id, or else by where the CPU's variable points, if its distance from the run queue is known. */
+/* Finds the thread by its id, or by the CPU's pointer if its distance from struct rq is known. */
 static __always_inline void look_at(__u32 what, long long distance, struct carrier *carrier)
 {
 	struct task_struct *thread = NULL;
@@ -74,8 +74,8 @@ static __always_inline void look_at(__u32 what, long long distance, struct carri
 	}
 }
 
-/* The thread of this CPU that will carry a packet on. backlog_napi there is on PREEMPT_RT and with
- * thread_backlog_napi alone. */
+/* The thread of this CPU that must process a packet. backlog_napi exists only on PREEMPT_RT and
+ * with thread_backlog_napi. */
 static __always_inline bool find_carrier(bool in_backlog, struct carrier *carrier)
 {
 	if (in_backlog)
@@ -85,7 +85,7 @@ static __always_inline bool find_carrier(bool in_backlog, struct carrier *carrie
 	return carrier->tid;
 }
 
-/* Of any packet. */
+/* Called for each packet. */
 static __always_inline int end_packet(struct sk_buff *skb)
 {
 	__u64 key = (__u64)skb;
@@ -95,7 +95,7 @@ static __always_inline int end_packet(struct sk_buff *skb)
 	if (!found)
 		return 0;
 	struct packet packet = *found;
-	/* From now on it is not told any more that it began. */
+	/* From now on settle_packet() does not report the begin. */
 	bool told = __sync_fetch_and_or(&found->state, PACKET_ENDED) & PACKET_TOLD;
 	if (bpf_map_delete_elem(&packets, &key))
 		return 0;
@@ -111,8 +111,8 @@ static __always_inline int end_packet(struct sk_buff *skb)
 	return 0;
 }
 
-/* Whether a thread will carry it on. If none does it is forgotten. Another CPU may do that meanwhile: then
- * nothing is told, for nobody would tell its end. */
+/* Reports the packet if a thread must process it, and otherwise removes its entry. If another CPU
+ * ends the packet meanwhile, nothing is reported, because no report of the end would follow. */
 static __always_inline void settle_packet(__u64 key)
 {
 	struct packet *found = bpf_map_lookup_elem(&packets, &key);
@@ -131,7 +131,7 @@ static __always_inline void settle_packet(__u64 key)
 			__sync_fetch_and_add(&tallies.packets, -1);
 		return;
 	}
-	/* The event has its place before that of the end, which is made after this. */
+	/* The event's place in the ring precedes that of the end event, which is reserved later. */
 	if (__sync_val_compare_and_swap(&found->state, state, state | PACKET_TOLD) != state) {
 		bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
 		return;
@@ -143,8 +143,8 @@ static __always_inline void settle_packet(__u64 key)
 	send(event, changes(&packet.member, event->kthread));
 }
 
-/* Its end could not be told yet: userland gets to know of the task, and attaches what it takes. If it
- * does not it is not woken for each packet. */
+/* Without watching, the end of a packet is not reported. This event reports the task, so that
+ * userland attaches the programs. The interval limits wake-ups if userland attaches nothing. */
 #define ASK_NS 10000000
 
 static __always_inline void ask_for_watch(const struct member *member, bool in_backlog)
@@ -173,7 +173,7 @@ static __always_inline int begin_packet(struct sk_buff *skb, bool in_backlog)
 		return 0;
 	}
 	__u64 key = (__u64)skb;
-	/* Another packet can lie where one lay whose end was not seen. */
+	/* The memory may have held another packet whose end was not seen. */
 	end_packet(skb);
 	packet.state = bpf_ktime_get_ns() << 2;
 	if (bpf_map_update_elem(&packets, &key, &packet, BPF_NOEXIST)) {
@@ -186,22 +186,22 @@ static __always_inline int begin_packet(struct sk_buff *skb, bool in_backlog)
 	return 0;
 }
 
-/* Into the backlog. */
+/* The packet enters the backlog. */
 SEC("tp_btf/netif_rx")
 int BPF_PROG(packet_given, struct sk_buff *skb)
 {
 	return begin_packet(skb, true);
 }
 
-/* Into a queue of a device, unless that is empty and the device takes it at once. */
+/* The packet enters a device queue, unless the queue is empty and the device takes it at once. */
 SEC("tp_btf/qdisc_enqueue")
 int BPF_PROG(packet_queued, struct Qdisc *queue, const struct netdev_queue *of, struct sk_buff *skb)
 {
 	return begin_packet(skb, false);
 }
 
-/* The call by which it was handed over ends, after softirqs that it has raised were done, unless the
- * caller keeps them off: then who was woken before counts. */
+/* The sending call ends after the softirqs that it raised. If the caller keeps softirqs disabled,
+ * a thread that was woken before counts. */
 SEC("fexit/__dev_queue_xmit")
 int BPF_PROG(packet_handed, struct sk_buff *skb)
 {
@@ -210,28 +210,28 @@ int BPF_PROG(packet_handed, struct sk_buff *skb)
 	return 0;
 }
 
-/* Out of the queue, to the device. */
+/* The packet leaves the queue for the device. */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(packet_sent, struct sk_buff *skb)
 {
 	return end_packet(skb);
 }
 
-/* Out of the backlog, to the protocols. */
+/* The packet leaves the backlog for the protocols. */
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(packet_taken, struct sk_buff *skb)
 {
 	return end_packet(skb);
 }
 
-/* Of these two later kernels tell more, behind the packet. */
+/* Later kernels pass these two tracepoints more arguments after the packet. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(packet_dropped, struct sk_buff *skb)
 {
 	return end_packet(skb);
 }
 
-/* One that was cut into several is freed so. */
+/* A packet that was cut into several is freed here. */
 SEC("tp_btf/consume_skb")
 int BPF_PROG(packet_freed, struct sk_buff *skb)
 {

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* How many pages of the page cache critical tasks brought in, for their share in kswapd's work.
+/* The number of page cache pages that critical tasks read in, for their share in kswapd's work.
  *
- * Pages are counted for each inode, and are all the first critical task's that brought some of them: when
- * a page leaves nobody knows any more who brought it. No events: userland reads `brought`.
+ * Pages are counted for each inode. All belong to the first critical task that brought a page of
+ * the inode, because a page that leaves has no owner. No events: userland reads `brought`.
  */
 #ifndef TEK_PAGE_CACHE_H
 #define TEK_PAGE_CACHE_H
 
 #include "writeback.h"
 
-/* The pages of an inode that are counted. */
+/* The counted pages of an inode. */
 struct cached {
 	long long pages;
-	int tid; /* whose they are */
+	int tid; /* the owner of the pages */
 	int spare;
 };
 
-/* inode -> that */
+/* inode -> its counted pages */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -68,7 +68,7 @@ int BPF_PROG(page_came, struct folio *folio)
 	long long pages = pages_of(folio);
 	struct cached *known = bpf_map_lookup_elem(&cached, &inode);
 	if (known) {
-		/* Of one that has ended they become this task's. */
+		/* The pages of a task that has ended become this task's. */
 		if (count_for(known->tid, pages)) {
 			__sync_fetch_and_add(&known->pages, pages);
 			return 0;
@@ -104,7 +104,7 @@ int BPF_PROG(page_left, struct folio *folio)
 	struct cached *known = bpf_map_lookup_elem(&cached, &inode);
 	if (!known)
 		return 0;
-	/* Pages that were there before the task's own are not told apart: no more than are counted. */
+	/* Earlier pages of the inode look the same, so at most the counted pages are subtracted. */
 	long long pages = pages_of(folio);
 	if (pages > known->pages)
 		pages = known->pages;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* kswapd and kcompactd, one for each node: from the wake-up by a critical task until they sleep again;
- * and tasks that have to free memory themselves. */
+/* kswapd and kcompactd of each node, from the wake-up by a critical task until the thread sleeps
+ * again, and tasks in direct reclaim. */
 #ifndef TEK_RECLAIM_H
 #define TEK_RECLAIM_H
 
 #include "common.h"
 
-/* node | what << 16 -> tid: kthreads.h */
+/* node | kind of thread << 16 -> tid: kthreads.h */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 256);
@@ -14,7 +14,7 @@ struct {
 	__type(value, int);
 } reclaimers SEC(".maps");
 
-/* tid of a task in direct reclaim -> who that is */
+/* tid of a task in direct reclaim -> the description of the task */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);

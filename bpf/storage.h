@@ -2,31 +2,33 @@
 /* Critical tasks that sleep inside the kernel, and the threads that work for storage meanwhile.
  *
  * Such a task seldom waits for its own works and requests alone. A commit of the journal waits for
- * transactions of others, a flush of the disk for the flush before it, a page for the thread that
- * writes it. No event names the task then. While the task sleeps uninterruptibly, these follow it:
+ * other tasks' transactions. A flush of the disk waits for the previous flush, and a page for the
+ * thread that writes it. No event names the task then. During an uninterruptible sleep these
+ * threads are reported:
  * - workers with a work of a queue that frees memory (WQ_MEM_RECLAIM): all queues between a file
  *   and its disk must have that mark,
- * - threads that file systems and disks keep for themselves, and those that move pages of others,
+ * - threads of file systems and disks, and threads that move pages of tasks,
  * - threads that complete requests,
  * - ordinary threads that lost their CPU inside a transaction, or were woken inside the kernel and
  *   have no CPU yet.
- * They are known before the task sleeps, because a starved thread was given its work earlier.
+ * The programs record them before the task sleeps, because a starved thread received its work
+ * earlier.
  */
 #ifndef TEK_STORAGE_H
 #define TEK_STORAGE_H
 
 #include "common.h"
 
-/* How many busy workers of a pool are looked at. */
+/* The number of busy workers of a pool that are checked. */
 #define MAX_AHEAD 8
-/* The same of those that may take a work. */
+/* The number of workers of a pool that are checked for one that may take a work. */
 #define MAX_WORKERS 16
-/* How many works, and how many threads, are looked at for a task that begins to sleep. */
+/* The number of works, and of threads, that are checked when a task begins to sleep. */
 #define MAX_AWAITED 32
-/* A work that waits for so long was cancelled, which not all kernels tell. */
+/* A work that waits longer was cancelled; some kernels do not report that. */
 #define CANCELLED_NS 2000000000ull
 
-/* tid of a critical task that sleeps -> that task */
+/* tid of a critical task that sleeps -> the description of the task */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -40,7 +42,7 @@ struct pending {
 	__u64 since; /* ns */
 };
 
-/* work -> that */
+/* work -> its pool and time */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -48,13 +50,13 @@ struct {
 	__type(value, struct pending);
 } pending SEC(".maps");
 
-/* A thread that has something to do for storage. */
+/* A thread that works for storage. */
 struct busy {
 	char name[TEK_KTHREAD_NAME_BYTES];
-	int process; /* of an ordinary thread; 0: it is a kernel thread */
+	int process; /* of an ordinary thread; 0: the thread is a kernel thread */
 };
 
-/* its tid -> that */
+/* tid of a busy thread -> its description */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -86,7 +88,7 @@ static __always_inline void tell_task_awaited(const struct member *member, struc
 	tell_awaited(member, BPF_CORE_READ(task, pid), 0, name);
 }
 
-/* The worker that is woken when a work is queued; NULL where none is idle. */
+/* The worker that the kernel wakes for a new work; NULL where no worker is idle. */
 static __always_inline struct task_struct *first_idle(struct worker_pool *pool)
 {
 	struct list_head *first = BPF_CORE_READ(pool, idle_list.next);
@@ -96,10 +98,10 @@ static __always_inline struct task_struct *first_idle(struct worker_pool *pool)
 	return BPF_CORE_READ(worker, task);
 }
 
-/* All that have to run before a work of this pool is done: the worker that is woken for it, and
- * those that are busy before, as in tell_ahead(). Where all are busy, kthreadd makes a new one. A
- * worker that is about to take the work, or has taken it and lost its CPU before it began, is no
- * idle one any more. */
+/* Reports all threads that must run before a work of this pool is done: the worker that is woken,
+ * and busy workers as in tell_ahead(). If all are busy, kthreadd creates a worker. A worker that is
+ * about to take the work is not idle any more. Nor is a worker that took the work and lost its CPU
+ * before the work began. */
 static __always_inline void await_pool(struct worker_pool *pool, const struct member *member)
 {
 	struct task_struct *idle = first_idle(pool);
@@ -125,11 +127,11 @@ static __always_inline void await_pool(struct worker_pool *pool, const struct me
 	}
 }
 
-/* For one task and all threads. */
+/* The context of a walk over all threads for one task. */
 struct for_task {
 	struct member member;
 	int count;
-	__u64 pools[2]; /* of the last works that were looked at */
+	__u64 pools[2]; /* of the last works that were checked */
 };
 
 static long await_busy(void *map, const int *tid, struct busy *busy, struct for_task *task)
@@ -158,7 +160,7 @@ static long await_completer(void *map, const struct place *place, struct complet
 	return ++task->count >= MAX_AWAITED;
 }
 
-/* For one thread and all tasks. */
+/* The context of a walk over all tasks for one thread. */
 struct for_thread {
 	int tid;
 	struct busy busy;
@@ -181,8 +183,8 @@ static long await_one_pool(void *map, const int *tid, struct member *member, str
 	return 0;
 }
 
-/* Linux 6.1 takes no call that is for one map or for another one, which compilers make of several
- * calls in one function. */
+/* Linux 6.1 rejects a call whose map is one of several. Compilers merge several calls of one
+ * function into such a call, so each has a function of its own. */
 #define EACH(name, map, callback, type) \
 	static __attribute__((noinline)) long name(struct type *context) \
 	{ \
@@ -200,7 +202,7 @@ static __always_inline bool is_critical_there(void)
 	return tallies.who + settings.who > 0 || settings.fast;
 }
 
-/* It has something to do from now on. */
+/* The thread works for storage from now on. */
 static __always_inline void become_busy(struct task_struct *task)
 {
 	struct for_thread thread = {.tid = task->pid};
@@ -214,7 +216,7 @@ static __always_inline void become_busy(struct task_struct *task)
 		thread_for_all_tasks(&thread);
 }
 
-/* It has done it. */
+/* The thread has done its work for storage. */
 static __always_inline void become_idle(int tid)
 {
 	if (entries(busy) <= 0 || bpf_map_delete_elem(&busy, &tid))
@@ -229,7 +231,7 @@ static __always_inline void become_idle(int tid)
 	send(event, false);
 }
 
-/* The first four letters of a name, in the order of a number. */
+/* The first four letters of a name as a little-endian number. */
 #define LETTERS(a, b, c, d) ((__u32)(a) | (b) << 8 | (c) << 16 | (__u32)(d) << 24)
 
 static __always_inline __u32 beginning_of(const char *name)
@@ -242,7 +244,7 @@ static __always_inline __u32 beginning_of(const char *name)
 	return begin;
 }
 
-/* Those of loop devices have not that mark. */
+/* The queues of loop devices lack WQ_MEM_RECLAIM. */
 static __always_inline bool is_for_storage(struct workqueue_struct *queue)
 {
 	return BPF_CORE_READ(queue, flags) & WQ_MEM_RECLAIM ||
@@ -250,7 +252,7 @@ static __always_inline bool is_for_storage(struct workqueue_struct *queue)
 		       LETTERS('l', 'o', 'o', 'p');
 }
 
-/* workers.h: whatever is queued, begins, ends and is cancelled. */
+/* workers.h calls these for each work that is queued, begins, ends or is cancelled. */
 static __always_inline void storage_queued(struct pool_workqueue *pwq, struct work_struct *work)
 {
 	if (!is_critical_there() || !is_for_storage(BPF_CORE_READ(pwq, wq)))
@@ -264,7 +266,7 @@ static __always_inline void storage_queued(struct pool_workqueue *pwq, struct wo
 		pool_for_all_tasks(&pool);
 }
 
-/* Whether it is waited for. */
+/* Whether a critical task sleeps and may wait for the work. */
 static __always_inline bool storage_started(struct work_struct *work)
 {
 	__u64 key = (__u64)work;
@@ -286,9 +288,8 @@ static __always_inline void storage_cancelled(struct work_struct *work)
 		bpf_map_delete_elem(&pending, &key);
 }
 
-/* Whether it is a thread that a file system or a disk keeps for itself, or one that moves pages of
- * others, which have to wait for that. Userland knows their names in
- * full, and what it does not know it leaves alone. */
+/* Whether the thread belongs to a file system or a disk, or moves pages of tasks, which must wait
+ * for it meanwhile. Userland checks the full names and ignores threads that it does not know. */
 static __always_inline bool serves_storage(struct task_struct *task)
 {
 	if ((task->flags & (PF_KTHREAD | PF_WQ_WORKER)) != PF_KTHREAD)
@@ -306,7 +307,7 @@ static __always_inline bool is_ordinary(struct task_struct *task)
 	return !(task->flags & PF_KTHREAD) && task->prio >= MAX_RT_PRIO;
 }
 
-/* Whether a thread is inside a transaction, or holds what freeing memory may need. */
+/* Whether a thread is inside a transaction, or holds something that reclaim may need. */
 static __always_inline bool is_in_transaction(struct task_struct *task)
 {
 	return task->flags & PF_MEMALLOC_NOFS || task->journal_info;
@@ -371,16 +372,16 @@ int BPF_PROG(task_switched, bool preempted, struct task_struct *from, struct tas
 		begin_wait(from);
 	else if (is_ordinary(from) && is_in_transaction(from))
 		become_busy(from);
-	/* Where it is preempted inside the kernel, it may still hold what it had when it was woken. */
+	/* A thread that is preempted inside the kernel may still hold a lock since its wake-up. */
 	if (!preempted && !is_in_transaction(from))
 		become_idle(from->pid);
 	return 0;
 }
 
 /* A thread that completes requests (of loop devices, memory cards, USB disks) leaves their ends to
- * a softirq, and wakes ksoftirqd for that: an ordinary thread, which stays one where RCU's threads
- * are (safe_order.rs). The next interrupt does it instead, at the latest the tick. An event that
- * wakes userland makes the kernel interrupt this CPU at once (irq_work). */
+ * a softirq and wakes ksoftirqd. ksoftirqd stays ordinary where RCU's threads are (safe_order.rs).
+ * Otherwise the next interrupt runs the softirq, at the latest the tick. An event that wakes
+ * userland makes the kernel interrupt this CPU at once (irq_work). */
 SEC("tp_btf/softirq_raise")
 int BPF_PROG(softirq_raised, unsigned int which)
 {
@@ -394,9 +395,9 @@ int BPF_PROG(softirq_raised, unsigned int which)
 	return 0;
 }
 
-/* All that a task waits for may be done by others, so that no other event names it: a task renames
- * a file, and the thread of the journal does the rest. Its first look at a block of the file
- * system makes it known. */
+/* Other threads may do all the work that a task waits for, so that no other event names the task.
+ * After a rename, for example, the journal's thread does the rest. The task's first access to a
+ * block of the file system reports it here. */
 SEC("tp_btf/block_touch_buffer")
 int BPF_PROG(buffer_touched)
 {
@@ -412,8 +413,8 @@ int BPF_PROG(buffer_touched)
 	return 0;
 }
 
-/* A starved one is woken long before it runs. An ordinary thread that slept inside the kernel may
- * hold a lock there, or have to wake the next one that waits for the same. */
+/* A starved thread is woken long before it runs. An ordinary thread that slept inside the kernel
+ * may hold a lock there, or must wake the next waiter. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(thread_woken, struct task_struct *task)
 {

@@ -5,7 +5,7 @@
 
 #include "common.h"
 
-/* request -> whose it is. Some end without a word: others push them out. */
+/* request -> the task that it belongs to. The map evicts old entries without an event. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -30,7 +30,7 @@ int BPF_PROG(uring_queued, struct io_kiocb *request)
 		return 0;
 	event->thing = key;
 	fill_member(event, &member);
-	send(event, true); /* which of the workers takes it is not known */
+	send(event, true); /* the worker that will take the request is not known */
 	return 0;
 }
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* What workers.h and writeback.h both have to know of a bdi_writeback. */
+/* The state of a bdi_writeback that workers.h and writeback.h share. */
 #ifndef TEK_WB_STATE_H
 #define TEK_WB_STATE_H
 
 #include "common.h"
 
-/* A bdi_writeback that has inodes which critical tasks made dirty. */
+/* A bdi_writeback with inodes that critical tasks made dirty. */
 struct wb_state {
 	__u64 wb;
 	__u64 low, high; /* the priorities of these tasks */
 	int inodes;
-	int worker; /* who runs its work, or will be woken for that; 0: it is not queued */
+	int worker; /* the worker that runs the work or will be woken for it; 0: none known */
 };
 
-/* its work -> that. One that has no inodes any more is pushed out by others. */
+/* its work -> its state. An entry without inodes stays until the map evicts it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 512);

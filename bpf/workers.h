@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Workers: from the moment at which a work is queued, because a starved worker never begins it.
+/* Workers, from the moment at which a work is queued, because a starved worker never begins it.
  *
- * The work of a bdi_writeback is here too: it is queued by whomever, timers included, and matters as
- * long as the bdi_writeback has an inode that a critical task made dirty (writeback.h).
+ * The work of a bdi_writeback is here too. Any task or timer queues it, and it matters as long as
+ * the bdi_writeback has an inode that a critical task made dirty (writeback.h).
  */
 #ifndef TEK_WORKERS_H
 #define TEK_WORKERS_H
@@ -13,10 +13,10 @@
 /* A work that is queued. */
 struct queued {
 	__u64 function;
-	struct member member; /* who queued it */
+	struct member member; /* the task that queued it */
 };
 
-/* work -> that */
+/* work -> its function and task */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -24,8 +24,8 @@ struct {
 	__type(value, struct queued);
 } works SEC(".maps");
 
-/* Tells of the workers that are busy before anybody comes to the work: all of them where none is idle,
- * otherwise the one that runs, because its pool wakes no other meanwhile. */
+/* Reports the workers that are busy when the work is queued. These are all busy workers where none
+ * is idle. Otherwise only workers that run count, because their pool wakes no worker meanwhile. */
 static __always_inline void tell_ahead(struct worker_pool *pool, bool all, struct work_struct *work,
 				       const struct member *member, const struct wb_state *wb)
 {
@@ -57,7 +57,7 @@ static __always_inline void tell_ahead(struct worker_pool *pool, bool all, struc
 	}
 }
 
-/* It will not run for who queued it. */
+/* The work will not run for the task that queued it. */
 static __always_inline void drop_work(__u64 work)
 {
 	if (bpf_map_delete_elem(&works, &work))
@@ -70,8 +70,9 @@ static __always_inline void drop_work(__u64 work)
 	send(event, false);
 }
 
-/* A work that waits already is taken out and queued anew by who wants it sooner. It runs for the one
- * who queued it first all the same, unless a critical task takes over. False: nobody critical waits. */
+/* A task that wants a waiting work sooner dequeues it and queues it again. The work still belongs
+ * to the first critical task that queued it, unless another critical task queues it now. False: no
+ * critical task waits for it. */
 static __always_inline bool waits_already(struct work_struct *work, bool ours,
 					  struct member *member)
 {
@@ -81,7 +82,7 @@ static __always_inline bool waits_already(struct work_struct *work, bool ours,
 	struct queued *before = bpf_map_lookup_elem(&works, &key);
 	if (!before)
 		return false;
-	/* Another work can lie where one that was cancelled lay. */
+	/* Another work may lie at the address of a cancelled work. */
 	if (before->function != (__u64)BPF_CORE_READ(work, func) ||
 	    (ours && before->member.tid != member->tid)) {
 		drop_work(key);
@@ -97,7 +98,7 @@ static __always_inline void queue_member(struct task_struct *idle, struct work_s
 {
 	struct queued queued = {.function = (__u64)BPF_CORE_READ(work, func), .member = *member};
 	__u64 key = (__u64)work;
-	queued.member.is_new = false; /* for what is told later */
+	queued.member.is_new = false; /* for later events of this work */
 	if (bpf_map_update_elem(&works, &key, &queued, BPF_ANY)) {
 		lose(TEK_KTHREAD_WORKERS);
 		return;
@@ -127,7 +128,7 @@ static __always_inline void queue_wb(struct task_struct *idle, struct work_struc
 	send(event, !covers(event->kthread, wb->low, wb->high));
 }
 
-/* The pool is locked meanwhile. */
+/* The kernel holds the lock of the pool here. */
 SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(work_queued, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
 {
@@ -150,7 +151,7 @@ int BPF_PROG(work_queued, int cpu, struct pool_workqueue *pwq, struct work_struc
 	return 0;
 }
 
-/* Its end has to be remembered, or it is not told that it began. */
+/* Without an entry the end cannot be reported, so the begin is not reported either. */
 static __always_inline bool remember_running(struct work_struct *work, const struct member *member)
 {
 	struct running now = {.work = (__u64)work};
@@ -258,8 +259,8 @@ int BPF_PROG(work_ended, struct work_struct *work)
 	return 0;
 }
 
-/* Who cancels a work takes it out of its queue here; a kernel without this function tells of it
- * only when the work is queued again. The function returns 1 where it did that. */
+/* A task that cancels a work dequeues it in this function, which then returns 1. A kernel without
+ * this function reports the cancellation only when the work is queued again. */
 SEC("fexit/try_to_grab_pending")
 int BPF_PROG(work_cancelled, struct work_struct *work, unsigned long a, unsigned long b, int result)
 {

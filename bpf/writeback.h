@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Writeback: a task is in R(wb) once for each inode that it made dirty, until that is written back. */
+/* Writeback: a task is in R(wb) once for each inode that it made dirty, until that is clean. */
 #ifndef TEK_WRITEBACK_H
 #define TEK_WRITEBACK_H
 
@@ -8,11 +8,11 @@
 /* An inode that a critical task made dirty. */
 struct dirty {
 	__u64 work; /* of its bdi_writeback: the key of `wbs` */
-	__u32 turn; /* tells this time from earlier ones */
+	__u32 turn; /* distinguishes this dirty period from earlier ones */
 	__u32 spare;
 };
 
-/* inode -> that */
+/* inode -> its work and period */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -22,14 +22,14 @@ struct {
 
 __u32 dirty_at[1 << PLACE_BITS];
 
-/* A task that made it dirty. */
+/* A task that made an inode dirty. */
 struct told {
 	__u64 inode;
 	int tid;
 	int spare;
 };
 
-/* that -> in which turn userland was told. An entry that was pushed out is told again. */
+/* task and inode -> the last reported period. An evicted entry causes another report. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
@@ -37,12 +37,12 @@ struct {
 	__type(value, __u32);
 } tellings SEC(".maps");
 
-/* i_state, its bits, and its shape have changed with time: kernel.h. */
+/* The bits and the type of i_state differ between kernels: kernel.h. */
 struct inode_bits {
 	__u64 state, dirty_pages, freeing;
 };
 
-/* Of an inode, or the bits alone where that is NULL. */
+/* The state and bits of an inode; for NULL the bits only. */
 static __always_inline struct inode_bits bits_of(struct inode *inode)
 {
 	struct inode___number *number = (void *)inode;
@@ -73,7 +73,7 @@ static __always_inline struct inode_bits bits_of(struct inode *inode)
 	return bits;
 }
 
-/* NULL where nothing is ever written back: file systems in memory. */
+/* NULL for file systems in memory, which have no writeback. */
 static __always_inline struct bdi_writeback *writeback_of(struct inode *inode)
 {
 	struct bdi_writeback *wb = NULL;
@@ -88,7 +88,7 @@ static __always_inline struct bdi_writeback *writeback_of(struct inode *inode)
 	return BPF_CORE_READ(wb, bdi, capabilities) & BDI_CAP_WRITEBACK ? wb : NULL;
 }
 
-/* The state of a bdi_writeback, made where there is none. */
+/* The state of a bdi_writeback, created if it does not exist. */
 static __always_inline struct wb_state *state_of(__u64 work, struct bdi_writeback *wb)
 {
 	struct wb_state *state = bpf_map_lookup_elem(&wbs, &work);
@@ -150,18 +150,18 @@ int BPF_PROG(inode_dirtied, struct inode *inode, int flags)
 		return 0;
 	event->thing = told.inode;
 	event->second = (__u64)wb;
-	/* A disk has an inode of its own, for what belongs to no file. */
+	/* A disk has an inode of its own for blocks that belong to no file. */
 	event->dev = BPF_CORE_READ(inode, i_rdev);
 	if (!event->dev)
 		event->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	event->kthread = state->worker;
 	fill_member(event, &member);
-	/* As long as its work is not queued there is nobody to hurry. */
+	/* As long as the work is not queued, no worker needs a boost. */
 	send(event, member.is_new || (event->kthread && changes(&member, event->kthread)));
 	return 0;
 }
 
-/* For all tasks that made the inode dirty. */
+/* Ends the relation of all tasks that made the inode dirty. */
 static __always_inline void end_inode(__u64 inode, enum tek_kthread_kind kind)
 {
 	struct dirty *known = bpf_map_lookup_elem(&inodes, &inode);
@@ -174,8 +174,8 @@ static __always_inline void end_inode(__u64 inode, enum tek_kthread_kind kind)
 	__sync_fetch_and_add(&tallies.inodes, -1);
 	struct wb_state *state = bpf_map_lookup_elem(&wbs, &work);
 	__u64 wb = state ? state->wb : 0;
-	/* With the last one the priorities are forgotten. Who comes just then is missing from them until
-	 * his next inode: a wake-up may come late, an end never does. */
+	/* The last inode clears the priorities. A task that arrives just then is missing until its
+	 * next inode: a wake-up may come late, but each end is reported. */
 	if (state && __sync_fetch_and_add(&state->inodes, -1) == 1) {
 		state->low = 0;
 		state->high = 0;
@@ -200,8 +200,8 @@ int BPF_PROG(inode_cleaned, struct inode *inode)
 	return 0;
 }
 
-/* An inode that is deleted while it is dirty has pages, and these are taken from it in the end. There
- * is no tracepoint where inodes end, and functions cannot be hooked everywhere. */
+/* A dirty inode that is deleted has pages, and the kernel removes them in the end. The end of
+ * an inode has no tracepoint, and functions cannot be hooked on every kernel. */
 static __always_inline void end_if_gone(struct inode *inode, __u32 place)
 {
 	if (!dirty_at[place])
@@ -211,7 +211,7 @@ static __always_inline void end_if_gone(struct inode *inode, __u32 place)
 		end_inode((__u64)inode, TEK_KTHREAD_INODE_GONE);
 }
 
-/* Where page_left() is not there to do it. */
+/* Used where page_left() is not attached. */
 SEC("tp_btf/mm_filemap_delete_from_page_cache")
 int BPF_PROG(inode_gone, struct folio *folio)
 {
@@ -228,7 +228,7 @@ int BPF_PROG(throttled, struct bdi_writeback *wb)
 		return 0;
 	__u64 work = (__u64)wb + bpf_core_field_offset(struct bdi_writeback, dwork) +
 		     bpf_core_field_offset(struct delayed_work, work);
-	/* It sleeps until a timer wakes it: where these have a thread that has to run. */
+	/* The task sleeps until a timer wakes it. Some kernels run timers in a thread of a CPU. */
 	__u32 key = bpf_get_smp_processor_id() | TEK_KTHREAD_KTIMERS << 16;
 	int *ktimers = bpf_map_lookup_elem(&cpu_threads, &key);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WRITEBACK, TEK_KTHREAD_THROTTLED);

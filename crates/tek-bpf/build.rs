@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compiles bpf/kthreads.bpf.c with clang. No other compiler that Debian 12 has writes what CO-RE needs.
+//! Compiles bpf/kthreads.bpf.c with clang. Of the compilers in Debian 12 only clang emits CO-RE
+//! data.
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The default first, then newest first. 14 is the oldest that was tried.
+/// The default compiler first, then the newest first. Version 14 is the oldest tested version.
 const COMPILERS: [&str; 7] =
     ["clang", "clang-22", "clang-19", "clang-18", "clang-17", "clang-16", "clang-14"];
 
@@ -16,7 +17,7 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_default()
 }
 
-/// As libbpf's headers call the processor whose registers the programs are to find arguments in.
+/// The name that libbpf's headers use for the processor: it selects the registers of arguments.
 fn architecture() -> String {
     match variable("CARGO_CFG_TARGET_ARCH").as_str() {
         "x86_64" => "x86".to_owned(),
@@ -29,7 +30,7 @@ fn architecture() -> String {
     }
 }
 
-/// What the compiler says where it fails; nothing where it is not there.
+/// The error is the compiler's output, or `None` where the compiler does not exist.
 fn compile(compiler: &OsString, source: &Path, object: &Path) -> Result<(), Option<String>> {
     let target = if variable("CARGO_CFG_TARGET_ENDIAN") == "big" { "bpfeb" } else { "bpfel" };
     let directory = source.parent().unwrap_or(Path::new("."));
@@ -38,7 +39,7 @@ fn compile(compiler: &OsString, source: &Path, object: &Path) -> Result<(), Opti
         .args(["-target", target, "-mcpu=v3", "-c"])
         .arg(format!("-D__TARGET_ARCH_{}", architecture()))
         .arg(format!("-I{}", variable("DEP_BPF_INCLUDE")))
-        // Only types are wanted of the debug information: no paths of this machine.
+        // The debug information is used for its types only, so it needs no paths of this machine.
         .arg(format!("-fdebug-prefix-map={}=bpf", directory.display()))
         .arg(source)
         .arg("-o")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel's description of itself has: the names of tracepoints and functions.
+//! The kernel's BTF, its type information: names of tracepoints and functions, per-CPU variables.
 //!
-//! The format is that of the kernel's Documentation/bpf/btf.rst. The bytes are the kernel's own; they
-//! are read with care all the same.
+//! Documentation/bpf/btf.rst of the kernel describes the format. The parser checks each offset,
+//! although the bytes come from the kernel.
 use crate::dependency::Target;
 use crate::error::Error;
 use std::collections::{HashMap, HashSet};
@@ -10,13 +10,13 @@ use std::collections::{HashMap, HashSet};
 const PATH: &str = "/sys/kernel/btf/vmlinux";
 const MAGIC: u16 = 0xeb9f;
 
-/// A typedef of this name and that of a tracepoint is its function's type.
+/// A typedef with this prefix and the name of a tracepoint is the type of its function.
 const TRACEPOINT: &[u8] = b"btf_trace_";
 
-/// The section of variables that each CPU has its own of.
+/// The section of per-CPU variables.
 const PER_CPU: &[u8] = b".data..percpu";
 
-/// Kinds of types.
+/// The kinds of types.
 mod kind {
     pub const INT: u32 = 1;
     pub const ARRAY: u32 = 3;
@@ -33,16 +33,16 @@ mod kind {
     pub const LAST: u32 = 19;
 }
 
-/// The names in it.
+/// The names in the BTF.
 pub(crate) struct Btf {
     tracepoints: HashSet<Vec<u8>>,
     functions: HashSet<Vec<u8>>,
-    /// Where each CPU's variables lie among each other.
+    /// The offset of each per-CPU variable.
     per_cpu: HashMap<Vec<u8>, i64>,
 }
 
 impl Btf {
-    /// Of the running kernel.
+    /// The BTF of the running kernel.
     pub(crate) fn of_kernel() -> Result<Self, Error> {
         Self::parse(&std::fs::read(PATH).map_err(|source| Error::NoBtf { source })?)
     }
@@ -54,15 +54,15 @@ impl Btf {
         }
     }
 
-    /// How far behind a CPU's struct rq its preempt_count lies, where that is a variable.
+    /// The distance of preempt_count from a CPU's struct rq, where preempt_count is a variable.
     pub(crate) fn preempt_count(&self) -> Option<i64> {
-        // In Linux 6.2 to 6.14 it is in a struct, behind a pointer.
+        // In Linux 6.2 to 6.14 it is a member of the per-CPU struct pcpu_hot.
         const IN_STRUCT: i64 = 8;
         let in_struct = || self.distance("pcpu_hot").map(|hot| hot + IN_STRUCT);
         self.distance("__preempt_count").or_else(in_struct)
     }
 
-    /// How far behind a CPU's struct rq another variable of its lies.
+    /// The distance of another per-CPU variable from a CPU's struct rq.
     pub(crate) fn distance(&self, variable: &str) -> Option<i64> {
         let at = |name: &str| self.per_cpu.get(name.as_bytes()).copied();
         Some(at(variable)? - at("runqueues")?)
@@ -74,7 +74,7 @@ impl Btf {
             Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
         };
         if bytes.get(..2) != Some(&MAGIC.to_ne_bytes()) {
-            return Err(Error::BadBtf("it does not begin as it should"));
+            return Err(Error::BadBtf("its magic number is wrong"));
         }
         let header = |at| word(at).map(|value| value as usize);
         let (Some(length), Some(types), Some(type_bytes), Some(names), Some(name_bytes)) =
@@ -98,7 +98,7 @@ impl Btf {
             functions: HashSet::new(),
             per_cpu: HashMap::new(),
         };
-        // Types are numbered from 1, and a section comes after its variables.
+        // Types are numbered from 1, and a section follows its variables.
         let (mut number, mut variables) = (0u32, HashMap::new());
         let mut at = length + types;
         let end = at + type_bytes;
@@ -149,7 +149,7 @@ impl Btf {
 mod tests {
     use super::*;
 
-    /// A header, these types, and these names with the zero before them.
+    /// A file of a header, these types, and these names, which begin with a zero.
     fn file(types: &[u32], names: &[u8]) -> Vec<u8> {
         let types: Vec<u8> = types.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let mut bytes = [&MAGIC.to_ne_bytes()[..], &[1, 0]].concat();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which interrupt threads complete the requests of which queue of a disk, as far as names tell: before
-//! the programs have seen one do so. What they see later counts.
+//! The interrupt threads that complete the requests of each disk queue, derived from their names.
+//! The programs replace these entries when a thread completes a request.
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A queue of a disk, as bpf/block.h has it.
+/// A queue of a disk, with the layout of bpf/block.h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     /// major << 20 | minor
@@ -13,10 +13,10 @@ pub(crate) struct Place {
     pub queue: u32,
 }
 
-/// bpf/block.h: before a queue is known.
+/// The value of bpf/common.h for a queue that is not known.
 const ANY_QUEUE: u32 = u32::MAX;
 
-/// All that is known now, with ids and names of the threads.
+/// All places with a known completer, and the id and name of that thread.
 pub(crate) fn look() -> Vec<(Place, i32, String)> {
     let threads = interrupt_threads();
     if threads.is_empty() {
@@ -38,7 +38,7 @@ pub(crate) fn look() -> Vec<(Place, i32, String)> {
     found
 }
 
-/// By the number of the interrupt, as in "irq/27-virtio1-req.0".
+/// The threads by the number of their interrupt, as in "irq/27-virtio1-req.0".
 fn interrupt_threads() -> HashMap<u32, (i32, String)> {
     let thread = |path: PathBuf| {
         let tid = path.file_name()?.to_str()?.parse::<i32>().ok()?;
@@ -52,13 +52,13 @@ fn interrupt_threads() -> HashMap<u32, (i32, String)> {
     entries(Path::new("/proc")).into_iter().filter_map(thread).collect()
 }
 
-/// A line of /proc/interrupts: the number, and who asked for it.
+/// Parses a line of /proc/interrupts: the number of the interrupt, and the name of its owner.
 fn number_and_name(line: &str) -> Option<(u32, &str)> {
     let (number, rest) = line.trim_start().split_once(':')?;
     Some((number.parse().ok()?, rest.split_ascii_whitespace().next_back()?))
 }
 
-/// "virtio1-req.3" is of queue 3, "nvme0q1" of queue 0, for q0 is the controller's own.
+/// "virtio1-req.3" is of queue 3, "nvme0q1" of queue 0, because q0 belongs to the controller.
 fn queue_of(name: &str) -> Option<u32> {
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let number: u32 = name[name.len() - digits..].parse().ok()?;
@@ -75,7 +75,7 @@ fn number_of(disk: &Path) -> Option<u32> {
     Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
 }
 
-/// Those of the nearest device above the disk that has any.
+/// The interrupts of the nearest device above the disk that has interrupts.
 fn interrupts_of(disk: &Path) -> Vec<u32> {
     let Ok(device) = fs::canonicalize(disk.join("device")) else { return Vec::new() };
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse().ok();

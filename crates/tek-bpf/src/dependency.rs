@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups of programs that work or are missing together, and what each program hooks.
+//! Groups of programs, and the hook of each program. The programs of a group work together.
 use std::fmt;
 
-/// Which one: `enum tek_kthread_dependency`.
+/// The kind of a dependency: `enum tek_kthread_dependency`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// kworkers, by work.
+    /// kworkers, for each work.
     Workers,
     /// The work that writes dirty inodes back.
     Writeback,
@@ -21,14 +21,14 @@ pub enum Kind {
     Uring,
     /// The end of critical tasks.
     Exits,
-    /// Network packets that softirqs of threads carry on.
+    /// Network packets that softirq threads process.
     Network,
     /// Tasks that sleep until something is done for storage, at any task's request.
     Storage,
 }
 
 impl Kind {
-    /// As users read it.
+    /// The name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Workers => "workers",
@@ -51,24 +51,24 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Whether it works.
+/// Whether a dependency works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// It does. What it has to do without, if anything, is said in words.
+    /// It works. The texts describe its limitations.
     On {
-        /// As in "works that were cancelled are noticed late: ...".
+        /// As in "works that were cancelled are reported late: ...".
         but: Vec<String>,
     },
-    /// It does not, for this reason.
+    /// It does not work, for this reason.
     Off(String),
 }
 
 /// A dependency and whether it works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependency {
-    /// Which one.
+    /// The kind of the dependency.
     pub kind: Kind,
-    /// Whether.
+    /// Whether it works.
     pub state: State,
 }
 
@@ -79,7 +79,7 @@ impl Dependency {
     }
 }
 
-/// What a program is attached to.
+/// The hook that a program is attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Tracepoint(&'static str),
@@ -100,26 +100,26 @@ impl fmt::Display for Target {
 pub(crate) struct Hook {
     pub program: &'static str,
     pub target: Target,
-    /// What is worse where it is missing; `None`: the dependency does not work at all.
+    /// The limitation without this program; `None`: the dependency needs this program.
     pub without: Option<&'static str>,
-    /// Attached only while something is critical: [`Watcher`](crate::Watcher).
+    /// Attached only while a task is critical: [`Watcher`](crate::Watcher).
     pub watch: bool,
-    /// Programs of this one do the same where it works, which is cheaper than two at one place.
+    /// If this dependency works, its programs do the same work: one program is cheaper than two.
     pub done_by: Option<Kind>,
 }
 
 pub(crate) struct Group {
     pub kind: Kind,
-    /// Does not work without this one.
+    /// The dependency that this group needs.
     pub needs: Option<Kind>,
-    /// Nor without this variable of the kernel, which each CPU has its own of, before Linux 6.2.
+    /// The per-CPU variable of the kernel that this group needs before Linux 6.2.
     pub variable: Option<&'static str>,
     pub hooks: &'static [Hook],
 }
 
 impl Group {
-    /// Programs that are of use only together: what begins a relation and what ends it. These are all
-    /// that nothing works without, or all that are missed for the same reason.
+    /// The programs that are of use only together: those that begin a relation and those that end
+    /// it. They share one limitation, or are all required.
     pub(crate) fn fellows(&self, hook: &Hook) -> impl Iterator<Item = &'static Hook> {
         let without = hook.without;
         self.hooks.iter().filter(move |other| other.without == without)
@@ -150,7 +150,7 @@ const fn or_else(hook: Hook, without: &'static str) -> Hook {
     Hook { without: Some(without), ..hook }
 }
 
-const IN_QUEUES: &str = "packets that wait in queues of devices are not told";
+const IN_QUEUES: &str = "packets that wait in queues of devices are not reported";
 const WHO_WAITS: &str =
     "no event names the thread that waits for a new kernel thread, only the birth";
 
@@ -183,7 +183,7 @@ pub(crate) const GROUPS: [Group; 10] = [
             ),
             or_else(
                 tracepoint("throttled", "balance_dirty_pages"),
-                "a task that is made to wait for writeback is known by its inodes only",
+                "a task that must wait for writeback is known by its inodes only",
             ),
         ],
     },
@@ -264,7 +264,7 @@ pub(crate) const GROUPS: [Group; 10] = [
             hot(or_else(tracepoint("packet_sent", "net_dev_start_xmit"), IN_QUEUES)),
             hot(or_else(
                 function("packet_handed", "__dev_queue_xmit"),
-                "packets are told that the task itself carries on a moment later",
+                "packets are reported that the task itself processes a moment later",
             )),
         ],
     },

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Why the programs are not there, or did not take what they were told.
+//! Reasons why the programs do not work or do not accept a value.
 use crate::dependency::Kind;
 use std::io;
 
-/// What went wrong, and what to do.
+/// The error and its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// This build has no loader.
@@ -12,11 +12,11 @@ pub enum Error {
     /// The kernel does not describe its types.
     #[error("kernel threads cannot be followed: this kernel has no /sys/kernel/btf/vmlinux, so take one that was built with CONFIG_DEBUG_INFO_BTF=y")]
     NoBtf {
-        /// What reading it said.
+        /// The error of the read.
         source: io::Error,
     },
     /// The description cannot be read.
-    #[error("kernel threads cannot be followed: /sys/kernel/btf/vmlinux makes no sense ({0})")]
+    #[error("kernel threads cannot be followed: /sys/kernel/btf/vmlinux is invalid ({0})")]
     BadBtf(&'static str),
     /// Privileges are missing.
     #[error(
@@ -33,33 +33,33 @@ pub enum Error {
     /// The kernel or libbpf refused the programs.
     #[error("kernel threads cannot be followed: the programs cannot be loaded: {said}")]
     Load {
-        /// What libbpf said last, or the error.
+        /// The last message of libbpf, or the error.
         said: String,
     },
     /// The programs of a dependency cannot be attached or detached.
     #[error("{dependency} cannot be followed: {program} cannot be attached: {source}")]
     Attach {
-        /// Of which dependency.
+        /// The dependency of the program.
         dependency: Kind,
         /// The program.
         program: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A map did not take a value.
-    #[error("cannot note thread {tid} in the map `{map}`: {source}")]
+    #[error("cannot access thread {tid} in the map `{map}`: {source}")]
     Map {
-        /// Which.
+        /// The map.
         map: &'static str,
-        /// For whom; 0: for nobody alone.
+        /// The thread of the entry; 0: no single thread.
         tid: i32,
-        /// What the kernel said; `StorageFull` (E2BIG): the map is full.
+        /// The kernel's error; `StorageFull` (E2BIG): the map is full.
         source: io::Error,
     },
     /// Events cannot be read.
     #[error("the events of the BPF programs cannot be read: {source}")]
     Events {
-        /// What libbpf said.
+        /// The error of libbpf.
         source: io::Error,
     },
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the programs tell: `struct tek_kthread_event` of bpf/kthreads.h, and what it means.
+//! The events of the programs: `struct tek_kthread_event` of bpf/kthreads.h, raw and typed.
 use crate::name::Name;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// The struct as the programs write it.
 #[derive(Debug, Clone, Copy, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
-#[allow(missing_docs)] // the header says it
+#[allow(missing_docs)] // the header documents the fields
 pub struct RawEvent {
     pub time: u64,
     pub thing: u64,
@@ -53,7 +53,7 @@ const LOST: u8 = 4;
 pub struct Thread {
     /// Its id.
     pub tid: i32,
-    /// Its name; empty where the programs did not look.
+    /// Its name; empty where the programs did not read it.
     pub name: Name,
 }
 
@@ -62,20 +62,20 @@ pub struct Thread {
 pub struct Member {
     /// Its id.
     pub tid: i32,
-    /// That of its process.
+    /// The id of its process.
     pub process: i32,
-    /// Its priority at that moment, 1 to 99; that of a Fast thread of the fair class as it was set.
+    /// Its priority at that moment, 1 to 99. A Fast thread of the fair class has its set priority.
     pub priority: u8,
-    /// It is a kernel thread, or a worker of io_uring, that is boosted itself.
+    /// The member is a boosted kernel thread or worker of io_uring.
     pub via: bool,
 }
 
 /// A work item of a workqueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Work {
-    /// Its address, which stands for it from QUEUED to ENDED or DROPPED.
+    /// Its address, which identifies the work from QUEUED to ENDED or DROPPED.
     pub address: u64,
-    /// The address of its function: /proc/kallsyms has the name.
+    /// The address of its function; /proc/kallsyms has the name.
     pub function: u64,
 }
 
@@ -84,109 +84,110 @@ pub struct Work {
 pub struct Device {
     /// Its driver.
     pub major: u32,
-    /// Which of that driver's.
+    /// The device of that driver.
     pub minor: u32,
 }
 
-/// Something that happened.
+/// A typed event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When, in ns of CLOCK_MONOTONIC.
+    /// The time in ns of CLOCK_MONOTONIC.
     pub time: u64,
-    /// The programs woke us for it, because something may have to be done at once.
+    /// The event woke the reader, because it may require a reaction at once.
     pub woke: bool,
-    /// Events before this one were lost: what is known of relations is not all.
+    /// Events before this event were lost: the known relations are incomplete.
     pub lost: bool,
-    /// What.
+    /// The kind and its fields.
     pub what: What,
 }
 
-/// What happened. A relation that begins is named by task and thing (work, inode, request, node).
+/// The kind of an event. Task and thing (work, inode, request, node) identify a relation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // of the fields, whose types say it
+#[allow(missing_docs)] // the types of the fields document them
 pub enum What {
-    /// A task queued a work. The worker is the one that will be woken; without one none is idle. Told
-    /// again for the same task and work when the work is queued anew before it has run.
+    /// A task queued a work. The worker is the one that will be woken; `None`: no worker is idle.
+    /// Reported again for the same task and work when the work is queued anew before it runs.
     WorkQueued { member: Member, work: Work, worker: Option<Thread> },
-    /// This worker is busy, and the work waits until it has done. Ends when the work starts.
+    /// This worker is busy, and the work waits for a free worker. Ends when the work starts.
     WorkAhead { member: Member, work: Work, worker: Thread },
-    /// This worker runs it, whoever was told before.
+    /// This worker runs the work, whichever worker was reported before.
     WorkStarted { member: Member, work: Work, worker: Thread },
-    /// It has run: the relation ends.
+    /// The work has run: the relation ends.
     WorkEnded { member: Member, work: Work, worker: Thread },
-    /// It was cancelled before it ran: the relation ends.
+    /// The work was cancelled before it ran: the relation ends.
     WorkDropped { work: u64 },
-    /// A boosted worker begins a work that nobody critical waits for.
+    /// A boosted worker begins a work that no critical task waits for.
     Unrelated { work: Work, worker: Thread },
-    /// A task made an inode dirty that was clean, or that only others had made dirty. The worker is
-    /// the one that writes back this bdi_writeback now, if its work is queued or runs.
+    /// A task made an inode dirty that was clean, or that only other tasks had made dirty. The
+    /// worker writes back this bdi_writeback at present, if its work is queued or runs.
     InodeDirtied { member: Member, inode: u64, wb: u64, device: Device, worker: Option<i32> },
-    /// It has no dirty pages any more: the relation ends for all tasks.
+    /// The inode has no dirty pages any more: the relation ends for all tasks.
     InodeCleaned { inode: u64, wb: u64, by: Thread },
-    /// It was deleted or forgotten: the same.
+    /// The inode was deleted or evicted: the relation ends for all tasks.
     InodeGone { inode: u64, wb: u64, by: Thread },
-    /// The work of a bdi_writeback with such inodes was queued, by whomever.
+    /// Any task queued the work of a bdi_writeback with such inodes.
     WbQueued { wb: u64, work: u64, worker: Option<Thread> },
-    /// This worker is busy, and that work waits until it has done.
+    /// This worker is busy, and that work waits for a free worker.
     WbAhead { wb: u64, work: u64, worker: Thread },
-    /// This worker runs it.
+    /// This worker runs that work.
     WbStarted { wb: u64, work: u64, worker: Thread },
-    /// It has run; inodes may be dirty still.
+    /// That work has run; inodes may still be dirty.
     WbEnded { wb: u64, work: u64, worker: Thread },
-    /// A task sleeps because too much is dirty; told for each of its sleeps.
+    /// A task sleeps because too many pages are dirty; reported for each of its sleeps.
     Throttled { member: Member, wb: u64, ktimers: Option<Thread> },
     /// A task woke kswapd of a node.
     KswapdWanted { member: Member, node: u32, kswapd: Option<Thread> },
-    /// kswapd has nothing to do any more: the relation ends for all tasks.
+    /// kswapd has no work any more: the relation ends for all tasks.
     KswapdSlept { node: u32, kswapd: Thread },
     /// A task frees memory itself, in direct reclaim.
     ReclaimBegan { member: Member },
-    /// It does no more.
+    /// The task has ended its direct reclaim.
     ReclaimEnded { member: Member },
     /// A task woke kcompactd of a node.
     KcompactdWanted { member: Member, node: u32, kcompactd: Option<Thread> },
     /// kcompactd sleeps: the relation ends for all tasks.
     KcompactdSlept { node: u32, kcompactd: Thread },
-    /// A request of a task went to a disk. The thread is the one that completed the disk's last.
+    /// A request of a task went to a disk. The thread completed the last request of its queue.
     RequestBegan { member: Member, request: u64, disk: Device, completer: Option<Thread> },
-    /// It is complete: by this thread, or by an interrupt.
+    /// The request is complete: this thread or an interrupt completed it.
     RequestEnded { member: Member, request: u64, disk: Device, completer: Option<Thread> },
     /// A task, or a boosted kernel thread, waits for a new kernel thread.
     CreationBegan { member: Member },
-    /// It has it, or an error: the relation ends.
+    /// The task has its thread, or an error: the relation ends.
     CreationEnded { member: Member },
-    /// A kernel thread was born while somebody waits for one. It runs for a moment with the priority
-    /// of kthreadd, sets its own back, and has to be scheduled once more before the creation ends.
+    /// A kernel thread was created while a task waits for one. The new thread runs briefly with the
+    /// priority of kthreadd and then resets its own. It must run once more before the creation
+    /// ends.
     Born { thread: Thread },
     /// A request was handed to a worker of the task's process.
     UringQueued { member: Member, request: u64 },
-    /// It is complete; the worker is told where it was one that completed it.
+    /// The request is complete. The worker is reported if a worker completed it.
     UringEnded { member: Member, request: u64, worker: Option<Thread> },
-    /// A task handed over a network packet, and this thread has to carry it on. Without a thread only the
-    /// task is told: its packets are not seen, because no program is attached for them.
+    /// A task sent a network packet, and this thread must process it. `None`: packets of the task
+    /// are not watched, because no program is attached for them, and only the task is reported.
     PacketBegan { member: Member, packet: u64, carrier: Option<Thread> },
-    /// It is where it was to go, or was dropped.
+    /// The packet has reached its destination, or was dropped.
     PacketEnded { member: Member, packet: u64 },
-    /// A task sleeps inside the kernel until something is done, and this thread has something to do for
-    /// storage. Told for each such thread, also for those that get something to do later. With an owner
-    /// it is an ordinary thread of that process, which has no CPU and holds something inside a file
+    /// A task sleeps inside the kernel until something is done, and this thread works for storage.
+    /// Reported for each such thread, also for threads that begin later. With an owner the thread
+    /// is an ordinary thread of that process: it has no CPU and holds something inside a file
     /// system.
     StorageAwaited { member: Member, thread: Thread, owner: Option<i32> },
-    /// This thread has done it: its relations with all such tasks end.
+    /// This thread is idle again: its relations with all such tasks end.
     StorageDone { thread: i32 },
-    /// The task goes on: its relations with all such threads end.
+    /// The task runs again: its relations with all such threads end.
     StorageEnded { member: Member },
-    /// A task of which nothing was said yet uses a file system.
+    /// A task without an entry in the map `who` uses a file system.
     StorageUsed { member: Member },
-    /// A thread left the end of a request to a softirq while a critical task sleeps. Nothing is to be
-    /// done: the kernel runs the softirq because it had to tell.
+    /// A thread left the end of a request to a softirq while a critical task sleeps. The event
+    /// needs no reaction: its wake-up interrupt makes the kernel run the softirq.
     StorageRaised,
-    /// A task that was told of has ended, and all its relations with it.
+    /// A reported task has ended, and all its relations end with it.
     TaskExited { tid: i32, process: i32 },
 }
 
 impl What {
-    /// The task that it is about; `None`: it is about none, or about all.
+    /// The task of the event; `None`: the event has no task, or concerns all tasks.
     pub fn member(&self) -> Option<Member> {
         match *self {
             Self::WorkQueued { member, .. }
@@ -233,7 +234,7 @@ impl RawEvent {
         Work { address: self.thing, function: self.second }
     }
 
-    /// The programs know the thread of a node by its id only.
+    /// The programs know the id of a node's thread, and this adds the name.
     fn of_node(&self, what: &str) -> Option<Thread> {
         let known = self.known_thread()?;
         Some(Thread { name: Name::new(&format!("{what}{}", self.thing as u32)), ..known })
@@ -243,7 +244,7 @@ impl RawEvent {
         Device { major: self.dev >> 20, minor: self.dev & 0xf_ffff }
     }
 
-    /// What it means; `None` for a kind that this version does not know.
+    /// The typed event; `None` for a kind that this version does not know.
     pub fn typed(&self) -> Option<Event> {
         let (member, work, worker) = (self.member(), self.work(), self.thread());
         let (thing, wb, node) = (self.thing, self.second, self.thing as u32);

@@ -15,39 +15,40 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use zerocopy::FromBytes;
 
-/// Events that one call of [`Kthreads::drain`] hands out at most: what the ring holds.
+/// The maximum number of events in one call of [`Kthreads::drain`]: the capacity of the ring.
 const AT_ONCE: usize = 4096;
 
-/// `struct tek_kthread_tallies`: as many counts of what was lost come first.
+/// The number of counts of lost events at the start of `struct tek_kthread_tallies`.
 const DEPENDENCIES: usize = 10;
-/// The same, counted in `int`: `works`, the first count of entries, after `lost_one` and `who`.
+/// The index of `works`, the first count of entries, in units of `int`: after `lost_one` and `who`.
 const FIRST_COUNT: usize = 2 * DEPENDENCIES + 2;
 
-/// The programs, attached until this is dropped. Nothing of it outlives the process.
+/// The attached programs. Dropping this detaches them; nothing outlives the process.
 ///
-/// All calls are system calls of a few microseconds, but for `open` (some 100 ms).
+/// Each call is a few system calls of some microseconds; `open` takes some 100 ms.
 pub struct Kthreads {
-    // Detached before the object goes.
+    // Dropped before the object.
     links: Vec<(&'static str, Link)>,
     ring: RingBuffer<'static>,
     read: Arc<Mutex<Vec<RawEvent>>>,
-    /// Kept to be used again.
+    /// Reused by each call of `drain`.
     buffer: Vec<RawEvent>,
     maps: Maps,
     fast: HashSet<i32>,
     boosted: HashSet<i32>,
-    /// Entries that we made in `who`, less those that we removed.
+    /// Entries that this process made in `who`, less the entries that it removed.
     who: i32,
     packets: Packets,
-    /// Of variables, which do not change.
+    /// The distances of kernel variables, which are constant.
     distances: [i64; 3],
     dependencies: Vec<Dependency>,
-    /// `None`: the watcher has it.
+    /// `None`: the watcher owns the object.
     object: Option<Object>,
 }
 
 impl Kthreads {
-    /// Loads and attaches what this kernel takes. Needs CAP_BPF and CAP_PERFMON, or root.
+    /// Loads and attaches the programs that this kernel accepts. Needs CAP_BPF and CAP_PERFMON, or
+    /// root.
     pub fn open() -> Result<Self, Error> {
         let Loaded { object, dependencies, distances } = load::load()?;
         let maps = Maps::of(&object)?;
@@ -81,18 +82,18 @@ impl Kthreads {
         Ok(this)
     }
 
-    /// What works, and what does not and why.
+    /// The dependencies, each with its limitations or the reason why it is off.
     pub fn dependencies(&self) -> &[Dependency] {
         &self.dependencies
     }
 
-    /// To wait on, with epoll(7) or poll(2), for reading. It becomes readable without waking anybody
-    /// too: who is about to wait calls [`Kthreads::drain`] before.
+    /// The descriptor for epoll(7) or poll(2), to wait for reading. Some events make it readable
+    /// without a wake-up, so call [`Kthreads::drain`] before waiting.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.maps.events.as_fd()
     }
 
-    /// Hands out what has happened, oldest first, and how much that was.
+    /// Passes all events to `f`, oldest first, and returns the number of raw events.
     pub fn drain(&mut self, mut f: impl FnMut(Event)) -> Result<usize, Error> {
         let got = self.ring.consume_raw_n(AT_ONCE);
         if got < 0 {
@@ -116,10 +117,10 @@ impl Kthreads {
         Ok(got as usize)
     }
 
-    /// Tells the programs what priorities of members (a bit each, 1 to 99) the present priority of a
-    /// kernel thread was computed from: a relation of such a priority wakes nobody. With none of them it
-    /// is not boosted, and its works and requests are nobody's. `None`: nor will it be soon; 0 makes the
-    /// next boost cheaper.
+    /// Sets the priorities of members (a bit each, 1 to 99) that the boost of a kernel thread
+    /// covers. A relation of a covered priority does not wake the reader. With `Some(0)` the thread
+    /// is not boosted, and its works and requests belong to no task. `None` also removes the entry;
+    /// 0 makes the next boost cheaper.
     pub fn set_boosted(&mut self, tid: i32, covered: Option<u128>) -> Result<(), Error> {
         match covered {
             Some(bits) => {
@@ -138,8 +139,8 @@ impl Kthreads {
         }
     }
 
-    /// Whether events of a task are wanted. A task of which nothing was said is told, and wakes each
-    /// time. Forgotten at its end; `None` makes it unknown again.
+    /// Sets whether events of a task are reported. A task without an entry is reported, and each
+    /// begin of a relation of it wakes the reader. The entry ends with the task; `None` removes it.
     pub fn set_who(&mut self, tid: i32, follow: Option<Follow>) -> Result<(), Error> {
         let value = match follow {
             None => {
@@ -159,7 +160,7 @@ impl Kthreads {
         Ok(())
     }
 
-    /// Makes an ordinary thread critical, as if it had this real-time priority (1 to 99), or no more.
+    /// Makes an ordinary thread critical with this real-time priority (1 to 99); `None` ends that.
     pub fn set_fast(&mut self, tid: i32, priority: Option<u8>) -> Result<(), Error> {
         match priority {
             Some(priority) => {
@@ -175,20 +176,20 @@ impl Kthreads {
         self.set_settings()
     }
 
-    /// What attaches the programs on hot paths; once.
+    /// The part that attaches the programs on hot paths; `None` after the first call.
     pub fn watcher(&mut self) -> Option<Watcher> {
         let on = self.dependencies.iter().filter(|d| d.is_on()).map(|d| d.kind).collect();
         Some(Watcher::new(self.object.take()?, on))
     }
 
-    /// Tells the programs whether packets are watched: [`Watcher::watch`].
+    /// Sets when the programs report packets: the result of [`Watcher::watch`].
     pub fn set_packets(&mut self, packets: Packets) -> Result<(), Error> {
         self.packets = packets;
         self.set_settings()
     }
 
-    /// How many pages of the page cache a critical task brought in that are still there, as far as they
-    /// were counted: [`Watch::pages`](crate::Watch).
+    /// The number of page cache pages that a critical task brought in and that are still there.
+    /// Only pages that [`Watch::pages`](crate::Watch) counted are included.
     pub fn pages(&self, tid: i32) -> Result<u64, Error> {
         let found = self.maps.brought.lookup(&tid.to_ne_bytes(), MapFlags::ANY);
         let found = found.map_err(|e| Error::Map { map: "brought", tid, source: io_error(&e) })?;
@@ -196,16 +197,16 @@ impl Kthreads {
         Ok(u64::try_from(pages).unwrap_or(0))
     }
 
-    /// Makes the programs forget all relations, after events were lost: no end of them is reported
-    /// any more. Relations that begin from now on are reported.
+    /// Makes the programs forget all relations, after events were lost. The ends of these relations
+    /// are not reported any more; relations that begin later are reported.
     pub fn forget(&mut self) -> Result<(), Error> {
         self.maps.remembered.iter_mut().for_each(Remembered::clear);
         self.set_settings()?;
         self.drain(|_| ()).map(drop)
     }
 
-    /// Makes the programs forget which tasks sleep in the kernel, and which threads work for storage,
-    /// after they were detached ([`Watch::storage`](crate::Watch)).
+    /// Makes the programs forget which tasks sleep in the kernel, and which threads work for
+    /// storage, after they were detached ([`Watch::storage`](crate::Watch)).
     pub fn forget_storage(&mut self) -> Result<(), Error> {
         let of_storage = |map: &&mut Remembered| ["waiting", "busy", "pending"].contains(&map.name);
         self.maps.remembered.iter_mut().filter(of_storage).for_each(Remembered::clear);
@@ -221,8 +222,8 @@ impl Kthreads {
         self.set_settings()
     }
 
-    /// How many events, or things that could not be remembered, were lost since the programs were
-    /// loaded. The next [`Event`] after one says so too.
+    /// The number of lost events, and of things without an entry, since the programs were loaded.
+    /// The next [`Event`] after a loss reports it too.
     pub fn lost(&self) -> Result<Vec<(Kind, u64)>, Error> {
         let tallies = self.tallies()?;
         let counts = tallies
@@ -263,9 +264,10 @@ impl Kthreads {
         self.dependencies.iter().any(|d| d.kind == kind && d.is_on())
     }
 
-    /// Those that are always attached. What cannot be is off from then on.
+    /// Attaches all programs but those on hot paths. A program that fails switches its dependency
+    /// off.
     fn attach_all(&mut self) {
-        // Ends first: nothing is told that could not end.
+        // Programs that report ends first, so that each reported relation can end.
         let all = GROUPS.iter().flat_map(|group| group.hooks.iter().map(|hook| (group.kind, hook)));
         let hooks: Vec<(Kind, &Hook)> = all.filter(|(_, hook)| !hook.watch).collect();
         let mut lacking: HashSet<&str> = HashSet::new();
@@ -301,7 +303,7 @@ impl Kthreads {
         Ok(())
     }
 
-    /// How many entries there are among it, so that programs need not look into empty maps.
+    /// Writes the settings. The numbers of entries let programs skip empty maps.
     fn set_settings(&self) -> Result<(), Error> {
         let count = |set: &HashSet<i32>| (set.len() as u32).to_ne_bytes();
         let counts = [count(&self.fast), count(&self.boosted)];

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whom the kernel's threads work for, as the BPF programs of `bpf/` see it.
+//! Reports for which tasks kernel threads work, with the BPF programs of `bpf/`.
 //!
-//! [`Kthreads::open`] loads and attaches them. From then on they tell of relations between critical
-//! tasks and kernel threads, as [`Event`]s; userland tells them by maps which tasks it wants to hear
-//! of, and which relations change nothing any more and so need not wake it.
+//! [`Kthreads::open`] loads and attaches the programs. From then on they report relations between
+//! critical tasks and kernel threads as [`Event`]s. Userland sets in maps which tasks it follows,
+//! and which relations change nothing any more and need not wake it.
 //!
-//! What a kernel lacks switches off one [`Dependency`], with the reason in words. [`probe`] looks
-//! without loading anything.
+//! A feature that the kernel lacks switches off one [`Dependency`], with the reason in words.
+//! [`probe`] checks the kernel without loading programs.
 #![forbid(unsafe_code)]
-#![cfg_attr(not(loads), allow(dead_code))] // what only the loader uses
+#![cfg_attr(not(loads), allow(dead_code))] // parts that only the loader uses
 
 mod btf;
 #[cfg(loads)]
@@ -43,11 +43,11 @@ pub use watcher::Watcher;
 #[cfg(not(loads))]
 pub use without::{Kthreads, Watcher};
 
-/// Whether events of a task are wanted.
+/// Whether the events of a task are reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follow {
-    /// They are.
+    /// The programs report them.
     Follow,
-    /// They are not: the programs keep them back.
+    /// The programs suppress them.
     Ignore,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loading the programs: all that this kernel takes, and for the others the reason.
+//! Loads the programs that this kernel accepts, and records the reason for each other program.
 use crate::btf::Btf;
 use crate::dependency::{Dependency, Group, Hook, Kind, Target, GROUPS};
 use crate::error::Error;
@@ -11,11 +11,11 @@ use std::sync::{Mutex, Once, PoisonError};
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kthreads.bpf.o"));
 
-/// What libbpf said last. It prints for whole processes, and nothing of it may reach our output.
+/// The last messages of libbpf. It prints for the whole process, and must not write to our output.
 static SAID: Mutex<String> = Mutex::new(String::new());
 
 fn note(_: PrintLevel, text: String) {
-    // Of the verifier's reasons the last lines tell most.
+    // The last lines of the verifier's output hold the reason.
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     said.push_str(&text);
     let surplus = said.len().saturating_sub(4096);
@@ -23,7 +23,7 @@ fn note(_: PrintLevel, text: String) {
     said.drain(..at);
 }
 
-/// Its remarks go to where [`said`] finds them.
+/// Redirects the warnings of libbpf to the buffer that [`said`] reads.
 fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -31,11 +31,11 @@ fn quiet() {
     });
 }
 
-/// What libbpf said since the last call, shortened to the line that tells why; or else the error.
+/// The messages of libbpf since the last call, shortened to the line with the reason, or the error.
 fn said(error: &libbpf_rs::Error) -> String {
     let text = std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner));
     let mut lines: Vec<&str> = text.lines().map(str::trim).collect();
-    // The verifier's own words stand before its statistics and libbpf's end mark.
+    // The verifier's reason precedes its statistics and libbpf's end mark.
     if let Some(end) = lines.iter().position(|line| line.starts_with("processed ")) {
         lines.truncate(end);
     }
@@ -45,7 +45,7 @@ fn said(error: &libbpf_rs::Error) -> String {
     }
 }
 
-/// The kernel's error number, where libbpf kept it.
+/// The kernel's error number, where libbpf passes it on.
 pub(crate) fn io_error(error: &libbpf_rs::Error) -> io::Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(now) = cause {
@@ -74,7 +74,7 @@ pub(crate) struct Loaded {
     pub distances: [i64; 3],
 }
 
-/// What can be loaded, by dependency: all but programs that are refused, and their fellows.
+/// The programs to load, by dependency: all but refused programs and their fellows.
 struct Wanted {
     dependencies: Vec<Dependency>,
     refused: HashSet<&'static str>,
@@ -105,7 +105,7 @@ impl Wanted {
         load_only(&self.hooks().into_iter().map(|(_, hook)| hook.program).collect())
     }
 
-    /// Tries each of these programs alone. Whether one was refused.
+    /// Loads each of these programs alone, and returns whether the kernel refused one.
     fn try_each(&mut self, which: impl Fn(Target) -> bool) -> bool {
         let mut found = false;
         for (group, hook) in self.hooks().into_iter().filter(|(_, hook)| which(hook.target)) {
@@ -131,9 +131,9 @@ fn load_only(programs: &HashSet<&'static str>) -> Result<Object, String> {
     open.load().map_err(|error| said(&error))
 }
 
-/// Attaches one; `None` where it was not loaded.
+/// Attaches one program; `None` where it was not loaded.
 pub(crate) fn attach(object: &mut Object, kind: Kind, hook: &Hook) -> Result<Option<Link>, Error> {
-    // What was not wanted is missing by name already.
+    // A program that was not wanted has no autoload flag.
     let program = object.progs_mut().find(|p| p.name() == hook.program);
     let Some(program) = program.filter(|program| program.autoload()) else { return Ok(None) };
     let error =
@@ -141,8 +141,8 @@ pub(crate) fn attach(object: &mut Object, kind: Kind, hook: &Hook) -> Result<Opt
     program.attach().map(Some).map_err(error)
 }
 
-/// Loads what can be loaded. A program that this kernel does not take spoils the load of all, so then it
-/// is found out which: hooks of functions first, because kernels refuse these as a whole.
+/// Loads the accepted programs. One refused program fails the load of all, so after a failure each
+/// is tried alone: hooks of functions first, because some kernels refuse all of these.
 pub(crate) fn load() -> Result<Loaded, Error> {
     quiet();
     let btf = Btf::of_kernel()?;
@@ -162,7 +162,7 @@ pub(crate) fn load() -> Result<Loaded, Error> {
     })
 }
 
-/// Notes that the kernel does not take a program of a dependency.
+/// Records that the kernel refuses a program of a dependency.
 pub(crate) fn refuse(dependency: &mut Dependency, hook: &Hook, said: &str) {
     let reason = format!("the kernel refuses the program for {}: {said}", hook.target);
     probe::lack(&mut dependency.state, hook, reason);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The maps by which the programs and userland tell each other something.
+//! The maps through which the programs and userland exchange data.
 use crate::completers;
 use crate::error::Error;
 use crate::load::io_error;
@@ -7,7 +7,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 use std::io;
 use std::path::Path;
 
-/// Those that userland writes or reads.
+/// The maps that userland writes or reads.
 pub(crate) struct Maps {
     pub events: MapHandle,
     pub who: MapHandle,
@@ -44,7 +44,7 @@ impl Remembered {
     }
 }
 
-/// Each with whether the programs count its entries.
+/// The maps, each with whether the programs count its entries.
 const REMEMBERED: [(&str, bool); 13] = [
     ("works", true),
     ("running", true),
@@ -62,7 +62,7 @@ const REMEMBERED: [(&str, bool); 13] = [
 ];
 
 impl Maps {
-    /// Those of the loaded programs, with what can be told them at the beginning.
+    /// The maps of the loaded programs, with the entries that userland writes at the start.
     pub fn of(object: &Object) -> Result<Self, Error> {
         name_threads(&map(object, "reclaimers")?, &map(object, "cpu_threads")?);
         name_completers(&map(object, "completers")?);
@@ -99,8 +99,8 @@ fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
     MapHandle::try_from(&found).map_err(|error| Error::Load { said: error.to_string() })
 }
 
-/// Tells the programs which threads are kswapd and kcompactd of which node, and ksoftirqd, backlog_napi
-/// and ktimers of which CPU. One of a node that is not found they learn when it is seen at work.
+/// Enters the threads of each node (kswapd, kcompactd) and each CPU (ksoftirqd, backlog_napi,
+/// ktimers) in their maps. The programs enter a missing thread of a node when it goes to sleep.
 fn name_threads(of_nodes: &MapHandle, of_cpus: &MapHandle) {
     let Ok(processes) = std::fs::read_dir("/proc") else { return };
     for path in processes.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
@@ -127,7 +127,7 @@ fn name_threads(of_nodes: &MapHandle, of_cpus: &MapHandle) {
     }
 }
 
-/// Tells the programs who will complete requests, before they see it.
+/// Enters the likely completers of requests, before the programs observe them.
 fn name_completers(map: &MapHandle) {
     for (place, tid, name) in completers::look() {
         let key = [place.disk.to_ne_bytes(), place.queue.to_ne_bytes()];
@@ -139,8 +139,9 @@ fn name_completers(map: &MapHandle) {
     }
 }
 
-/// A new entry stays only where the thread is there: its end removes what it finds, and then nobody
-/// comes by any more. Whether there is one more now.
+/// Returns whether this added an entry. The exit of a thread removes its entries, so an entry that
+/// is added after the exit would stay for ever. Therefore this removes the entry of a missing
+/// thread.
 pub(crate) fn put(
     map: &MapHandle,
     name: &'static str,
@@ -155,12 +156,12 @@ pub(crate) fn put(
     map.update(&key, value, MapFlags::ANY).map_err(error)?;
     match Path::new("/proc").join(tid.to_string()).exists() {
         true => Ok(true),
-        // If it is there no more, the programs have counted it as removed.
+        // If the entry is gone, the programs have counted it as removed.
         false => take(map, name, tid).map(|removed| !removed),
     }
 }
 
-/// Whether there was one; it is no error where there was none.
+/// Removes an entry, and returns whether there was one. A missing entry is no error.
 pub(crate) fn take(map: &MapHandle, name: &'static str, tid: i32) -> Result<bool, Error> {
     match map.delete(&tid.to_ne_bytes()).map_err(|e| io_error(&e)) {
         Ok(()) => Ok(true),

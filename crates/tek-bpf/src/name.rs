@@ -2,31 +2,31 @@
 //! Names of kernel threads.
 use std::fmt;
 
-/// A kernel thread's name, as the kernel keeps it: at most 15 bytes.
+/// A kernel thread's name with the kernel's limit of 15 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Name([u8; 16]);
 
 impl Name {
-    /// Where the programs did not look.
+    /// The name of a thread whose name the programs did not read.
     pub const UNKNOWN: Self = Self([0; 16]);
 
     pub(crate) fn of_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// What is before the first zero.
+    /// The bytes before the first zero.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
-    /// The first 15 bytes of this one.
+    /// The first 15 bytes of the argument.
     pub fn new(name: &str) -> Self {
         let mut bytes = [0; 16];
         bytes.iter_mut().take(15).zip(name.bytes()).for_each(|(byte, its)| *byte = its);
         Self(bytes)
     }
 
-    /// Whether it is not known.
+    /// Whether the name is not known.
     pub fn is_empty(&self) -> bool {
         self.as_bytes().is_empty()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What would work on this kernel, without loading anything.
+//! The programs that would work on this kernel, determined without loading.
 use crate::btf::Btf;
 use crate::dependency::{Dependency, Group, Hook, Kind, State, Target, GROUPS};
 use crate::error::Error;
@@ -9,16 +9,16 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// What was found.
+/// The result of [`probe`].
 #[derive(Debug)]
 pub struct Probe {
-    /// Why nothing works at all; the first reason that was found.
+    /// The first reason why no program can work at all.
     pub obstacle: Option<Error>,
-    /// What each dependency lacks, as far as the kernel's types tell; empty where it has none.
+    /// The state of each dependency, as far as the kernel's BTF shows; empty where there is no BTF.
     pub dependencies: Vec<Dependency>,
 }
 
-/// Looks at the kernel and at the rights of the calling process. Changes nothing; takes some 20 ms.
+/// Checks the kernel and the rights of the calling process. Changes nothing; takes some 20 ms.
 pub fn probe() -> Probe {
     if cfg!(not(target_pointer_width = "64")) {
         return Probe { obstacle: Some(Error::NotBuilt), dependencies: Vec::new() };
@@ -29,7 +29,7 @@ pub fn probe() -> Probe {
     }
 }
 
-/// Whether this process may load programs that trace.
+/// An error where this process may not load tracing programs.
 pub(crate) fn forbidden() -> Result<(), Error> {
     let lockdown = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     if lockdown.contains("[confidentiality]") {
@@ -43,7 +43,8 @@ pub(crate) fn forbidden() -> Result<(), Error> {
     }
 }
 
-/// Of what loading takes. A status that tells nothing is believed to be root's: the kernel will say.
+/// The capabilities that loading lacks. A status without the line counts as root's: the load
+/// reports the error then.
 fn missing_capabilities(status: &str) -> Vec<&'static str> {
     let Some(effective) = status
         .lines()
@@ -60,7 +61,7 @@ fn missing_capabilities(status: &str) -> Vec<&'static str> {
     needed.iter().filter(|(number, _)| !has(*number)).map(|(_, name)| *name).collect()
 }
 
-/// What each dependency lacks, by names alone.
+/// The state of each dependency, by names in the BTF alone.
 pub(crate) fn dependencies(btf: &Btf) -> Vec<Dependency> {
     let mut found: Vec<Dependency> = GROUPS
         .iter()
@@ -74,7 +75,7 @@ fn state(group: &Group, btf: &Btf) -> State {
     let mut state = State::On { but: Vec::new() };
     let by_id = btf.has(Target::Function("bpf_task_from_pid"));
     if let Some(name) = group.variable.filter(|name| !by_id && btf.distance(name).is_none()) {
-        return State::Off(format!("this kernel does not tell where its variable {name} is"));
+        return State::Off(format!("this kernel hides the address of its variable {name}"));
     }
     for hook in group.hooks.iter().filter(|hook| !btf.has(hook.target)) {
         lack(&mut state, hook, format!("this kernel has not {}", hook.target));
@@ -82,7 +83,7 @@ fn state(group: &Group, btf: &Btf) -> State {
     state
 }
 
-/// Notes that a program cannot be had, for this reason.
+/// Records that a program is missing, for this reason.
 pub(crate) fn lack(state: &mut State, hook: &Hook, reason: String) {
     let State::On { but } = state else { return };
     match hook.without {
@@ -96,12 +97,12 @@ pub(crate) fn lack(state: &mut State, hook: &Hook, reason: String) {
     }
 }
 
-/// Switches off what needs something that is off.
+/// Switches off each dependency that needs a dependency that is off.
 pub(crate) fn propagate(dependencies: &mut [Dependency]) {
     let off = |dependencies: &[Dependency], kind: Kind| {
         dependencies.iter().any(|other| other.kind == kind && !other.is_on())
     };
-    // As often as a chain can be long.
+    // One pass for each link of the longest possible chain.
     for _ in 0..GROUPS.len() {
         for group in &GROUPS {
             let Some(needed) = group.needs.filter(|&needed| off(dependencies, needed)) else {

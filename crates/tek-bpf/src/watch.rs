@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options of the programs on hot paths.
 
-/// The events that they report.
+/// The events that these programs report.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Watch {
     /// Pages that enter and leave the page cache. Without it pages are not counted, and the end of
@@ -10,8 +10,8 @@ pub struct Watch {
     /// Tasks that sleep inside the kernel, and threads that work for storage meanwhile. Without
     /// it a task is known to wait for its own works and requests only.
     pub storage: bool,
-    /// The way of network packets. Without it only this is reported: a critical task has sent a
-    /// packet that a thread must carry on.
+    /// The way of network packets. Without it the programs only report that a critical task has
+    /// sent a packet that a thread must process.
     pub packets: bool,
 }
 
@@ -21,7 +21,7 @@ pub enum Packets {
     /// Never.
     #[default]
     NotWatched = 0,
-    /// At the end of the call that sends them, if a thread must carry one on then.
+    /// At the end of the call that sends them, if a thread must process one then.
     AtEnd = 1,
     /// As soon as a packet waits, where the end of the call cannot be seen.
     AtOnce = 2,

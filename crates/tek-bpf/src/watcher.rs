@@ -6,12 +6,12 @@ use crate::load::attach;
 use crate::watch::{Packets, Watch};
 use libbpf_rs::{Link, Object};
 
-/// Attaches and detaches them, which takes the kernel 1 ms, and in emulated machines some 100: a thread that
-/// has to answer events had better leave that to another one. Nothing of it outlives the process.
+/// Attaches and detaches these programs. The kernel takes 1 ms for that, in emulated machines some
+/// 100 ms, so a thread that must react to events delegates it. Nothing outlives the process.
 pub struct Watcher {
-    // Detached before the object goes.
+    // Dropped before the object.
     links: Vec<(&'static str, Link)>,
-    /// Those that work.
+    /// The dependencies that work.
     on: Vec<Kind>,
     object: Object,
 }
@@ -21,9 +21,9 @@ impl Watcher {
         Self { links: Vec::new(), on, object }
     }
 
-    /// Has this seen from now on, and nothing else. Before packets are not watched any more
-    /// [`Kthreads::set_packets`](crate::Kthreads::set_packets) says so, and says what this returned
-    /// when they are.
+    /// Attaches the programs for the wanted events, and detaches all others. Pass the result to
+    /// [`Kthreads::set_packets`](crate::Kthreads::set_packets). Call that with `NotWatched` before
+    /// this function ends the watch of packets.
     pub fn watch(&mut self, wanted: Watch) -> Result<Packets, Error> {
         let hot = GROUPS.iter().flat_map(|group| group.hooks.iter().map(|hook| (group.kind, hook)));
         for (kind, hook) in hot.filter(|(_, hook)| hook.watch) {

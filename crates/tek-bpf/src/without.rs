@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where there is no loader: nothing can be opened.
-use crate::dependency::Dependency;
+//! The build without a loader: `open` fails.
+use crate::dependency::{Dependency, Kind};
 use crate::error::Error;
 use crate::event::Event;
 use crate::watch::{Packets, Watch};
@@ -8,12 +8,12 @@ use crate::Follow;
 use std::convert::Infallible;
 use std::os::fd::BorrowedFd;
 
-/// Never made in this build.
+/// Has no value in this build.
 #[derive(Debug)]
 pub struct Kthreads(Infallible);
 
 impl Kthreads {
-    /// Says that this build cannot.
+    /// Returns the error that this build has no loader.
     pub fn open() -> Result<Self, Error> {
         Err(Error::NotBuilt)
     }
@@ -38,7 +38,7 @@ impl Kthreads {
         match self.0 {}
     }
 
-    /// Notes a task whose events are reported.
+    /// Notes whether the events of a task are reported.
     pub fn set_who(&mut self, _: i32, _: Option<Follow>) -> Result<(), Error> {
         match self.0 {}
     }
@@ -68,13 +68,28 @@ impl Kthreads {
         match self.0 {}
     }
 
+    /// Forgets tasks that sleep, and threads that work for storage.
+    pub fn forget_storage(&mut self) -> Result<(), Error> {
+        match self.0 {}
+    }
+
     /// Forgets one work.
     pub fn forget_work(&mut self, _: u64) -> Result<(), Error> {
         match self.0 {}
     }
+
+    /// The number of lost events.
+    pub fn lost(&self) -> Result<Vec<(Kind, u64)>, Error> {
+        match self.0 {}
+    }
+
+    /// The number of entries in each map.
+    pub fn entries(&self) -> Result<Vec<(&'static str, i32)>, Error> {
+        match self.0 {}
+    }
 }
 
-/// Never made in this build, either.
+/// Has no value in this build.
 #[derive(Debug)]
 pub struct Watcher(Infallible);
 

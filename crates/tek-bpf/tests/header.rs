@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! bpf/kthreads.h and this crate say the same.
+//! bpf/kthreads.h and this crate have the same definitions.
 use regex::Regex;
 use tek_bpf::{RawEvent, What, LAYOUT};
 use zerocopy::FromZeros;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the programs tell of critical threads that do ordinary things.
+//! The events for critical threads that do ordinary things.
 #![cfg(loads)]
 mod common;
 
@@ -21,19 +21,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tek_bpf::{Event, Follow, Kthreads, What};
 
-/// On a file system with writeback, which /tmp is not everywhere.
+/// A directory on a file system with writeback: /tmp may lack it.
 fn disk() -> tempfile::TempDir {
     tempfile::tempdir_in("/var/tmp").unwrap()
 }
 
-/// Writes to a file that stays dirty for a while.
+/// Writes to a file, which stays dirty for a while.
 fn write_a_page(path: &Path) {
     File::create(path).unwrap().write_all(&[1; 4096]).unwrap();
 }
 
-/// Writing to a terminal's master queues the work that hands the text to its other side. When the text is there
-/// it has run; it would be cancelled if the terminal were closed earlier. Nothing else is queued: there is no
-/// echo, and nobody waits in poll() or read(), which want the work to be done at once.
+/// Writing to a terminal's master queues the work that delivers the text to the slave. The work has
+/// run when the text arrives; closing the terminal earlier would cancel it. No other work is
+/// queued: there is no echo, and no thread waits in poll() or read(), which would run the work at
+/// once.
 fn write_to_a_terminal() {
     let terminal = openpty(None, None).unwrap();
     let mut settings = tcgetattr(&terminal.slave).unwrap();
@@ -42,12 +43,12 @@ fn write_to_a_terminal() {
     nix::unistd::write(&terminal.master, b"text\n").unwrap();
     let limit = Instant::now() + PATIENCE;
     while waiting_in(&terminal.slave) < 5 {
-        assert!(Instant::now() < limit, "it did not arrive");
+        assert!(Instant::now() < limit, "the text did not arrive");
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Bytes that can be read.
+/// The number of bytes that can be read.
 fn waiting_in(terminal: &OwnedFd) -> i32 {
     let mut bytes = 0;
     // SAFETY: the kernel writes one int.
@@ -56,8 +57,8 @@ fn waiting_in(terminal: &OwnedFd) -> i32 {
     bytes
 }
 
-/// The inodes that a task made dirty, with their bdi_writeback: its file, and the disk's own inode where
-/// the file system had to change something there.
+/// The inodes that a task made dirty, with their bdi_writeback: its file, and the disk's own inode
+/// if the file system changed something there.
 fn dirtied(events: &[Event], tid: i32) -> Vec<(u64, u64)> {
     let inode = |what: &What| match what {
         What::InodeDirtied { inode, wb, .. } => Some((*inode, *wb)),
@@ -128,7 +129,7 @@ fn an_inode_that_a_critical_thread_makes_dirty_is_told_until_it_is_written_back(
     let its_wb = mine[0].1;
 
     let clean = |events: &[Event]| mine.iter().all(|(inode, _)| was_cleaned(events, *inode));
-    // Somebody else may make the disk's own inode dirty again before one sync() is through with it.
+    // Another task may make the disk's own inode dirty again before one sync() has finished.
     for _ in 0..20 {
         nix::unistd::sync();
         let told = events_within(&mut kthreads, Duration::from_secs(2), |new| {
@@ -167,7 +168,7 @@ fn a_dirty_inode_that_is_deleted_is_told_as_gone() {
         if gone(&events) {
             return;
         }
-        // It was written back before it was deleted.
+        // The inode was written back before it was deleted.
         assert!(cleaned(&events), "{events:?}");
     }
     panic!("it was always written back before it was deleted");
@@ -192,7 +193,7 @@ fn a_second_write_to_the_same_dirty_inode_is_not_told_again() {
             What::InodeDirtied { member, inode, .. } if member.tid == tid => {
                 assert!(dirty.insert(inode), "{events:?}");
             }
-            // Written back meanwhile: then it is told again.
+            // The inode was written back meanwhile, so it is reported again.
             What::InodeCleaned { inode, .. } => drop(dirty.remove(&inode)),
             _ => {}
         }
@@ -200,7 +201,7 @@ fn a_second_write_to_the_same_dirty_inode_is_not_told_again() {
     assert!(!dirtied(&events, tid).is_empty(), "{events:?}");
 }
 
-/// Writes to a file and waits until the disk has it, some times.
+/// Writes to a file and waits until the disk has the data, 20 times.
 fn write_and_sync(path: &Path) {
     let mut file = File::create(path).unwrap();
     for _ in 0..20 {
@@ -218,7 +219,7 @@ fn a_critical_thread_that_sleeps_in_the_kernel_is_told_with_who_works_for_storag
     let _watcher = watch(&mut kthreads);
     let over = Arc::new(AtomicBool::new(false));
     let until = Arc::clone(&over);
-    // Works and requests that are not the critical thread's.
+    // Works and requests of another thread.
     let other = thread::spawn(move || {
         while !until.load(Ordering::Relaxed) {
             write_and_sync(&others);
@@ -237,7 +238,7 @@ fn a_critical_thread_that_sleeps_in_the_kernel_is_told_with_who_works_for_storag
     assert!(awaited > 0 || !events.iter().any(is_work), "{told:?}");
     assert!(
         !matches!(told.last(), Some(What::StorageAwaited { .. })),
-        "it sleeps no more: {told:?}"
+        "the task sleeps no more: {told:?}"
     );
 }
 
@@ -255,7 +256,7 @@ fn programs_that_have_forgotten_all_relations_count_none() {
     assert!(inodes(&kthreads) > 0, "{:?}", kthreads.entries());
     kthreads.forget().unwrap();
     assert_eq!(inodes(&kthreads), 0);
-    // The next one is counted as before.
+    // The next inode is counted as before.
     let path = directory.path().join("other");
     at_priority(20, move || write_a_page(&path));
     assert!(inodes(&kthreads) > 0, "{:?}", kthreads.entries());
@@ -335,7 +336,7 @@ fn a_block_request_of_a_critical_thread_is_told_until_it_is_complete() {
     nix::unistd::sync();
     let mut kthreads = Kthreads::open().unwrap();
     let tid = at_priority(20, move || {
-        // The kernel wants memory that begins where a block would.
+        // O_DIRECT needs memory at an address that is a multiple of the block size.
         let mut room = vec![0u8; 8192];
         let skip = room.as_ptr().align_offset(4096);
         let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
@@ -361,7 +362,7 @@ fn a_block_request_of_a_critical_thread_is_told_until_it_is_complete() {
     assert!(has_ended(&told, mine), "{told:?}");
 }
 
-/// Queues a work at this priority, and says whether that woke us who follow the thread.
+/// Queues a work at this priority, and returns whether that woke the reader of the events.
 fn wakes_for(kthreads: &mut Kthreads, priority: i32) -> (bool, Vec<What>) {
     let (sender, receiver) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
@@ -409,7 +410,7 @@ fn procfs_kernel_workers() -> Vec<i32> {
     .collect()
 }
 
-/// Whichever worker will run it: as if all that there are had their boost.
+/// Boosts all existing workers, because any of them may run the work.
 fn boost_workers(kthreads: &mut Kthreads, boosted: &mut HashSet<i32>, covered: u128) {
     for worker in procfs_kernel_workers() {
         if boosted.insert(worker) {
@@ -418,7 +419,7 @@ fn boost_workers(kthreads: &mut Kthreads, boosted: &mut HashSet<i32>, covered: u
     }
 }
 
-/// Whether all workers that a thread's works waited for are among these. The kernel makes new ones as it needs them.
+/// Whether a thread's works waited only for these workers. The kernel creates workers on demand.
 fn are_workers_in(told: &[What], boosted: &HashSet<i32>) -> bool {
     told.iter().all(|what| match what {
         What::WorkQueued { worker, .. } => worker.is_some_and(|w| boosted.contains(&w.tid)),
@@ -429,7 +430,7 @@ fn are_workers_in(told: &[What], boosted: &HashSet<i32>) -> bool {
     })
 }
 
-/// What comes of it once it says that no worker was without a boost.
+/// Repeats an attempt until all its workers had a boost, and returns its result.
 fn until_boosted<T>(mut attempt: impl FnMut() -> (bool, T)) -> T {
     for _ in 0..50 {
         if let (true, result) = attempt() {
@@ -446,7 +447,7 @@ fn who_sleeps_is_not_woken_by_events_that_need_nothing_done() {
     let mut boosted = HashSet::new();
     for _ in 0..50 {
         let slept = until_boosted(|| {
-            // All priorities, because other critical threads of the machine must not wake us here.
+            // All priorities, because other critical threads must not wake this one.
             boost_workers(&mut kthreads, &mut boosted, u128::MAX);
             let slept = sleep_beside_a_work(&mut kthreads);
             (are_workers_in(&of_task(&slept.events, slept.tid), &boosted), slept)
@@ -456,23 +457,23 @@ fn who_sleeps_is_not_woken_by_events_that_need_nothing_done() {
         assert!(of_task(events, *tid).iter().any(queued), "{events:?}");
         let is_mine = |e: &Event| common::member(e).is_some_and(|m| m.tid == *tid);
         assert!(!events.iter().any(|e| e.woke && is_mine(e)), "{events:?}");
-        // Others of the machine may wake us, and we them with what is told of these workers.
+        // Other critical threads may wake this thread, and events of these workers may wake them.
         if slept.all_the_time && !events.iter().any(|event| event.woke) {
             assert!(!slept.woken, "{events:?}");
             return;
         }
     }
-    println!("others woke us each time");
+    println!("other threads woke this thread each time");
 }
 
-/// How we slept while another thread queued a work, which ran.
+/// The sleep of this thread while another thread queued a work, which ran.
 struct Slept {
-    /// We were asleep before, and still after it.
+    /// The sleep covers the whole work.
     all_the_time: bool,
-    /// Something woke us.
+    /// An event woke this thread.
     woken: bool,
     events: Vec<Event>,
-    /// Of that thread.
+    /// The id of the other thread.
     tid: i32,
 }
 
@@ -501,7 +502,7 @@ fn sleep_beside_a_work(kthreads: &mut Kthreads) -> Slept {
         if has_begun.load(Ordering::SeqCst) {
             break woken;
         }
-        // Something lay there before we slept.
+        // An event was there before the sleep.
         kthreads.drain(|_| ()).unwrap();
     };
     let all_the_time = woken || has_ended.load(Ordering::SeqCst);
@@ -539,13 +540,13 @@ fn pages_that_a_critical_thread_brings_in_are_counted_until_they_leave() {
         set_priority(20);
         file.write_all(&[1; 64 * 4096]).unwrap();
         set_priority(0);
-        drop(file); // or its pages stay
+        drop(file); // an open file keeps its pages
         sender.send(gettid()).unwrap();
         wait.recv().unwrap();
     });
     let tid = receiver.recv().unwrap();
     let brought = kthreads.pages(tid).unwrap();
-    // The file system may read for it what it needs itself: inodes, which blocks are free.
+    // The file system may also read data of its own for the task: inodes, free blocks.
     assert!(brought >= 64, "{brought}");
     std::fs::remove_file(path).unwrap();
     let left = kthreads.pages(tid).unwrap();
@@ -567,7 +568,7 @@ fn what_is_forgotten_is_not_told_to_end() {
     kthreads.forget().unwrap();
     nix::unistd::sync();
     let events = events_for_a_while(&mut kthreads);
-    // Another critical task of the machine can have made the disk's inode dirty again.
+    // Another critical task may have made the disk's inode dirty again.
     let again = |inode: u64| {
         let same = |e: &Event| matches!(e.what, What::InodeDirtied { inode: i, .. } if i == inode);
         events.iter().any(same)

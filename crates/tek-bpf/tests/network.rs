@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the programs tell of packets that critical threads send.
+//! The events for packets that critical threads send.
 #![cfg(loads)]
 mod common;
 
@@ -35,8 +35,8 @@ fn packets_that_a_critical_thread_carries_on_itself_leave_nothing_behind() {
     let _watcher = watch(&mut kthreads);
     let tid = at_priority(20, || send_to_itself(200));
     let mut events = events_for_a_while(&mut kthreads);
-    // Where the end of the call is not seen, or it ends with softirqs off (6.1), a ksoftirqd that was woken
-    // for something else counts: what is told then has an end.
+    // The end of the call may be invisible, or softirqs are off at its end (6.1). Then a ksoftirqd
+    // that was woken for something else counts, and each reported packet has an end.
     let begun = |what: &&What| matches!(what, What::PacketBegan { .. });
     let unended = |told: &[What]| {
         let begun = told.iter().filter(begun).count();
@@ -60,8 +60,8 @@ fn packets_of_an_ordinary_thread_are_not_told() {
     assert!(packets(&events, gettid()).is_empty(), "{events:?}");
 }
 
-/// Two bridges that are connected twice: a packet to all goes round for ever, and keeps ksoftirqd busy.
-/// What is sent to oneself has to wait.
+/// Two bridges with two connections: a broadcast packet circulates for ever and keeps ksoftirqd
+/// busy. A packet to the sender's own network must wait.
 const BUSY: &str = "set -e
     ip() { /usr/sbin/ip \"$@\"; } # not those of busybox
     tc() { /usr/sbin/tc \"$@\"; }
@@ -83,7 +83,7 @@ fn run(script: &str) -> bool {
     Command::new("sh").args(["-c", script]).status().is_ok_and(|status| status.success())
 }
 
-/// How many packets a device of this thread's network has received.
+/// The number of packets that a device of this thread's network has received.
 fn received(device: &str) -> u64 {
     let devices = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let of =
@@ -92,9 +92,9 @@ fn received(device: &str) -> u64 {
     counts.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Sends packets to all until one of them goes round and round. The kernel opens the ways for them some time after
-/// the devices are up; what is sent before that is lost. All is sent on one CPU, where it stays: packets that went
-/// round on every CPU would leave no time for anything else, and nobody could end it.
+/// Sends broadcast packets until one circulates. The kernel enables the bridge ports some time
+/// after the devices are up, and drops earlier packets. All packets stay on one CPU: packets that
+/// circulate on each CPU would leave no time for the test to end them.
 fn stir_up() {
     let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
     let mut one = CpuSet::new();
@@ -111,8 +111,8 @@ fn stir_up() {
     sched_setaffinity(Pid::from_raw(0), &allowed).unwrap();
 }
 
-/// Runs it at a real-time priority on each CPU, in a network of its own where ksoftirqd is busy
-/// for a moment. What thread that was; `None`: that network cannot be made here.
+/// Calls `send` at a real-time priority on each CPU, in a network namespace where ksoftirqd is
+/// busy. Returns the id of that thread; `None`: the namespace cannot be set up here.
 fn beside_packets(send: fn()) -> Option<i32> {
     let in_network = move || {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
@@ -138,7 +138,7 @@ fn beside_packets(send: fn()) -> Option<i32> {
     thread::spawn(in_network).join().unwrap()
 }
 
-/// The queue lets the first one through, and each further one after more than 50 ms.
+/// Sends ten packets. The queue passes the first at once, and each other more than 50 ms later.
 fn send_some() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     for _ in 0..10 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A critical thread that does one thing, and what is told of it.
+//! A critical thread that does one thing, and the events that name it.
 #![allow(dead_code)] // each test program uses a part
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::sync::mpsc;
@@ -14,12 +14,12 @@ pub fn gettid() -> i32 {
 /// Makes the calling thread SCHED_FIFO of this priority; 0: ordinary again.
 pub fn set_priority(priority: i32) {
     let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
-    // SAFETY: the kernel reads one int, which is all that struct sched_param is to it.
+    // SAFETY: the kernel reads one int, the whole of struct sched_param.
     let done = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &priority) };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// Runs it in a thread of this priority, and says what thread that was.
+/// Runs `work` in a thread of this priority, and returns the id of that thread.
 pub fn at_priority(priority: i32, work: impl FnOnce() + Send + 'static) -> i32 {
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -33,7 +33,7 @@ pub fn at_priority(priority: i32, work: impl FnOnce() + Send + 'static) -> i32 {
     tid
 }
 
-/// Has everything seen, until what it returns is dropped.
+/// Attaches all programs until the caller drops the result.
 pub fn watch(kthreads: &mut Kthreads) -> Watcher {
     let mut watcher = kthreads.watcher().unwrap();
     let packets = watcher.watch(Watch { pages: true, packets: true, storage: true }).unwrap();
@@ -41,20 +41,20 @@ pub fn watch(kthreads: &mut Kthreads) -> Watcher {
     watcher
 }
 
-/// How long what has to happen is waited for: on a busy machine it may take its time.
+/// The time limit for an expected event: a busy machine may need long.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// All that is told until `enough`, or for a long time.
+/// The events until `enough`, or until PATIENCE ends.
 pub fn events_until(kthreads: &mut Kthreads, enough: impl Fn(&[Event]) -> bool) -> Vec<Event> {
     events_within(kthreads, PATIENCE, enough)
 }
 
-/// All that is told for a while.
+/// The events of two seconds.
 pub fn events_for_a_while(kthreads: &mut Kthreads) -> Vec<Event> {
     events_within(kthreads, Duration::from_secs(2), |_| false)
 }
 
-/// All that is told until `enough`, or for this time.
+/// The events until `enough`, or until this time ends.
 pub fn events_within(
     kthreads: &mut Kthreads,
     time: Duration,
@@ -72,8 +72,8 @@ pub fn events_within(
     }
 }
 
-/// Whether it is readable already, or wakes its waiter within this time. Once that is over poll() looks once more,
-/// and finds what was put there without waking anybody: that does not count.
+/// Whether the descriptor is readable already, or wakes its waiter within this time. At the end of
+/// the time poll() checks once more and finds events that caused no wake-up: these do not count.
 pub fn wakes(kthreads: &Kthreads, milliseconds: u16) -> bool {
     let mut fds = [PollFd::new(kthreads.fd(), PollFlags::POLLIN)];
     let begun = Instant::now();

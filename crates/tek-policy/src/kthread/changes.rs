@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many priorities may be changed in a second.
+//! Limits the number of changed priorities in a second.
 use super::RtPriority;
 use crate::Bucket;
 
-/// Whether a change leads away from what the kernel gave a thread.
+/// Whether a change leads away from the usual priority of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// It does: it may be dropped, and the thread stays as it is.
+    /// It leads away: it may be dropped, and the thread keeps its priority.
     Away,
-    /// It undoes a boost, or a part of one: it is never dropped.
+    /// It undoes a boost or a part of a boost: it is never dropped.
     Back,
 }
 
 impl Direction {
-    /// Of a change. `None` is no real-time priority; `usual` is what the kernel gave the thread.
+    /// The direction of a change. `None` is no real-time priority; `usual` is the kernel's
+    /// priority.
     pub fn of(
         usual: Option<RtPriority>,
         now: Option<RtPriority>,
@@ -30,8 +31,8 @@ impl Direction {
 /// The account of changes of the priorities of kernel threads.
 ///
 /// A change that undoes a boost is always made, but it counts, so later changes wait longer. The
-/// debt is never over a second's worth. A second thus has at most the allowed number and a tenth
-/// more, beside the changes that undo.
+/// debt is at most the number of one second. Each second thus has at most the allowed number and a
+/// tenth more, beside changes that undo.
 #[derive(Clone, Debug)]
 pub struct Changes {
     rate: u32,
@@ -41,13 +42,13 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// So many a second, and a tenth of them at once.
+    /// Allows `rate` changes a second, and a tenth of them at once.
     pub fn new(rate: u32) -> Self {
         Self { rate, bucket: Bucket::new(), made: 0, dropped: 0 }
     }
 
-    /// Whether `changes` priorities that belong together may be changed, all or none; they then
-    /// count as made, else as dropped. `now_ns` is any clock that does not go back.
+    /// Whether `changes` priorities that belong together may be changed: all or none. They then
+    /// count as made, else as dropped. `now_ns` is of any monotonic clock.
     pub fn may_change(&mut self, changes: u32, direction: Direction, now_ns: u64) -> bool {
         let burst = (self.rate / 10).max(1);
         let is_allowed = match direction {
@@ -64,17 +65,17 @@ impl Changes {
         is_allowed
     }
 
-    /// Another rate, after tekd.toml was read again.
+    /// Sets another rate, after tekd.toml was read again.
     pub fn set_rate(&mut self, rate: u32) {
         self.rate = rate;
     }
 
-    /// How many were made.
+    /// The number of changes that were made.
     pub fn made(&self) -> u64 {
         self.made
     }
 
-    /// How many were dropped because there were too many.
+    /// The number of changes that were dropped because there were too many.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!(of(0, 0, 40), Direction::Away);
         assert_eq!(of(0, 40, 20), Direction::Back);
         assert_eq!(of(0, 40, 0), Direction::Back);
-        // An interrupt thread, at 50 by default.
+        // An interrupt thread has 50 by default.
         assert_eq!(of(50, 50, 40), Direction::Away);
         assert_eq!(of(50, 40, 45), Direction::Back);
         assert_eq!(of(50, 40, 60), Direction::Away);
@@ -109,7 +110,7 @@ mod tests {
         assert!(!changes.may_change(3, Direction::Away, 0));
         assert!(changes.may_change(1, Direction::Back, 0));
         assert_eq!((changes.made(), changes.dropped()), (2, 3));
-        // The one that undid counts: two tenths of a second have to go by.
+        // The change that undid counts: two tenths of a second must pass.
         assert!(!changes.may_change(1, Direction::Away, 199_999_999));
         assert!(changes.may_change(1, Direction::Away, 200_000_000));
     }

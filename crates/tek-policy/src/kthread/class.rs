@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kinds of kernel threads: Table 1 of the paper, as it is on kernels of today.
+//! Kinds of kernel threads: Table 1 of the paper, adapted to present kernels.
 //!
-//! pdflush became work that a worker of the pool does, keventd, aio and khelper became work queues,
-//! and kthread is kthreadd, which makes the workers.
+//! The work of pdflush is now a work of a pool's worker. keventd, aio and khelper are now work
+//! queues, and kthread is kthreadd, which creates the workers.
 use serde::de::{Deserializer, Error};
 use serde::Deserialize;
 use std::fmt;
 
-/// What a kernel thread is for. It is told from the name, so only of what is a thread of the kernel
-/// (PF_KTHREAD) or a worker of io_uring: any program may call itself kswapd0.
+/// The purpose of a kernel thread, derived from its name. Valid only for threads of the kernel
+/// (PF_KTHREAD) and workers of io_uring: any program may have the name kswapd0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// `irq/24-eth0`.
     Irq,
-    /// `ksoftirqd/0`; on PREEMPT_RT `ktimers/0`, which does the same for timers alone, and its
-    /// predecessor `ktimersoftd/0`.
+    /// `ksoftirqd/0`; on PREEMPT_RT also `ktimers/0`, which runs the softirqs of timers only, and
+    /// its predecessor `ktimersoftd/0`.
     Softirq,
-    /// A worker that writes files back, as pdflush did. The name does not tell: [`Class::of_work`].
+    /// A worker that writes files back, as pdflush did. The work shows it: [`Class::of_work`].
     Writeback,
     /// `kswapd0`.
     Reclaim,
-    /// `kcompactd0`, and `khugepaged`, which does the same for huge pages.
+    /// `kcompactd0`, and `khugepaged`, which moves pages too, for huge pages.
     Compaction,
-    /// `kworker/0:1`, and threads that a file system or a disk driver keeps for itself instead.
+    /// `kworker/0:1`, and threads of a file system or a disk driver.
     Worker,
     /// `iou-wrk-812`.
     IoUring,
@@ -30,25 +30,25 @@ pub enum Class {
     Creator,
     /// An ordinary thread that holds something inside a file system. No name shows it.
     Holder,
-    /// Threads on which the kernel's own order rests: never changed for any waiter.
+    /// Threads that the kernel's own order depends on: never changed for any waiter.
     Untouchable,
-    /// The tasks that wait for it are not known, so it is not changed.
+    /// The waiters of the thread are not known, so it is not changed.
     Unknown,
 }
 
 /// How the response time of a task depends on a kernel thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ClassGroup {
-    /// It wakes the task: each of its delays is one of the task.
+    /// The thread wakes the task: each delay of the thread delays the task.
     Direct,
-    /// It keeps the system from a state in which the task would have to do its work.
+    /// Without the thread the system reaches a state in which the task must do the same work.
     IndirectSystem,
-    /// It does what the task has handed over to it.
+    /// The thread does work that the task has handed over to it.
     IndirectWorker,
 }
 
 /// A name of the class is this prefix, then a number or the end. A longer prefix precedes a shorter
-/// one. The kernel cuts names to 15 bytes where they are not read from /proc.
+/// one. Outside /proc the kernel truncates names to 15 bytes.
 const NUMBERED: &[(&str, Class)] = &[
     ("irq/", Class::Irq),
     ("ksoftirqd/", Class::Softirq),
@@ -59,7 +59,7 @@ const NUMBERED: &[(&str, Class)] = &[
     ("iou-wrk-", Class::IoUring),
     ("iou-sqp-", Class::IoUring), // polls the submission queue for its process
     ("io_wqe_worker-", Class::IoUring), // before Linux 5.12
-    ("loop", Class::Worker),      // every request to such a disk goes through it
+    ("loop", Class::Worker),      // each request to such a disk goes through its thread
     ("irq_work/", Class::Untouchable),
     ("migration/", Class::Untouchable), // the stopper
     ("stopper/", Class::Untouchable),
@@ -68,7 +68,7 @@ const NUMBERED: &[(&str, Class)] = &[
     ("idle_inject/", Class::Untouchable),
     ("posixcputmr/", Class::Untouchable), // CPU timers of PREEMPT_RT before Linux 5.10
     ("sugov:", Class::Untouchable),       // sets the frequency; SCHED_DEADLINE
-    ("backlog_napi/", Class::Softirq),    // network packets that softirqs put off, since Linux 6.10
+    ("backlog_napi/", Class::Softirq),    // processes deferred network packets, since Linux 6.10
 ];
 
 /// A name with this prefix is of the class.
@@ -80,20 +80,20 @@ const BEGINNINGS: &[(&str, Class)] = &[
     ("btrfs-transacti", Class::Worker),
     ("f2fs_ckpt-", Class::Worker),
     ("f2fs_flush-", Class::Worker),
-    // Every request to such a disk goes through its thread.
+    // Each request to such a disk goes through its thread.
     ("dmcrypt_write/", Class::Worker),
     ("usb-storage", Class::Worker),
-    // Answers of a file server come through it.
+    // Answers of a file server go through its thread.
     ("cifsd", Class::Worker),
     // A network device whose packets have a thread of their own.
     ("napi/", Class::Softirq),
-    // RCU: only to keep it above ksoftirqd.
+    // RCU: known only so that it stays above ksoftirqd.
     ("rcu", Class::Untouchable),
     ("sched_ext", Class::Untouchable),
 ];
 
 impl Class {
-    /// Those of which tekd.toml may speak.
+    /// The classes that tekd.toml may name.
     pub const NAMED: [Self; 9] = [
         Self::Irq,
         Self::Softirq,
@@ -106,7 +106,7 @@ impl Class {
         Self::Holder,
     ];
 
-    /// By the name of a kernel thread, as in /proc/PID/comm or stat.
+    /// The class by the name of a kernel thread, as in /proc/PID/comm or stat.
     pub fn of_name(name: &str) -> Self {
         match name {
             "kthreadd" => return Self::Creator,
@@ -124,7 +124,7 @@ impl Class {
         found.map_or_else(|| Self::of_raid(name), |(_, class)| *class)
     }
 
-    /// `md127_raid1` does the requests to a RAID.
+    /// `md127_raid1` processes the requests to a RAID.
     fn of_raid(name: &str) -> Self {
         let level = name.strip_prefix("md").and_then(|rest| rest.split_once("_raid"));
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -134,8 +134,8 @@ impl Class {
         }
     }
 
-    /// Of a worker while it runs work of this function, by its name in the kernel, which a compiler
-    /// may have given an ending (`wb_workfn.llvm.1`).
+    /// The class of a worker while it runs work of this function of the kernel. The name may have
+    /// an ending of the compiler (`wb_workfn.llvm.1`).
     pub fn of_work(function: &str) -> Self {
         match function.split('.').next() {
             Some("wb_workfn") => Self::Writeback,
@@ -143,7 +143,7 @@ impl Class {
         }
     }
 
-    /// `None` where nothing is changed.
+    /// `None` for classes that are never changed.
     pub fn group(self) -> Option<ClassGroup> {
         Some(match self {
             Self::Irq | Self::Softirq => ClassGroup::Direct,
@@ -155,7 +155,7 @@ impl Class {
         })
     }
 
-    /// As tekd.toml calls it.
+    /// The name in tekd.toml.
     pub fn name(self) -> &'static str {
         match self {
             Self::Irq => "irq",
@@ -203,7 +203,7 @@ impl Class {
         }
     }
 
-    /// How an ordinary kernel schedules it; `None`: that differs.
+    /// The policy of such a thread on an ordinary kernel; `None`: it differs between threads.
     pub fn default_policy(self) -> Option<&'static str> {
         match self {
             Self::Irq => Some("SCHED_FIFO 50"),
@@ -212,8 +212,8 @@ impl Class {
                 Some("SCHED_OTHER, nice 0")
             }
             Self::Worker => Some("SCHED_OTHER, nice 0 or -20"),
-            Self::IoUring => Some("that of the thread that made it"),
-            Self::Holder => Some("what it was given"),
+            Self::IoUring => Some("the policy of its creator"),
+            Self::Holder => Some("its own policy"),
             Self::Untouchable | Self::Unknown => None,
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! R(k): the critical tasks that depend on a kernel thread now.
+//! R(k): the critical tasks that depend on a kernel thread at present.
 //!
 //! A multiset: a task is in it once for each inode that it made dirty, each piece of work and each
 //! request. Each event updates number, sum and highest priority, as in section V.1 of the paper.
@@ -13,22 +13,22 @@ use std::hash::Hash;
 /// A task that depends on a kernel thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dependant<Id> {
-    /// Which one.
+    /// The id of the task.
     pub who: Id,
-    /// Its priority now; it has only one, however often it is in R(k).
+    /// Its present priority: one, however often the task is in R(k).
     pub priority: RtPriority,
     /// How often it is in R(k), at least 1.
     pub times: u64,
 }
 
-/// All that the equations need to know of an R(k) that is not empty.
+/// The input of the equations, from an R(k) that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// |R(k)|, at least 1.
     pub count: u64,
-    /// Sum of the priorities, each as often as it is there.
+    /// The sum of the priorities; each counts as often as its task is in R(k).
     pub sum: u64,
-    /// The highest of them.
+    /// The highest priority.
     pub highest: RtPriority,
 }
 
@@ -47,7 +47,7 @@ pub struct Dependants<Id: Eq + Hash> {
     members: HashMap<Id, (RtPriority, u64)>,
     count: u64,
     sum: u64,
-    /// How many have a priority, by the priority.
+    /// The number of relations for each priority.
     counts: [u64; 100],
     /// Bit n: at least one task has the priority n.
     bits: u128,
@@ -116,18 +116,18 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
         self.members.get(&who).map_or(0, |(_, times)| *times)
     }
 
-    /// For the equations; `None`: it is empty.
+    /// The input of the equations; `None`: R(k) is empty.
     pub fn summary(&self) -> Option<Summary> {
         let highest = RtPriority::new(127 - self.bits.leading_zeros().min(127))?;
         Some(Summary { count: self.count, sum: self.sum, highest })
     }
 
-    /// Which priorities its members have: bit n is that of the priority n.
+    /// The set of priorities of the members: bit n is priority n.
     pub fn priorities(&self) -> u128 {
         self.bits
     }
 
-    /// Its members, in no order.
+    /// The members in no order.
     pub fn iter(&self) -> impl Iterator<Item = Dependant<Id>> + '_ {
         let member = |(who, member): (&Id, &(RtPriority, u64))| Dependant {
             who: *who,
@@ -137,7 +137,7 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
         self.members.iter().map(member)
     }
 
-    /// Its members for people, the highest priority first.
+    /// The members in the order of reports: the highest priority first.
     pub fn in_order(&self) -> Vec<Dependant<Id>>
     where
         Id: Ord,

@@ -12,21 +12,21 @@ use std::time::Duration;
 /// `[kthreads]`; without it no kernel thread is changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KthreadSettings {
-    /// How their priorities are computed.
+    /// The method that computes their priorities.
     pub method: Method,
-    /// How long a task still counts after its wait ends.
+    /// The time for which a task still counts after its wait ends.
     pub linger: Duration,
-    /// Priorities that may be changed in a second.
+    /// The maximum number of changed priorities in a second.
     pub changes_per_second: u32,
     /// The real-time priority of the thread that changes them.
     pub priority: u32,
-    /// By class.
+    /// The weight of each class.
     pub weights: ClassWeights,
-    /// Of particular work functions; they come before that of the class.
+    /// The weights of single work functions, which override the weight of the class.
     pub functions: BTreeMap<String, Weight>,
-    /// Classes that are left alone.
+    /// Classes that are not changed.
     pub off: Vec<Class>,
-    /// Names of kernel threads that are left alone.
+    /// Names of kernel threads that are not changed.
     pub protected: Vec<Pattern>,
 }
 
@@ -47,20 +47,20 @@ impl Default for KthreadSettings {
 }
 
 impl KthreadSettings {
-    /// The weight of a kernel thread by its class and, if it is a worker, the function of the work
-    /// that it does. `None`: nothing is changed.
+    /// The weight of a kernel thread by its class and, for a worker, the function of its work.
+    /// `None`: the thread is not changed.
     pub fn weight_of(&self, class: Class, function: Option<&str>) -> Option<Weight> {
         let of_class = self.weights.of(class).filter(|_| !self.off.contains(&class))?;
         Some(function.and_then(|function| self.of_function(function)).unwrap_or(of_class))
     }
 
-    /// That of a function, also under the name that the compiler gave to a part of it.
+    /// The weight of a function, also under the name that the compiler gave to a part of it.
     fn of_function(&self, function: &str) -> Option<Weight> {
         let whole = || function.split('.').next().and_then(|name| self.functions.get(name));
         self.functions.get(function).or_else(whole).copied()
     }
 
-    /// Whether a kernel thread is left alone for its name.
+    /// Whether the name of a kernel thread excludes it from changes.
     pub fn protects(&self, name: &str) -> bool {
         self.protected.iter().any(|pattern| pattern.matches_process(name))
     }
@@ -71,7 +71,7 @@ impl KthreadSettings {
     }
 }
 
-/// What it means, for people, in whole lines.
+/// A description of the settings in whole lines.
 impl fmt::Display for KthreadSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match self.method {
@@ -96,16 +96,16 @@ impl fmt::Display for KthreadSettings {
             writeln!(f, "Their weights: {}.", list(&weights))?;
         }
         if !self.off.is_empty() {
-            writeln!(f, "Left alone: all of {}.", list(&self.off))?;
+            writeln!(f, "Unchanged: all of {}.", list(&self.off))?;
         }
         match self.protected.is_empty() {
             true => Ok(()),
-            false => writeln!(f, "Left alone: those called {}.", list(&self.protected)),
+            false => writeln!(f, "Unchanged: threads named {}.", list(&self.protected)),
         }
     }
 }
 
-/// What there is of something, "none" if there is nothing.
+/// The items separated by commas, or "none".
 fn list(all: &[impl fmt::Display]) -> String {
     let mut text = String::new();
     for one in all {
@@ -122,23 +122,23 @@ fn list(all: &[impl fmt::Display]) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClassWeights {
-    /// 1.2 by default, as in the paper.
+    /// The weight of interrupt threads: 1.2 by default, as in the paper.
     pub irq: Weight,
-    /// 1.2 by default.
+    /// The weight of [`Class::Softirq`]: 1.2 by default.
     pub softirq: Weight,
-    /// 0.8 by default, as all fields below.
+    /// The weight of [`Class::Writeback`]: 0.8 by default, as in all fields below.
     pub writeback: Weight,
-    /// Of [`Class::Reclaim`].
+    /// The weight of [`Class::Reclaim`].
     pub kswapd: Weight,
-    /// Of [`Class::Compaction`].
+    /// The weight of [`Class::Compaction`].
     pub kcompactd: Weight,
-    /// Of workers that do other work than writing back.
+    /// The weight of workers whose work is no writeback.
     pub worker: Weight,
-    /// Of workers of io_uring.
+    /// The weight of workers of io_uring.
     pub io_uring: Weight,
-    /// Of [`Class::Creator`].
+    /// The weight of [`Class::Creator`].
     pub kthreadd: Weight,
-    /// Of [`Class::Holder`].
+    /// The weight of [`Class::Holder`].
     pub holder: Weight,
 }
 
@@ -215,7 +215,7 @@ impl From<KthreadsTable> for KthreadSettings {
     }
 }
 
-/// The table, and no list of tables, which serde would take by the order of the keys.
+/// Reads the table, and rejects a list of tables, which serde would read in the order of the keys.
 pub(crate) fn table<'de, D>(from: D) -> Result<Option<KthreadsTable>, D::Error>
 where
     D: Deserializer<'de>,
@@ -235,7 +235,7 @@ where
     from.deserialize_map(Table).map(Some)
 }
 
-/// A function of the kernel, as /proc/kallsyms calls it.
+/// A function of the kernel under its name in /proc/kallsyms.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct FunctionName(String);
 

@@ -133,7 +133,7 @@ fn it_is_told_in_sentences() {
     )
     .to_string();
     assert!(text.contains("the highest priority") && !text.contains("weights"), "{text}");
-    assert!(text.ends_with("Left alone: all of irq, kswapd.\nLeft alone: those called irq/24*.\n"));
+    assert!(text.ends_with("Unchanged: all of irq, kswapd.\nUnchanged: threads named irq/24*.\n"));
 }
 
 proptest! {

@@ -20,17 +20,17 @@ pub struct Lingering<Id: Copy + Eq + Hash + Ord> {
     linger_ns: u64,
     members: Dependants<Id>,
     tasks: HashMap<Id, Task>,
-    /// When to check a task, at the latest when its first relation has lingered.
+    /// The times to check tasks: for each at the latest when its first relation has lingered.
     alarms: BinaryHeap<Reverse<(u64, Id)>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Task {
-    /// Relations that go on.
+    /// Relations that have not ended.
     active: u64,
-    /// When the ended relations leave R(k), in their order.
+    /// The times when the ended relations leave R(k), in their order.
     leaves_at: VecDeque<u64>,
-    /// There is an alarm.
+    /// Whether the task has an alarm.
     is_watched: bool,
 }
 
@@ -165,8 +165,8 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
         changed
     }
 
-    /// When to call [`Lingering::expire`] next; `None`: no task lingers. That call may remove no
-    /// task, once in a linger time for each task.
+    /// The time of the next call of [`Lingering::expire`]; `None`: no task lingers. Once in a
+    /// linger time for each task, the call may remove no relation.
     pub fn next_ns(&self) -> Option<u64> {
         self.alarms.peek().map(|Reverse((at, _))| *at)
     }

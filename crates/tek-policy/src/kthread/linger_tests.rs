@@ -25,7 +25,7 @@ fn a_task_that_comes_and_goes_each_250_us_changes_nothing() {
         assert_eq!(all.dependants(), &first);
         assert!(all.alarms.len() <= 1);
     }
-    // One look at it each 20 ms, not one an event.
+    // One check each 20 ms, not one an event.
     assert!(alarms <= 50, "{alarms}");
 }
 
@@ -82,7 +82,7 @@ fn who_exits_leaves_at_once() {
     all.end('a', 0);
     assert!(all.remove_all_of('a') && !all.remove_all_of('a'));
     assert!(all.dependants().is_empty() && !all.end('a', 1));
-    // Its alarm is of no effect on what comes later under the same number.
+    // The alarm of the ended task has no effect on a later task with the same id.
     all.begin('a', priority(7));
     assert!(!all.expire(20 * MS));
     assert_eq!(all.dependants().times_of('a'), 1);
@@ -129,7 +129,7 @@ proptest! {
         events in prop::collection::vec(event(), 0..200),
     ) {
         let mut all = Lingering::new(linger);
-        // Of each task: since when it had how many relations.
+        // For each task: its numbers of relations, each with its begin.
         let mut history = vec![vec![(0u64, 0u64)]; 3];
         let mut now = 0;
         for event in events {
@@ -146,12 +146,12 @@ proptest! {
                 }
                 Event::Wait(time) => now += time,
             }
-            // It is never late.
+            // The caller is never late.
             if all.next_ns().is_some_and(|at| at <= now) {
                 all.expire(now);
             }
             for (who, history) in history.iter().enumerate() {
-                // What holds until after now - linger counts.
+                // A number that is valid until after now - linger counts.
                 let until = history.iter().skip(1).map(|it| it.0).chain([u64::MAX]);
                 let lately = history.iter().zip(until).filter(|(_, until)| until.saturating_add(linger) > now);
                 let most = lately.map(|(it, _)| it.1).max().unwrap();

@@ -5,22 +5,22 @@
 //! help to a task of priority 1 (0.8 × 1), and a half goes to the waiters.
 //! Rounding happens once, at the end, so that no intermediate step adds an error.
 //!
-//! A result below 1 is no real-time priority: the thread has what the kernel gave it.
+//! A result below 1 is no real-time priority: the thread has its usual policy.
 //! No result is above the highest priority in R(k), and so none is above 99.
-//! A result may be below the usual priority of the thread: an interrupt thread has 50, and 40
-//! while only a task at 40 waits for it, so that it does not preempt a task at 45.
+//! A result may be below the usual priority of the thread. An interrupt thread has 50, and 40 while
+//! only a task at 40 waits for it. The thread thus does not preempt a task at 45.
 use super::{Ratio, RtPriority, Summary, Weight};
 use serde::Deserialize;
 use std::fmt;
 
-/// How the priority of a kernel thread is made of R(k).
+/// The method that computes the priority of a kernel thread from R(k).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// Equation (1), priority inheritance: the highest priority in R(k).
     Plain,
-    /// Equation (2): the weight times the mean priority of R(k); equation (3), of kswapd, takes it
-    /// times rt_page_ratio. Never above the highest.
+    /// Equation (2): the weight times the mean priority of R(k). Equation (3), for kswapd,
+    /// multiplies this by rt_page_ratio. Never above the highest priority in R(k).
     #[default]
     Weighted,
 }

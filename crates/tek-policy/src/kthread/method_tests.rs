@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The equations against tables that were worked out by hand, and what holds of all results.
+//! The equations against tables that were computed by hand, and properties of all results.
 use super::*;
 use proptest::prelude::*;
 
-/// R(k) of which each task is in it once.
+/// An R(k) with each task once.
 fn of(priorities: &[u32]) -> Dependants<usize> {
     let mut all = Dependants::default();
     for (who, priority) in priorities.iter().enumerate() {
@@ -79,7 +79,7 @@ fn equation_2_agrees_with_the_table_for_the_weight_1_2() {
 #[test]
 fn equation_3_agrees_with_the_table() {
     let table: [(u32, u32, &[u32], Option<u8>); 11] = [
-        (800, 0, &[99, 99], None),            // no page is theirs: 0
+        (800, 0, &[99, 99], None),            // the tasks own no page: 0
         (800, 300, &[40], Some(10)),          // 0.8 × 40 × 0.3 = 9.6, up
         (800, 300, &[50, 40, 30], Some(10)),  // 0.8 × 40 × 0.3 = 9.6, up
         (800, 300, &[2], None),               // 0.48: below 1 after rounding

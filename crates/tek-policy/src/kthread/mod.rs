@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Priorities of the kernel's threads, from the tasks that wait on them.
+//! Priorities of kernel threads, computed from the tasks that wait for them.
 //!
 //! After D. Kang, W. Lee, C. Park, "Kernel Thread Scheduling in Real-Time Linux for Wearable
-//! Computers" (2007): a kernel thread k has a multiset R(k) of critical tasks that depend on it now
-//! ([`Dependants`]), each of which stays in it for a while after it has what it waited for
-//! ([`Lingering`]); [`Method`] makes a priority of R(k) and of a [`Weight`] that the kernel
-//! thread's [`Class`] has. [`plan`] keeps ksoftirqd beneath RCU, [`Changes`] counts what is
-//! changed, and [`KthreadSettings`] is its table of tekd.toml. There is no I/O here, and no clock.
+//! Computers" (2007). A kernel thread k has a multiset R(k) of critical tasks that depend on it
+//! ([`Dependants`]). Each stays in R(k) for a while after its wait ends ([`Lingering`]). [`Method`]
+//! computes a priority from R(k) and the [`Weight`] of the thread's [`Class`]. [`plan`] keeps
+//! ksoftirqd beneath RCU, [`Changes`] counts changes, and [`KthreadSettings`] is the table of
+//! tekd.toml. This module has no I/O and no clock.
 
 mod changes;
 mod class;

@@ -3,7 +3,7 @@
 use crate::{Priority, RealTime};
 use std::fmt;
 
-/// A priority of SCHED_FIFO or SCHED_RR: 1 (last) to 99 (first), as sched(7) counts.
+/// A priority of SCHED_FIFO or SCHED_RR: 1 (lowest) to 99 (highest), as in sched(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RtPriority(u8);
 
@@ -13,7 +13,7 @@ impl RtPriority {
     /// 99.
     pub const HIGHEST: Self = Self(99);
 
-    /// `None` if it is not within 1 to 99.
+    /// `None` if the number is outside 1 to 99.
     pub fn new(priority: u32) -> Option<Self> {
         u8::try_from(priority).ok().filter(|priority| (1..=99).contains(priority)).map(Self)
     }
@@ -23,8 +23,8 @@ impl RtPriority {
         self.0
     }
 
-    /// prio(r) of a Fast thread of the fair class, which has no real-time priority: the one that it
-    /// would have under `backend = "rt"`, so that a kernel thread serves it alike on both.
+    /// prio(r) of a Fast thread of the fair class: the priority that it would have under
+    /// `backend = "rt"`. A kernel thread thus has the same priority with both backends.
     pub fn of_fast(range: RealTime, priority: Priority) -> Self {
         let priority = range.priority(priority).clamp(1, 99);
         u8::try_from(priority).map_or(Self::HIGHEST, Self)

@@ -7,26 +7,26 @@
 //! Manual set-ups have ksoftirqd at 2 and rcuc and rcub at 4 (tuned's realtime-virtual-host), or
 //! set rcutree.kthread_prio along with ksoftirqd.
 //!
-//! *Where the kernel runs RCU's threads as real-time ones*, as PREEMPT_RT and every kernel with
-//! RCU_BOOST or rcutree.kthread_prio does (at 1 by default), they are raised with ksoftirqd.
+//! *Where RCU's threads are real-time*, they are raised with ksoftirqd. This holds on PREEMPT_RT
+//! and with RCU_BOOST or rcutree.kthread_prio (at 1 by default).
 //! rcutree.kthread_prio exists for this, and the kernel itself boosts preempted readers.
 //! No thread is raised above the highest task that waits for ksoftirqd: RCU's callbacks take
 //! milliseconds that a task of that priority must not lose. So ksoftirqd stays up to two beneath
 //! that task, to leave RCU and irq_work room. At 1 or 2 there is no room: ksoftirqd is not raised.
 //!
 //! *Where RCU's threads are SCHED_OTHER* ksoftirqd is not raised at all. Raising rcu_preempt alone
-//! gives no order: that kernel does not boost preempted readers, and RCU waits for them.
-//! Little is lost. On such a kernel each interrupt runs the pending softirqs when it ends, on any
-//! current thread. ksoftirqd starves of the rest for a tick at most.
+//! gives no order: that kernel does not boost preempted readers, and RCU waits for them. The loss
+//! is small. On such a kernel each interrupt runs the pending softirqs when it ends, on any current
+//! thread. The remaining softirqs starve for a tick at most.
 //!
 //! All of this also applies to ktimers and to all other threads of the class.
 //!
-//! The whole device has one order: rcu_preempt has no CPU, and irq_work must be above it on each
-//! CPU. The first ksoftirqd that is raised costs two changes a CPU. A later one that is no higher
-//! costs none.
+//! The whole device has one order. rcu_preempt belongs to no CPU, and irq_work must be above it on
+//! each CPU. The first ksoftirqd that is raised costs two changes a CPU. A later one that is no
+//! higher costs no change.
 use super::{Class, Direction, RtPriority};
 
-/// What a thread is in this order.
+/// The place of a thread in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rank {
     /// ksoftirqd, ktimers, and all other threads of [`Class::Softirq`].
@@ -42,7 +42,7 @@ pub enum Rank {
 }
 
 impl Rank {
-    /// By the name of a kernel thread; `None`: this order is not about it.
+    /// The rank by the name of a kernel thread; `None`: the thread has no place in this order.
     pub fn of_name(name: &str) -> Option<Self> {
         let begins = |all: &[&str]| all.iter().any(|beginning| name.starts_with(beginning));
         Some(match name {
@@ -56,7 +56,7 @@ impl Rank {
     }
 }
 
-/// What equation (2) wants for a ksoftirqd.
+/// The priority that equation (2) computes for a ksoftirqd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
     /// The priority.
@@ -65,18 +65,18 @@ pub struct Wish {
     pub highest: RtPriority,
 }
 
-/// A thread of which the order is.
+/// A thread with a place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ordered<Id> {
-    /// Which one.
+    /// The id of the thread.
     pub id: Id,
-    /// What it is.
+    /// Its place.
     pub rank: Rank,
-    /// What the kernel gave it; `None`: no real-time priority.
+    /// Its usual priority; `None`: no real-time priority.
     pub usual: Option<RtPriority>,
-    /// What it has.
+    /// Its present priority.
     pub now: Option<RtPriority>,
-    /// What it should have; `None`: what the kernel gave it. Only for [`Rank::Softirq`].
+    /// Its computed priority; `None`: the usual one. Only for [`Rank::Softirq`].
     pub wish: Option<Wish>,
 }
 
@@ -85,22 +85,22 @@ pub struct Ordered<Id> {
 pub struct Step<Id> {
     /// The thread to change.
     pub id: Id,
-    /// What it will have: its usual policy where that is equal to `usual`.
+    /// Its next priority: the usual policy where this is equal to `usual`.
     pub then: Option<RtPriority>,
-    /// What the kernel gave it.
+    /// Its usual priority.
     pub usual: Option<RtPriority>,
-    /// Whether it may be dropped.
+    /// Whether the change may be dropped.
     pub direction: Direction,
 }
 
-/// Why a ksoftirqd has less than was wanted.
+/// The reason why a ksoftirqd has less than its computed priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// RCU's threads are SCHED_OTHER, so it is not raised.
+    /// RCU's threads are SCHED_OTHER, so ksoftirqd is not raised.
     RcuIsOrdinary,
-    /// There are too few priorities beneath its highest waiter, so it is not raised.
+    /// There are too few priorities beneath its highest waiter, so ksoftirqd is not raised.
     NoRoom,
-    /// It is beneath the threads that must come before it.
+    /// ksoftirqd is beneath the threads that must come before it.
     Beneath(RtPriority),
 }
 
@@ -121,17 +121,17 @@ impl std::fmt::Display for Held {
     }
 }
 
-/// What to do.
+/// The changes that establish the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan<Id> {
-    /// In this order; after each of them the threads are in order.
+    /// The changes in their order; after each change the threads are in order.
     pub steps: Vec<Step<Id>>,
-    /// Each ksoftirqd that has less than was wanted, and why.
+    /// Each ksoftirqd with less than its computed priority, and the reason.
     pub held: Vec<(Id, Held)>,
 }
 
 impl<Id> Plan<Id> {
-    /// Of the whole, which is made or dropped as one.
+    /// The direction of the whole plan, which is made or dropped as one.
     pub fn direction(&self) -> Direction {
         match self.steps.iter().any(|step| step.direction == Direction::Away) {
             true => Direction::Away,
@@ -140,7 +140,7 @@ impl<Id> Plan<Id> {
     }
 }
 
-/// The steps by which all threads get what they should have and may have.
+/// The steps to the priorities that all threads should and may have.
 ///
 /// The order never gets worse. After each step a ksoftirqd is beneath all real-time threads of RCU,
 /// and these are beneath irq_work. Where the kernel or the administrator set another order, that
@@ -149,7 +149,7 @@ pub fn plan<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
     let room = Room::of(threads);
     let mut held = Vec::new();
     let mut top = None;
-    // What a ksoftirqd may have.
+    // The priority that a ksoftirqd may have.
     let mut given = |thread: &Ordered<Id>| {
         let wish = thread.wish?;
         let (level, why) = room.beneath(wish);
@@ -174,7 +174,7 @@ pub fn plan<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
     let irq_work: Vec<_> = of_rank(threads, |rank| rank == Rank::IrqWork)
         .map(|thread| (thread, thread.usual.max(least(2))))
         .collect();
-    // Downwards from below and upwards from above, RCU in the middle.
+    // Falling threads from the lowest rank up, rising threads from the highest down, RCU between.
     let falls = |it: &(&Ordered<Id>, Option<RtPriority>)| it.1 < it.0.now;
     let rises = |it: &(&Ordered<Id>, Option<RtPriority>)| it.1 > it.0.now;
     let order = softirqs
@@ -202,7 +202,7 @@ pub fn plan_without_raises<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
         let Some(wish) = thread.wish else { return *thread };
         let wish = match Direction::of(thread.usual, thread.now, Some(wish.priority)) {
             Direction::Back => Some(wish),
-            // Half of the way up.
+            // The thread is on its way up already.
             Direction::Away if thread.now > thread.usual && thread.now < Some(wish.priority) => {
                 thread.now.map(|priority| Wish { priority, ..wish })
             }
@@ -222,11 +222,11 @@ fn of_rank<Id>(
 
 /// The usual priorities of the threads that must come before ksoftirqd.
 struct Room {
-    /// None of them is SCHED_OTHER that must not be.
+    /// Each thread of RCU that must be real-time is real-time.
     rcu_is_real_time: bool,
-    /// The lowest of RCU; `None`: there are no such threads.
+    /// The lowest priority of RCU's real-time threads; `None`: there are no such threads.
     rcu: Option<u8>,
-    /// The lowest irq_work, 0 for SCHED_OTHER; `None`: there are none, interrupts do it.
+    /// The lowest priority of irq_work, 0 for SCHED_OTHER; `None`: interrupts do its work.
     irq_work: Option<u8>,
 }
 
@@ -242,19 +242,20 @@ impl Room {
         }
     }
 
-    /// Whether RCU has to be raised for a ksoftirqd of this priority.
+    /// Whether RCU must be raised for a ksoftirqd of this priority.
     fn needs_rcu_above(&self, priority: RtPriority) -> bool {
         self.rcu.is_some_and(|rcu| rcu <= priority.get())
     }
 
-    /// The highest priority up to the wanted one that requires no thread above the highest waiter.
+    /// The highest priority, up to the computed one, that requires no thread above the highest
+    /// waiter.
     fn beneath(&self, wish: Wish) -> (Option<RtPriority>, Option<Held>) {
         if !self.rcu_is_real_time {
             return (None, Some(Held::RcuIsOrdinary));
         }
         let (wanted, highest) = (wish.priority.get(), wish.highest.get());
         let Some(rcu) = self.rcu else { return (Some(wish.priority), None) };
-        // One more for RCU, and one for irq_work unless that is high enough already.
+        // RCU needs one priority more, and irq_work another unless it is high enough already.
         let for_irq_work = self.irq_work.map_or(highest, |it| it.max(highest).saturating_sub(1));
         let with_rcu_raised = highest.min(for_irq_work).saturating_sub(1);
         let level = wanted.min(with_rcu_raised.max(rcu - 1));

@@ -15,7 +15,7 @@ fn thread(id: usize, rank: Rank, usual: u32) -> Ordered<usize> {
     Ordered { id, rank, usual: level(usual), now: level(usual), wish: None }
 }
 
-/// As Debian's PREEMPT_RT kernel has them, of one CPU.
+/// The threads of one CPU on Debian's PREEMPT_RT kernel.
 fn preempt_rt() -> Vec<Ordered<usize>> {
     vec![
         thread(0, Rank::Softirq, 0), // ksoftirqd
@@ -72,7 +72,7 @@ fn another_ksoftirqd_that_is_no_higher_costs_one_change() {
     carry_out(&mut threads);
     threads[1].wish = wish(30, 50);
     assert_eq!(steps(&threads), [(1, 30)]);
-    // One falls while the other rises above it.
+    // The first falls while the second rises above it.
     carry_out(&mut threads);
     (threads[0].wish, threads[1].wish) = (wish(10, 50), wish(45, 50));
     assert_eq!(steps(&threads), [(0, 10), (4, 47), (2, 46), (3, 46), (1, 45)]);
@@ -92,7 +92,7 @@ fn nobody_is_raised_above_who_waits() {
     assert_eq!(held(wish(99, 99), &rt), (beneath(97), vec![(4, 99), (2, 98), (3, 98), (0, 97)]));
     assert_eq!(held(wish(3, 3), &rt), (beneath(1), vec![(4, 3), (2, 2), (3, 2), (0, 1)]));
     assert_eq!(held(wish(2, 2), &rt), (vec![(0, Held::NoRoom)], vec![]));
-    // Without irq_work threads one is enough.
+    // Without irq_work threads one priority is enough.
     assert_eq!(held(wish(2, 2), &rt[..4]), (beneath(1), vec![(2, 2), (3, 2), (0, 1)]));
 }
 
@@ -110,7 +110,7 @@ fn who_is_high_enough_already_is_left_alone() {
             held: vec![],
         }
     );
-    // Above RCU's own 60 it takes RCU along, and irq_work, which has the same.
+    // Above RCU's own 60 ksoftirqd takes RCU along, and irq_work, which has 60 too.
     threads[0].wish = wish(70, 80);
     assert_eq!(steps(&threads), [(4, 72), (2, 71), (3, 71), (0, 70)]);
 }
@@ -121,7 +121,7 @@ fn a_ksoftirqd_that_gets_no_more_than_it_has_takes_no_thread_along() {
     threads[0].wish = wish(99, 99);
     assert_eq!(plan(&threads).steps, []);
     assert_eq!(plan_without_raises(&threads).steps, []);
-    // With irq_work above RCU there would be 97 for it, which is less than it has.
+    // With irq_work above RCU ksoftirqd could have 97, which is less than its usual priority.
     threads.push(thread(2, Rank::IrqWork, 0));
     assert_eq!(plan(&threads).steps, []);
     assert_eq!(plan_without_raises(&threads).steps, []);
@@ -152,7 +152,7 @@ fn when_there_were_too_many_changes_only_boosts_are_undone() {
     assert_eq!(plan_without_raises(&threads).steps, []);
 }
 
-/// Whether two threads are in order, or at least no worse than the kernel has them.
+/// Whether two threads are in order, or at least no worse than by their usual priorities.
 fn is_in_order(lower: &Ordered<usize>, upper: &Ordered<usize>) -> bool {
     lower.now < upper.now || (lower.now <= lower.usual && upper.now >= upper.usual)
 }
@@ -203,7 +203,7 @@ proptest! {
             for step in plan.steps {
                 let thread = threads.iter_mut().find(|it| it.id == step.id).unwrap();
                 thread.now = step.then;
-                // Never above the highest waiter or the kernel's own priority.
+        // Never above the highest waiter or the usual priority.
                 prop_assert!(step.then <= step.usual.max(highest));
                 if let Some(wish) = thread.wish.filter(|_| step.then != step.usual) {
                     prop_assert!(step.then <= Some(wish.priority) || without);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! w and rt_page_ratio of the equations, in thousandths.
 //!
-//! Whole numbers, so that a priority is the same on every device and comparable with one that was
-//! worked out by hand.
+//! Whole numbers, so that a priority is the same on each device and comparable with a priority that
+//! was computed by hand.
 use serde::de::{Deserializer, Error, Visitor};
 use serde::Deserialize;
 use std::fmt;
 
-/// It is no weight.
+/// The number is no weight.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the weight {0} is none: write 0.1 to 10, with at most three digits after the point")]
 pub struct InvalidWeight(String);
 
-/// The share of its waiters' mean priority that a kernel thread gets: 0.1 to 10.
+/// The factor of a kernel thread for its waiters' mean priority: 0.1 to 10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weight(u32);
 
@@ -39,7 +39,7 @@ impl Weight {
         let thousandths = (decimal * 1000.0).round();
         let fits = (100.0..=10_000.0).contains(&thousandths);
         match fits && (decimal * 1000.0 - thousandths).abs() < 1e-6 {
-            // It is a whole number within the range.
+            // The number is whole and within the range.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             true => Self::from_thousandths(thousandths as u32),
             false => Err(InvalidWeight(decimal.to_string())),
@@ -82,18 +82,18 @@ impl<'de> Deserialize<'de> for Weight {
 pub struct Ratio(u32);
 
 impl Ratio {
-    /// Nothing of it.
+    /// No part.
     pub const ZERO: Self = Self(0);
-    /// All of it, and that of every kernel thread but kswapd.
+    /// The whole: the ratio of all kernel threads but kswapd.
     pub const ONE: Self = Self(1000);
 
-    /// From thousandths; what is above 1 is 1.
+    /// From thousandths; larger values count as 1.
     pub fn from_thousandths(thousandths: u32) -> Self {
         Self(thousandths.min(1000))
     }
 
-    /// `part` ÷ `whole`, to the nearest thousandth. Of nothing it is 0. The numbers may be counted
-    /// at different moments, so that a part can be more than the whole: that is 1.
+    /// `part` ÷ `whole`, to the nearest thousandth, and 0 for an empty whole. A part that exceeds
+    /// the whole counts as 1, because the numbers may be counted at different moments.
     pub fn of(part: u64, whole: u64) -> Self {
         let (part, whole) = (u128::from(part.min(whole)), u128::from(whole));
         let thousandths = (part * 2000 + whole).checked_div(2 * whole).unwrap_or(0);

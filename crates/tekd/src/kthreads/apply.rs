@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gives kernel threads the priorities that they should have, through a journal of its own.
+//! Gives kernel threads their computed priorities, through a journal of its own.
 use super::relations::Relations;
 use super::safe_order::{self, Superiors};
 use super::served::Boost;
@@ -11,13 +11,13 @@ use tek_policy::kthread::{Changes, Class, Direction, RtPriority};
 const FIFO: u32 = libc::SCHED_FIFO as u32;
 const RR: u32 = libc::SCHED_RR as u32;
 
-/// What changes kernel threads.
+/// The part that changes kernel threads.
 pub struct Applier {
     pub effect: Effect,
     pub changes: Changes,
-    /// From the event to the changed priority: those that were not told yet.
+    /// Times from the event to the changed priority that the statistics do not include yet.
     pub reactions_ns: Vec<u64>,
-    /// Who was raised along with ksoftirqd.
+    /// The threads that are raised along with ksoftirqd.
     pub superiors: Superiors,
     refused: log::Seldom,
 }
@@ -29,8 +29,8 @@ impl Applier {
         Self { effect, changes, reactions_ns: Vec::new(), superiors, refused }
     }
 
-    /// Gives all whose R(k) is another the priority that follows from it. `covered` is told whom the
-    /// present priority of a thread was computed from.
+    /// Gives each thread whose R(k) changed the priority that follows from it. `covered` receives
+    /// the priorities of members that the present priority of a thread was computed from.
     pub fn settle(
         &mut self,
         relations: &mut Relations,
@@ -45,10 +45,11 @@ impl Applier {
             let members = served.dependants().priorities();
             let is_softirq = served.class() == Class::Softirq;
             softirqs |= is_softirq;
-            // One that is boosted counts as those whom it follows, who are counted in already.
+            // A boosted dependant counts as its own dependants, which are included already.
             let bits = if members == 0 { 0 } else { members | of_boosted };
-            // The kernel is told before: who is boosted may run at once, and queue something, before we go
-            // on. Of kworkers it is known without what they work for, and that they run soon matters more.
+            // The programs get the value first: a boosted thread may run at once and queue
+            // something. They recognize works of a kworker without it, and there an early boost
+            // matters more.
             let before = bits != 0 && !served.is_kworker();
             if before {
                 covered(thread, Some(bits));
@@ -63,7 +64,7 @@ impl Applier {
         }
     }
 
-    /// `false`: there is no such thread any more.
+    /// `false`: the thread does not exist any more.
     fn settle_one(&mut self, relations: &mut Relations, thread: i32, woken: u64) -> bool {
         let wanted = relations.wanted(thread);
         let Some(served) = relations.served_mut(thread) else { return false };
@@ -91,7 +92,7 @@ impl Applier {
         true
     }
 
-    /// What threads had that have ended, or that nobody waited for in a long time.
+    /// Restores the values of threads that have ended, or that had no waiter for a long time.
     pub fn give_back_orphans(&mut self, relations: &mut Relations) {
         for change in relations.take_orphans() {
             let _ = self.effect.give_back(change);
@@ -112,17 +113,17 @@ impl Applier {
         if let Some(served) = relations.served_mut(thread) {
             served.boost.held = Some(error.to_string());
         }
-        self.refused.tell(|| format!("a kernel thread does not follow: {error}"));
+        self.refused.tell(|| format!("a kernel thread does not follow its waiters: {error}"));
         true
     }
 }
 
-/// Finds out what a kernel thread has by itself.
+/// Reads the scheduling attributes that a kernel thread has without a boost.
 pub fn look(boost: &mut Boost, thread: i32) -> Result<(), Error> {
     if boost.identity.is_none() {
         let identity = Identity::of(thread)?;
         boost.identity = Some(identity);
-        // Without, it takes longer.
+        // Without the watch each change takes longer.
         boost.watch = Watch::of(identity).ok();
     }
     if boost.change.is_none() {
@@ -131,13 +132,14 @@ pub fn look(boost: &mut Boost, thread: i32) -> Result<(), Error> {
     Ok(())
 }
 
-/// The real-time priority that a thread has by itself.
+/// The real-time priority that a thread has without a boost.
 pub fn usual_priority(boost: &Boost) -> Option<RtPriority> {
     let usual = boost.usual.filter(|usual| [FIFO, RR].contains(&usual.policy))?;
     RtPriority::new(usual.priority)
 }
 
-/// Sets it; `None` gives back what the thread had. That stays noted, because most are boosted again soon.
+/// Sets the priority; `None` restores the attributes of the thread. The change stays in the
+/// journal, because most threads are boosted again soon.
 pub fn set(
     effect: &mut Effect,
     boost: &mut Boost,
@@ -164,7 +166,7 @@ pub fn set(
         (Some(change), Some(_)) => effect.set_again(change, scheduling(priority, usual))?,
         (Some(change), None) => match effect.resume(change, scheduling(priority, usual)) {
             Err(Error::Changed { .. }) => {
-                // Somebody gave it something else, which is its own from now on.
+                // Another program changed the thread: the new attributes are the thread's own.
                 boost.change = None;
                 effect.give_back(change)?;
                 let usual = Scheduling::of(who.tid)?;
@@ -185,8 +187,8 @@ pub fn set(
     Ok(())
 }
 
-/// If that fails now, or the thread has something else meanwhile, the effect forgets the change, or tries
-/// again to undo it.
+/// If that fails, or the thread has other attributes meanwhile, the effect forgets the change or
+/// tries again to undo it.
 fn rest(effect: &mut Effect, boost: &mut Boost, change: Change) -> Result<(), Error> {
     if !matches!(effect.rest(change), Ok(Undone::Undone)) {
         boost.change = None;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's threads follow those who wait for them.
+//! Kernel threads follow the critical tasks that wait for them.
 //!
-//! A thread of its own does it, more urgent than all whom it helps: below one of them it would wait for
-//! the very CPU that a kernel thread needs. It has a journal of its own, so that it and tekd's other
-//! thread need not wait for each other. What the other thread asks for
-//! goes through [`Shared`], which is locked for some microseconds at a time.
+//! A thread of its own does this, at a higher priority than the tasks that it helps. Below one of
+//! them it would wait for the CPU that a kernel thread needs. It has a journal of its own, so that
+//! it and tekd's main thread need not wait for each other. Requests of the main thread go through
+//! [`Shared`], which is locked for some microseconds at a time.
 //!
-//! Loading the programs takes the kernel long, so the thread begins as an ordinary one (nice -20),
-//! and tekd serves meanwhile.
+//! The kernel needs long to load the programs. The thread therefore begins as an ordinary thread
+//! (nice -20), and tekd serves meanwhile.
 mod apply;
 mod names;
 mod reactor;
@@ -40,32 +40,32 @@ use tek_policy::Pattern;
 use watcher::Watching;
 
 const STACK_BYTES: usize = 256 << 10;
-/// Reactions are told from and up to these.
+/// The range of the reaction times in the histogram.
 const SHORTEST_NS: u64 = 100;
 const LONGEST_NS: u64 = 60_000_000_000;
 
-/// The directory of the journal, below that of tekd's own.
+/// The directory of the journal, below tekd's state directory.
 fn journal(state: &Path) -> PathBuf {
     state.join("kthreads")
 }
 
-/// Undoes what a killed tekd did to the kernel's threads; `None`: it did nothing.
+/// Undoes the changes of a killed tekd to kernel threads; `None`: there is no journal.
 pub fn restore(state: &Path) -> Result<Option<(Effect, Restored)>, Error> {
     let directory = journal(state);
     directory.exists().then(|| Effect::open(&directory)).transpose()
 }
 
-/// What all threads use.
+/// The state that all threads use.
 struct Shared {
     state: PiMutex<State>,
-    /// There are commands.
+    /// Readable when there are commands.
     bell: EventFd,
-    /// For the second thread: it is over.
+    /// Readable at the end, for the second thread.
     over: EventFd,
 }
 
 impl Shared {
-    /// Nothing once the thread takes no commands any more.
+    /// Queues a command, unless the thread takes no commands any more.
     fn tell(&self, command: Command) {
         let mut state = self.state.lock();
         if matches!(state.stage, Stage::Starting | Stage::Running) {
@@ -75,7 +75,7 @@ impl Shared {
         }
     }
 
-    /// It takes none from now on.
+    /// From now on no commands are queued.
     fn stop_taking(&self, stage: Stage) {
         let mut state = self.state.lock();
         state.stage = stage;
@@ -83,30 +83,30 @@ impl Shared {
     }
 }
 
-/// How far it is.
+/// The stage of the thread.
 enum Stage {
     Starting,
     Running,
-    /// And why.
+    /// The reason of the failure.
     Failed(String),
     Ended,
 }
 
 struct State {
     stage: Stage,
-    /// `None` before the beginning, after the end, and while one of the threads works with it.
+    /// `None` before the beginning, after the end, and while one of the threads uses it.
     reactor: Option<Box<Reactor>>,
     is_over: bool,
     relations: Relations,
     commands: Vec<Command>,
     dependencies: Vec<Dependency>,
-    /// Threads of RCU and irq_work that were raised with ksoftirqd.
+    /// Threads of RCU and irq_work that are raised with ksoftirqd.
     raised_along: Vec<i32>,
     lost: u64,
     events: u64,
-    /// Made, and dropped because there were too many.
+    /// Changes that were made, and changes that were dropped because there were too many.
     changes: (u64, u64),
-    /// Times that events of storage cost too much CPU time.
+    /// The number of times that events of storage cost too much CPU time.
     storage_pauses: u64,
     reactions: Reactions,
 }
@@ -130,7 +130,7 @@ impl State {
     }
 }
 
-/// From the event to the changed priority.
+/// The times from the event to the changed priority.
 struct Reactions(Option<Histogram<u64>>);
 
 impl Reactions {
@@ -154,14 +154,14 @@ impl Reactions {
     }
 }
 
-/// The thread, if kernel threads are to be followed.
+/// The thread, if the configuration has kernel threads followed.
 pub struct Kthreads {
     names: Names,
     running: Option<(Arc<Shared>, JoinHandle<()>)>,
     why_not: String,
 }
 
-/// What it needs to know.
+/// The parameters of [`Kthreads::start`].
 pub struct Wanted<'a> {
     pub settings: Option<&'a KthreadSettings>,
     pub state: &'a Path,
@@ -172,8 +172,8 @@ pub struct Wanted<'a> {
 }
 
 impl Kthreads {
-    /// Begins, if the configuration wants that. Whether this kernel can do it is known later:
-    /// [`Kthreads::told`].
+    /// Starts the thread if the configuration wants it. [`Kthreads::told`] reports later whether
+    /// this kernel supports it.
     pub fn start(wanted: Wanted) -> Self {
         let Some(settings) = wanted.settings.cloned() else {
             return Self::not("tekd.toml has no [kthreads]");
@@ -198,8 +198,8 @@ impl Kthreads {
         let functions = functions(&settings);
         if functions.is_empty() && !settings.functions.is_empty() {
             log::warning(
-                "functions of the kernel that tekd.toml names are not known, or their addresses may not \
-                 be read (CAP_SYSLOG would allow it)",
+                "tekd.toml names functions that this kernel does not have, or tekd may not read \
+                 their addresses (CAP_SYSLOG allows it)",
             );
         }
         let state = State::new(Relations::new(settings, system::reclaimers(), functions));
@@ -229,12 +229,12 @@ impl Kthreads {
         Self::not(why)
     }
 
-    /// An ordinary thread is critical, as if it had this real-time priority, or is no more.
+    /// Makes an ordinary thread critical with this real-time priority; `None` ends that.
     pub fn set_fast(&self, tid: i32, priority: Option<u8>) {
         self.tell(Command::Fast(tid, priority));
     }
 
-    /// Other settings.
+    /// Passes on new settings.
     pub fn reload(&self, settings: &KthreadSettings) {
         self.tell(Command::Settings(Box::new(settings.clone()), functions(settings)));
     }
@@ -245,7 +245,7 @@ impl Kthreads {
         }
     }
 
-    /// For who tells of it.
+    /// The report for `tek kthreads` and `tek explain`.
     pub fn told(&self) -> Value {
         let Some((shared, _)) = &self.running else {
             return json!({ "on": false, "why": self.why_not });
@@ -287,7 +287,7 @@ impl Kthreads {
             },
             "reaction_ns": state.reactions.told(),
         });
-        // Names are looked up while the other thread goes on.
+        // The names are read without the lock, so that the other thread can go on.
         drop(state);
         told["threads"] = told::threads(threads, &self.names);
         told
@@ -303,7 +303,7 @@ impl Drop for Kthreads {
     }
 }
 
-/// Functions of the kernel that have a weight of their own.
+/// The functions of the kernel that have a weight of their own.
 fn functions(settings: &KthreadSettings) -> HashMap<u64, String> {
     match settings.functions.is_empty() {
         true => HashMap::new(),
@@ -312,10 +312,10 @@ fn functions(settings: &KthreadSettings) -> HashMap<u64, String> {
 }
 
 fn tell_failure(why: &str) {
-    log::warning(&format!("kernel threads do not follow those who wait for them: {why}"));
+    log::warning(&format!("kernel threads do not follow their waiters: {why}"));
 }
 
-/// The thread's beginning: programs are loaded by the thread that uses them.
+/// The start of the thread, which loads the programs that it uses.
 fn begin(
     shared: &Arc<Shared>,
     effect: Effect,
@@ -340,7 +340,7 @@ fn begin(
     };
     let applier = Applier::new(effect, rate);
     let watching = Watching::start(shared, watcher, attaching_priority);
-    // tekd's other thread is real-time, too.
+    // tekd's main thread is real-time too, and no critical task.
     let own = std::process::id() as i32;
     if let Err(error) = programs.set_who(own, Some(tek_bpf::Follow::Ignore)) {
         log::warning(&error.to_string());
@@ -358,7 +358,7 @@ fn begin(
 
 fn open() -> Result<(tek_bpf::Kthreads, Watcher), String> {
     let mut programs = tek_bpf::Kthreads::open().map_err(|error| error.to_string())?;
-    let watcher = programs.watcher().ok_or("its programs are watched already")?;
+    let watcher = programs.watcher().ok_or("its programs have a watcher already")?;
     Ok((programs, watcher))
 }
 

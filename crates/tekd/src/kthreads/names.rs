@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of the kernel's functions, for reports on kernel threads.
 //!
-//! The list of them is long (/proc/kallsyms): an ordinary thread looks names up and ends. Until then
-//! a function has none.
+//! The list of functions is long (/proc/kallsyms), so an ordinary thread reads the names and ends.
+//! Until then a function has no name.
 use super::system;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use tek_effect::PiMutex;
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// By their addresses; of an address that is no function's the name is empty.
+/// The names by address; the name is empty for an address that belongs to no function.
 #[derive(Clone)]
 pub struct Names {
     known: Arc<PiMutex<HashMap<u64, String>>>,
@@ -24,7 +24,7 @@ impl Names {
         Self { known: Arc::new(PiMutex::new(HashMap::new())), is_looking: Arc::default() }
     }
 
-    /// Those that are known. The others will be, soon.
+    /// The known names. A thread reads the missing names for later calls.
     pub fn of(&self, addresses: &[u64]) -> HashMap<u64, String> {
         let mut missing = Vec::new();
         let mut found = HashMap::new();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hears of critical tasks and the kernel's threads, and acts at once.
+//! Receives events of critical tasks and kernel threads, and reacts at once.
 //!
-//! It sleeps while nothing is critical. The kernel's programs wake it only where something has to be
-//! done at once; the rest it reads whenever it is awake, and so often while anything is boosted that
-//! nobody keeps a boost for long.
+//! The reactor sleeps while no task is critical. The BPF programs wake it only for events that need
+//! a reaction at once. It reads other events whenever it is awake. While a thread is boosted it
+//! also wakes by itself, so that a boost ends soon after its last relation.
 use super::apply::Applier;
 use super::relations::Relations;
 use super::storage_budget::StorageBudget;
@@ -23,34 +23,34 @@ use tek_effect::{Identity, Scheduling};
 use tek_policy::kthread::{KthreadSettings, Ratio};
 use tek_policy::Pattern;
 
-/// While anything is boosted what happened is read at least so often.
+/// While a thread is boosted, the minimum interval of reads without a wake-up.
 const LEAST_TICK_NS: u64 = 5_000_000;
-/// Programs on hot paths stay for so long after the last event.
+/// The time for which programs on hot paths stay attached after the last event.
 const WATCH_NS: u64 = 10_000_000_000;
-/// What is known of memory is looked at no more often than this.
+/// The minimum interval of checks of memory.
 const MEMORY_NS: u64 = 50_000_000;
 
-/// What another thread wants.
+/// A request of another thread.
 pub enum Command {
-    /// An ordinary thread is critical, as if it had this priority, or is no more.
+    /// Makes an ordinary thread critical with this priority; `None` ends that.
     Fast(i32, Option<u8>),
-    /// Other settings, and the addresses of functions that they name.
+    /// New settings, and the addresses of functions that they name.
     Settings(Box<KthreadSettings>, HashMap<u64, String>),
-    /// The programs for this are attached now, and others are detached.
+    /// The programs for this watch are attached now, and all others on hot paths are detached.
     Watched(Watch, Packets),
     Stop,
 }
 
-/// What one of the threads does next.
+/// The next step of one of the threads.
 pub enum Next {
-    /// At once the same once more.
+    /// Call [`Reactor::turn`] again at once.
     Again,
-    /// Sleeps until something happens, at most for so long.
+    /// Sleep until the next event, at most for this time.
     Sleep(Option<Duration>),
     End,
 }
 
-/// All that whoever of the threads is awake works with.
+/// The data of the thread that is awake.
 pub struct Reactor {
     programs: Kthreads,
     applier: Applier,
@@ -58,18 +58,18 @@ pub struct Reactor {
     protected: Vec<Pattern>,
     /// The real-time priority of the threads.
     pub priority: u32,
-    /// Tasks that are followed, with their processes.
+    /// The followed tasks, with their processes.
     followed: HashMap<i32, Member>,
     watches_until: Option<u64>,
-    /// The same of those that see packets, since the last one that a thread had to carry on.
+    /// The same for the programs that watch packets, since the last packet for another thread.
     packets_until: Option<u64>,
     wanted: Watch,
     watching: Watching,
     storage: StorageBudget,
     next_memory_ns: u64,
-    /// So often events were lost.
+    /// The number of times that events were lost.
     lost: u64,
-    /// Kept to be used again.
+    /// Reused by each call of `read`.
     buffer: Vec<Event>,
 }
 
@@ -100,17 +100,17 @@ impl Reactor {
         }
     }
 
-    /// To wait on until something happens.
+    /// The descriptor to wait on for events.
     pub fn events(&self) -> io::Result<OwnedFd> {
         self.programs.fd().try_clone_to_owned()
     }
 
-    /// One of tekd's own threads is nobody's task.
+    /// Excludes one of tekd's own threads from the critical tasks.
     pub fn ignore(&mut self, own: i32) -> io::Result<()> {
         self.programs.set_who(own, Some(Follow::Ignore)).map_err(io::Error::other)
     }
 
-    /// Everything is given back. To unload programs takes the kernel long, and is urgent to nobody.
+    /// Restores all values. The kernel needs long to unload programs, and no task waits for that.
     pub fn end(self) {
         for failed in self.applier.effect.close().failed {
             log::error(&failed);
@@ -120,14 +120,14 @@ impl Reactor {
         drop(self.watching);
     }
 
-    /// Whatever there is to be done now.
+    /// Does all work that is due now.
     pub fn turn(&mut self, state: &mut State) -> io::Result<Next> {
         let before_ns = sys::cpu_ns();
         let next = self.react(state);
         let used_ns = sys::cpu_ns().saturating_sub(before_ns);
         if self.storage.spend(used_ns, sys::monotonic_ns()) && self.storage.pauses() == 1 {
             log::warning(
-                "events of storage use more than a quarter of a CPU, and are left out for ten \
+                "events of storage use more than a quarter of a CPU, so tekd ignores them for ten \
                  seconds each time: fewer or slower file operations of critical threads cost less",
             );
         }
@@ -145,7 +145,7 @@ impl Reactor {
         let now = sys::monotonic_ns();
         state.relations.expire(now);
         self.settle(&mut state.relations);
-        // What can wait.
+        // Work that can wait.
         for work in state.relations.drop_cancelled(now) {
             let _ = self.programs.forget_work(work);
         }
@@ -158,12 +158,13 @@ impl Reactor {
         state.changes = (self.applier.changes.made(), self.applier.changes.dropped());
         state.raised_along = self.applier.superiors.raised();
         state.reactions.take(&mut self.applier.reactions_ns);
-        // What happened meanwhile wakes nobody.
+        // Events that came meanwhile may cause no wake-up.
         Ok(if read > 0 { Next::Again } else { Next::Sleep(again.map(Duration::from_nanos)) })
     }
 
-    /// On PREEMPT_RT who hears of events is woken by irq_work's threads, which would wait behind every
-    /// real-time task. They are as urgent as this thread is for as long as it follows.
+    /// On PREEMPT_RT threads of irq_work wake the reader of events, and would wait behind each
+    /// real-time task. They have the priority of this thread for as long as it follows kernel
+    /// threads.
     pub fn raise_messengers(&mut self) {
         for (tid, name) in
             system::kernel_threads().filter(|(_, name)| name.starts_with("irq_work/"))
@@ -179,12 +180,12 @@ impl Reactor {
                     false => Ok(()),
                 });
             if let Err(error) = raised {
-                log::warning(&format!("{name} can hold up news of the kernel's threads: {error}"));
+                log::warning(&format!("{name} can delay events of kernel threads: {error}"));
             }
         }
     }
 
-    /// `false`: it is the end.
+    /// `false`: the reactor must end.
     fn obey(&mut self, commands: Vec<Command>, relations: &mut Relations) -> bool {
         for command in commands {
             match command {
@@ -213,7 +214,7 @@ impl Reactor {
         true
     }
 
-    /// Takes in what happened. How much that was.
+    /// Takes in the new events, and returns their number.
     fn read(&mut self, relations: &mut Relations) -> Result<u64, tek_bpf::Error> {
         let mut events = std::mem::take(&mut self.buffer);
         self.programs.drain(|event| events.push(event))?;
@@ -223,7 +224,7 @@ impl Reactor {
                 self.lost += 1;
                 self.programs.forget()?;
                 relations.forget_all(event.time);
-                // Of some the end may have been lost: a later task with such an id is looked at anew.
+                // The end of some tasks may be lost: a later task with such an id is checked anew.
                 self.followed.clear();
             }
             if self.is_wanted(&event) {
@@ -242,7 +243,7 @@ impl Reactor {
         Ok(read)
     }
 
-    /// Whether it is about a task of the domain, or about none.
+    /// Whether the event concerns a task of the domain, or no single task.
     fn is_wanted(&mut self, event: &Event) -> bool {
         if let What::TaskExited { tid, .. } = event.what {
             self.followed.remove(&tid);
@@ -264,7 +265,7 @@ impl Reactor {
             return true;
         }
         let check = self.domain.check(member.process, &self.protected, &Homes::default());
-        // Nor is one of tekd's own threads anybody's task, the one for hot paths among them.
+        // tekd's own threads are no critical tasks, including the thread for hot paths.
         let is_own = u32::try_from(member.process) == Ok(std::process::id());
         let follow = if check.is_ok() && !is_own { Follow::Follow } else { Follow::Ignore };
         let _ = self.programs.set_who(member.tid, Some(follow));
@@ -277,7 +278,7 @@ impl Reactor {
     fn settle(&mut self, relations: &mut Relations) {
         let programs = &mut self.programs;
         self.applier.settle(relations, |thread, covered| {
-            // Else it wakes us once more.
+            // After an error the next event of this priority wakes this thread once more.
             let _ = programs.set_boosted(thread, covered);
         });
         if self.applier.effect.owes() {
@@ -285,7 +286,7 @@ impl Reactor {
         }
     }
 
-    /// Not before others were served: all threads are looked through for it.
+    /// Runs after the changes that are due, because it reads the names of all kernel threads.
     fn find_journals(&mut self, relations: &mut Relations) {
         let disks = relations.without_journal();
         for disk in &disks {
@@ -296,7 +297,7 @@ impl Reactor {
         }
     }
 
-    /// Whose pages there are matters while somebody waits for memory.
+    /// Updates the owners of pages, which matter only while a task waits for memory.
     fn look_at_memory(&mut self, relations: &mut Relations, now: u64) {
         if !relations.wants_memory() || now < self.next_memory_ns {
             return;
@@ -321,7 +322,7 @@ impl Reactor {
         self.settle(relations);
     }
 
-    /// Says which programs on hot paths are wanted. How long to sleep at most.
+    /// Requests the programs on hot paths that are needed, and returns the maximum time to sleep.
     fn watch(&mut self, relations: &mut Relations, active: bool, now: u64) -> Option<u64> {
         if relations.remembers_many() {
             self.forget_ended(relations);
@@ -334,7 +335,7 @@ impl Reactor {
             self.watches_until = None;
             self.packets_until = None;
         }
-        // Most tasks send no packet that somebody else has to carry on.
+        // Most tasks send no packet that another thread must process.
         self.packets_until = self.packets_until.filter(|until| *until > now);
         let watches = self.watches_until.is_some();
         let storage = !self.followed.is_empty() && !self.storage.is_paused(now);
@@ -344,7 +345,7 @@ impl Reactor {
         self.want(Watch {
             pages: watches && (self.wanted.pages || !self.followed.is_empty()),
             packets: self.packets_until.is_some(),
-            // From its first operation on a file on: one that comes after a pause is as urgent.
+            // As long as tasks are followed: an operation after a pause of the task is as urgent.
             storage,
         });
         if relations.changes_by_itself() {
@@ -364,7 +365,7 @@ impl Reactor {
         }
         self.wanted = wanted;
         if !wanted.packets {
-            // Before their ends are not seen any more.
+            // The value changes before the ends of packets become invisible.
             let _ = self.programs.set_packets(Packets::NotWatched);
         }
         self.watching.want(wanted);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who waits for which kernel thread now, and for what: from events to R(k). Changes nothing.
+//! The relations between critical tasks and kernel threads, computed from events to R(k).
 //!
 //! A relation is one critical task with one thing (a work item, an inode, a request) that a kernel
-//! thread works on. Which thread that is may change: a work is queued for one worker and run by
-//! another. The inodes of a disk belong to nobody until the work that writes them back is queued.
+//! thread works on. The thread may change: one worker is woken for a work, and another runs it. The
+//! inodes of a disk have no thread until the work that writes them back is queued.
 mod disks;
 mod events;
 mod memory;
@@ -18,21 +18,21 @@ use tek_bpf::{Device, Member, Thread};
 use tek_effect::{Change, Identity};
 use tek_policy::kthread::{Class, KthreadSettings, RtPriority, Weight};
 
-/// The kernel's thread that makes all others.
+/// The kernel thread that creates all others.
 const CREATOR: i32 = 2;
-/// Threads are looked through for those that have ended when there are more.
+/// With more threads than this, ended threads are removed.
 const MANY_SERVED: usize = 512;
 
-/// What a kernel thread works on. The numbers are addresses in the kernel, nodes or thread ids.
+/// The thing that a kernel thread works on. Numbers are kernel addresses, nodes or thread ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Thing {
     Work(u64),
-    /// It waits behind what a worker runs now.
+    /// The work waits for the present work of a worker.
     WorkBehind(u64),
     Inode(u64),
-    /// The same for the thread of its file system's journal.
+    /// The inode, for the thread of its file system's journal.
     Journal(u64),
-    /// The writeback of a disk waits behind what a worker runs now.
+    /// The writeback of a disk waits for the present work of a worker.
     DiskBehind(u64),
     Request(u64),
     /// kswapd of a node was woken.
@@ -42,10 +42,10 @@ enum Thing {
     Compaction(u32),
     Creation(i32),
     Uring(u64),
-    /// A task that writes too much sleeps for a while.
+    /// A task that writes too much must sleep for a while.
     Pause(i32),
     Packet(u64),
-    /// What is done for storage while a task sleeps inside the kernel.
+    /// Work for storage while a task sleeps inside the kernel.
     Storage(i32),
 }
 
@@ -53,23 +53,23 @@ enum Thing {
 pub struct Relations {
     pub settings: KthreadSettings,
     served: HashMap<i32, Served>,
-    /// The kernel threads that work on a thing, and for whom.
+    /// The kernel threads that work on a thing, each with its critical task.
     of_thing: HashMap<Thing, Vec<(i32, i32)>>,
     disks: HashMap<u64, Disk>,
-    /// The threads that end transactions of file systems: who writes may have to wait for that.
+    /// The threads that end transactions of file systems: a writer may have to wait for them.
     journals: HashMap<Device, Option<Thread>>,
-    /// Works that were not begun yet, and since when.
+    /// Works that no worker has begun, each with its time.
     queued: HashMap<u64, u64>,
-    /// Packets on their way, and since when.
+    /// Packets that a thread must process, each with its time.
     packets: HashMap<u64, u64>,
     /// kswapd of each node.
     reclaimers: Vec<Thread>,
-    /// Kernel threads whose R(k) is another than when this was asked last, and when the event came that
-    /// made it so; 0: nobody was woken for that.
+    /// Kernel threads whose R(k) changed since the last [`Relations::take_changed`]. The value is
+    /// the time of the event that caused it; 0: that event caused no wake-up.
     changed: BTreeMap<i32, u64>,
     /// Names of functions that have a weight of their own.
     functions: HashMap<u64, String>,
-    /// Of threads that have ended.
+    /// Changes to threads that have ended.
     orphans: Vec<Change>,
 }
 
@@ -94,7 +94,7 @@ impl Relations {
         }
     }
 
-    /// What a kernel thread that follows somebody wants is what those want whom it follows.
+    /// A boosted kernel thread as a member stands for its own dependants.
     fn begin(&mut self, thing: Thing, thread: Thread, member: Member, why: Why, woken: u64) {
         if !member.via {
             return self.begin_for(thing, thread, member, why, woken);
@@ -104,7 +104,7 @@ impl Relations {
             let member = Member { tid, process: tid, priority, via: false };
             self.begin_for(thing, thread, member, why, woken);
         }
-        // Also if there is nobody any more: it is to wake us no more.
+        // Also without dependants: the programs must learn that this relation needs no wake-up.
         note(&mut self.changed, thread.tid, woken);
     }
 
@@ -114,7 +114,7 @@ impl Relations {
         let is_known = workers.contains(&(thread.tid, member.tid));
         let served = match self.served.get_mut(&thread.tid) {
             Some(served) if served.is(thread) => served,
-            // Its id has become another's, or it is new.
+            // The id now belongs to another thread, or the thread is new.
             _ => {
                 let served = Served::new(thread, why, self.settings.linger_ns());
                 let earlier = self.served.insert(thread.tid, served);
@@ -133,7 +133,7 @@ impl Relations {
         } else if served.change_priority(member.tid, priority) {
             note(&mut self.changed, thread.tid, woken);
         }
-        // Somebody was woken for it: he is to see that this priority is counted in.
+        // The event caused a wake-up: the programs must learn that this priority is included.
         if woken > 0 {
             note(&mut self.changed, thread.tid, woken);
         }
@@ -147,7 +147,7 @@ impl Relations {
         }
     }
 
-    /// A thread has done what all such tasks wait for.
+    /// A thread is idle again: the relations of all tasks that wait for storage end with it.
     fn end_for_storage(&mut self, thread: i32, at: u64) {
         let mut waited = Vec::new();
         for (_, workers) in
@@ -160,14 +160,14 @@ impl Relations {
             .for_each(|(thread, member)| self.end_one_for_storage(thread, member, at));
     }
 
-    /// What a task waited for is done. Threads that were helped because they might be in its way, and
-    /// ordinary ones, go on with their own business at once.
+    /// The wait of a task has ended. Ordinary threads and threads of compaction do not linger: they
+    /// go on with work of their own.
     fn end_wait_for_storage(&mut self, task: i32, at: u64) {
         let workers = self.of_thing.remove(&Thing::Storage(task)).into_iter().flatten();
         workers.for_each(|(thread, member)| self.end_one_for_storage(thread, member, at));
     }
 
-    /// No end of such a wait is reported any more.
+    /// Ends all waits for storage, because their ends are not reported any more.
     pub fn end_all_for_storage(&mut self, at: u64) {
         let is_waiting = |thing: &Thing| match thing {
             Thing::Storage(task) => Some(*task),
@@ -188,7 +188,7 @@ impl Relations {
         }
     }
 
-    /// It was not worked on: nobody lingers.
+    /// Ends relations without linger time, because the thread did not work on the thing.
     fn end_now(&mut self, thing: Thing) {
         for (thread, member) in self.of_thing.remove(&thing).into_iter().flatten() {
             self.end_of_one(thread, member);
@@ -201,7 +201,7 @@ impl Relations {
         }
     }
 
-    /// Another thread than was thought works on it.
+    /// Another thread than the expected one works on the thing.
     fn leave_to(&mut self, thing: Thing, to: i32) {
         let Some(workers) = self.of_thing.get_mut(&thing) else { return };
         let others: Vec<_> = workers.extract_if(.., |(thread, _)| *thread != to).collect();
@@ -234,7 +234,7 @@ impl Relations {
         self.disks.retain(|_, disk| !disk.inodes.is_empty() || disk.worker.is_some());
     }
 
-    /// Events were lost, so nothing is known for certain: all relations end, none is left behind.
+    /// Events were lost, so the relations are uncertain: all of them end.
     pub fn forget_all(&mut self, now: u64) {
         self.of_thing.clear();
         self.disks.clear();
@@ -248,7 +248,7 @@ impl Relations {
         }
     }
 
-    /// Those who lingered long enough leave.
+    /// Ends the relations whose linger time is over.
     pub fn expire(&mut self, now: u64) {
         for (thread, served) in &mut self.served {
             if served.expire(now) {
@@ -257,7 +257,8 @@ impl Relations {
         }
     }
 
-    /// The configuration was read anew. The linger time is that of threads that are served from now on.
+    /// Applies a new configuration. The linger time is valid for threads that are served from now
+    /// on.
     pub fn change_settings(&mut self, settings: KthreadSettings, functions: HashMap<u64, String>) {
         self.settings = settings;
         self.functions = functions;
@@ -265,22 +266,22 @@ impl Relations {
         all.into_iter().for_each(|thread| self.put_off(thread));
     }
 
-    /// Whether anybody is in any R(k).
+    /// Whether each R(k) is empty, and no disk has dirty inodes of critical tasks.
     pub fn is_empty(&self) -> bool {
         self.served.values().all(Served::is_free) && self.disks.is_empty()
     }
 
-    /// Whether some R(k) may become another one by time alone.
+    /// Whether some R(k) or boost may change by time alone.
     pub fn changes_by_itself(&self) -> bool {
         !self.served.values().all(Served::is_free)
     }
 
-    /// Kernel threads whose R(k) is another now, with the time of the event that woke us for it.
+    /// Kernel threads whose R(k) changed, each with the time of the event that woke this thread.
     pub fn take_changed(&mut self) -> BTreeMap<i32, u64> {
         mem::take(&mut self.changed)
     }
 
-    /// What could not be done now is tried again later.
+    /// Schedules another attempt for a thread.
     pub fn put_off(&mut self, thread: i32) {
         self.changed.entry(thread).or_insert(0);
     }
@@ -297,8 +298,8 @@ impl Relations {
         self.served.values()
     }
 
-    /// Threads that nobody waits for are remembered for who asks, but not those that have ended. What was
-    /// done to them is to be forgotten.
+    /// Removes ended threads without waiters; live threads stay for reports. Returns all threads
+    /// without waiters, so that the caller removes their entries in the programs' map.
     pub fn forget_ended(&mut self) -> Vec<i32> {
         let mut free = Vec::new();
         self.served.retain(|thread, served| {
@@ -312,12 +313,12 @@ impl Relations {
         free
     }
 
-    /// Whether so many threads are remembered that some may have ended.
+    /// Whether the map has so many threads that some may have ended.
     pub fn remembers_many(&self) -> bool {
         self.served.len() > MANY_SERVED
     }
 
-    /// One that has ended is forgotten.
+    /// Removes a thread that has ended.
     pub fn forget_thread(&mut self, thread: i32) {
         self.journals.retain(|_, its| its.is_none_or(|its| its.tid != thread));
         let served = self.served.remove(&thread);
@@ -331,19 +332,19 @@ impl Relations {
         }
     }
 
-    /// What was done to threads that have ended, or are free, is to be forgotten, too.
+    /// The changes to threads that have ended or have no waiter; the caller undoes them.
     pub fn take_orphans(&mut self) -> Vec<Change> {
         mem::take(&mut self.orphans)
     }
 
-    /// The priority that a kernel thread should have; `None`: its own.
+    /// The priority that a kernel thread should have; `None`: the thread's own.
     pub fn wanted(&self, thread: i32) -> Option<RtPriority> {
         let served = self.served.get(&thread)?;
         let weight = self.weight(served)?;
         self.settings.method.priority(weight, served.ratio_for_equation(), served.summary())
     }
 
-    /// That of a kernel thread; `None`: it is left alone.
+    /// The weight of a kernel thread; `None`: the thread is not changed.
     pub fn weight(&self, served: &Served) -> Option<Weight> {
         if self.settings.protects(&served.thread.name.to_string()) {
             return None;
@@ -353,7 +354,7 @@ impl Relations {
     }
 }
 
-/// The first event for which somebody was woken counts.
+/// Records the first event that caused a wake-up.
 fn note(changed: &mut BTreeMap<i32, u64>, thread: i32, woken: u64) {
     let at = changed.entry(thread).or_insert(woken);
     if *at == 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! ksoftirqd and its like are raised only along with those who must come before them.
+//! Raises ksoftirqd and similar threads only together with the threads that must precede them.
 use super::apply::{look, set, usual_priority, Applier};
 use super::relations::Relations;
 use super::served::Boost;
@@ -9,20 +9,20 @@ use std::collections::{HashMap, HashSet};
 use tek_effect::Effect;
 use tek_policy::kthread::{plan, plan_without_raises, Class, Ordered, Rank, Wish};
 
-/// All threads are looked through for them no more often than this, while nothing else is to be done.
+/// The minimum interval of searches for new threads without a change.
 const LOOK_NS: u64 = 10_000_000_000;
 
-/// RCU's and irq_work's threads: those of ksoftirqd's class are in the relations.
+/// The threads of RCU and irq_work. The relations hold the threads of ksoftirqd's class.
 #[derive(Default)]
 pub struct Superiors {
     known: HashMap<i32, (Rank, Boost)>,
-    /// Those of ksoftirqd's class that were there then: one that comes later may have superiors that came
-    /// with it.
+    /// The threads of ksoftirqd's class at the last search. A later thread may have superiors that
+    /// are new too.
     softirqs: HashSet<i32>,
     looked_ns: Option<u64>,
 }
 
-/// All of ksoftirqd's class, and who must come before them.
+/// Plans and sets the priorities of ksoftirqd's class and of its superiors.
 pub fn settle(applier: &mut Applier, relations: &mut Relations) {
     let softirqs: Vec<i32> = (relations.all())
         .filter(|served| served.class() == Class::Softirq)
@@ -65,9 +65,9 @@ pub fn settle(applier: &mut Applier, relations: &mut Relations) {
         let Some(boost) = boost else { continue };
         let wanted = step.then.filter(|_| step.then != step.usual);
         if let Err(error) = set(&mut applier.effect, boost, wanted) {
-            // What follows would come before who could not be raised.
+            // The next steps would overtake the thread that could not be raised.
             let failed = superiors.known.remove(&step.id);
-            superiors.softirqs.clear(); // so they are looked for anew before the next step
+            superiors.softirqs.clear(); // forces a new search before the next step
             if let Some(change) = failed.and_then(|(_, boost)| boost.change) {
                 let _ = applier.effect.give_back(change);
             }
@@ -84,7 +84,7 @@ pub fn settle(applier: &mut Applier, relations: &mut Relations) {
 }
 
 impl Superiors {
-    /// Those of CPUs that came, and went, since the last time, if that is long ago.
+    /// Searches for threads of new and removed CPUs, if the last search is long ago.
     pub fn keep_up(&mut self, effect: &mut Effect) {
         let now = sys::monotonic_ns();
         if self.looked_ns.is_none_or(|looked| now - looked >= LOOK_NS) {
@@ -92,12 +92,12 @@ impl Superiors {
         }
     }
 
-    /// What those have by themselves that are known.
+    /// Reads the own attributes of the known threads again.
     fn look_again(&mut self) {
         self.known.retain(|tid, (_, boost)| look(boost, *tid).is_ok());
     }
 
-    /// Who has something is not looked for.
+    /// Searches for the threads, unless one of them is boosted.
     fn look(&mut self, effect: &mut Effect) {
         if self.known.values().any(|(_, boost)| boost.now.is_some()) {
             return;
@@ -118,7 +118,7 @@ impl Superiors {
         }
     }
 
-    /// Who of them is raised.
+    /// The threads that are raised at present.
     pub fn raised(&self) -> Vec<i32> {
         let raised = self.known.iter().filter(|(_, (_, boost))| boost.now.is_some());
         raised.map(|(tid, _)| *tid).collect()

@@ -5,12 +5,12 @@ use tek_bpf::{Device, Thread};
 use tek_effect::{Change, Identity, Scheduling, Watch};
 use tek_policy::kthread::{Class, Dependants, Lingering, Ratio, RtPriority, Summary};
 
-/// What a task waits for.
+/// The reason why a task waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// A work item, of this function of the kernel.
     Work(u64),
-    /// What it wrote has to go to a disk.
+    /// A write that must go to a disk.
     Write(Device),
     /// A request to a disk.
     Request(Device),
@@ -22,18 +22,18 @@ pub enum Why {
     Thread,
     /// A request of io_uring.
     Uring,
-    /// A timer, by which the kernel slows down who writes too much.
+    /// A timer: the kernel lets a task that writes too much sleep.
     Timer,
     /// A network packet that it sent.
     Packet,
-    /// Something that is done for storage while it sleeps inside the kernel.
+    /// Work for storage while the task sleeps inside the kernel.
     Storage,
-    /// The same, but the thread is an ordinary one that holds something inside a file system.
+    /// The same, but the thread is an ordinary thread that holds something inside a file system.
     Held,
 }
 
 impl Why {
-    /// Which disk is written to.
+    /// The disk that the task writes to.
     pub fn disk(self) -> Option<Device> {
         match self {
             Self::Write(disk) => Some(disk),
@@ -42,52 +42,52 @@ impl Why {
     }
 }
 
-/// What it was given.
+/// The boost of a thread.
 #[derive(Default)]
 pub struct Boost {
-    /// Which thread it is: a later one with its id is another.
+    /// The identity of the thread, which distinguishes a later thread with the same id.
     pub identity: Option<Identity>,
-    /// It is changed often.
+    /// Makes frequent changes cheaper.
     pub watch: Option<Watch>,
-    /// What it had.
+    /// The attributes without a boost.
     pub usual: Option<Scheduling>,
-    /// In force, or at rest.
+    /// The change, in force or suspended.
     pub change: Option<Change>,
-    /// In force; `None`: its own.
+    /// The priority in force; `None`: the thread's own.
     pub now: Option<RtPriority>,
-    /// Why it has less than was computed.
+    /// The reason why the priority is lower than computed.
     pub held: Option<String>,
     pub times: u64,
     pub since_ns: u64,
-    /// All times together, without the present one.
+    /// The total duration of all boosts, without the present one.
     pub total_ns: u64,
 }
 
 impl Boost {
-    /// Whether it is this thread's; of one that never got anything that is not known.
+    /// Whether the boost belongs to this thread. Without a recorded identity the answer is yes.
     pub fn is_of(&self, thread: Identity) -> bool {
         self.identity.is_none_or(|identity| identity == thread)
     }
 }
 
-/// The thread, R(k), and what it was given.
+/// The thread, its R(k) and its boost.
 pub struct Served {
     pub thread: Thread,
-    /// By its name.
+    /// Derived from the name.
     class: Class,
     /// The share of the pages: for kswapd.
     pub ratio: Ratio,
     pub boost: Boost,
     members: Lingering<i32>,
     whys: HashMap<i32, Why>,
-    /// Who was in R(k) before nobody was.
+    /// The members of R(k) before it became empty.
     last: Vec<(i32, u8)>,
 }
 
 impl Served {
     pub fn new(thread: Thread, why: Why, linger_ns: u64) -> Self {
         let class = match (thread.tid, why) {
-            // Any program may have any name.
+            // The name of an ordinary thread may be any text.
             (_, Why::Held) => Class::Holder,
             (2, _) => Class::Creator,
             _ => Class::of_name(&thread.name.to_string()),
@@ -103,7 +103,7 @@ impl Served {
         }
     }
 
-    /// A worker that writes back what somebody wrote is of another class than others.
+    /// A worker that writes back inodes of critical tasks has another class than other workers.
     pub fn class(&self) -> Class {
         let writes_back = || self.whys.values().any(|why| matches!(why, Why::Write(_)));
         match self.class {
@@ -112,18 +112,18 @@ impl Served {
         }
     }
 
-    /// Whether it is one of the pools of workers.
+    /// Whether the thread is a worker of a workqueue pool.
     pub fn is_kworker(&self) -> bool {
         self.thread.name.as_bytes().starts_with(b"kworker/")
     }
 
-    /// Whether it is this thread, as far as names tell. Some events have none.
+    /// Whether the names agree. Some events have no name.
     pub fn is(&self, thread: Thread) -> bool {
         let names = [self.thread.name, thread.name];
         names.iter().any(|name| name.is_empty()) || names[0] == names[1]
     }
 
-    /// As all of these do: whether R(k) is another now.
+    /// Like the functions below, returns whether R(k) changed.
     pub fn begin(&mut self, who: i32, priority: RtPriority, why: Why) -> bool {
         self.whys.insert(who, why);
         self.members.begin(who, priority)
@@ -168,12 +168,13 @@ impl Served {
         changed
     }
 
-    /// Nobody waits, and it has its own.
+    /// R(k) is empty, and the thread has its own priority.
     pub fn is_free(&self) -> bool {
         self.members.dependants().is_empty() && self.boost.now.is_none()
     }
 
-    /// Whom it follows, or followed last: what it has begun for them is done after that, too.
+    /// The present dependants, or the last ones: works that they caused may be done after their
+    /// wait.
     pub fn members(&self) -> Vec<(i32, u8)> {
         let now: Vec<_> =
             self.members.dependants().iter().map(|it| (it.who, it.priority.get())).collect();
@@ -192,7 +193,7 @@ impl Served {
         self.members.dependants().summary()
     }
 
-    /// That of a member.
+    /// The priority of a member.
     pub fn priority_of(&self, who: i32) -> Option<u8> {
         let mut all = self.members.dependants().iter();
         all.find(|dependant| dependant.who == who).map(|dependant| dependant.priority.get())
@@ -202,7 +203,7 @@ impl Served {
         self.whys.get(&who).copied()
     }
 
-    /// Of the work that somebody waits for.
+    /// The function of a work that a task waits for.
     pub fn function(&self) -> Option<u64> {
         self.whys.values().find_map(|why| match why {
             Why::Work(function) => Some(*function),
@@ -210,7 +211,7 @@ impl Served {
         })
     }
 
-    /// Equation (3) is for kswapd alone.
+    /// Equation (3) applies to kswapd only.
     pub fn ratio_for_equation(&self) -> Ratio {
         if self.class() == Class::Reclaim {
             self.ratio

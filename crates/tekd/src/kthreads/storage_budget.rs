@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bounds the CPU time that events of storage may cost the reacting threads.
 //!
-//! They are the most frequent events. On a slow device they could use all CPU time, at a priority
-//! above tekd's main thread. When the reacting threads have used their share of a CPU, the reactor
-//! detaches the programs that send these events, for some seconds.
+//! These events are the most frequent ones. On a slow device they could use all CPU time, at a
+//! priority above tekd's main thread. When the reacting threads have used their share of a CPU, the
+//! reactor detaches the programs that send these events for some seconds.
 
 use crate::share::Share;
 
 /// The reacting threads may use one part in this many of a CPU.
 const PARTS: u64 = 4;
-/// CPU time that they may use at once.
+/// The CPU time that the threads may use at once.
 const BURST_NS: u64 = 250_000_000;
-/// Time for which the programs stay detached, at least.
+/// The minimum time for which the programs stay detached.
 const PAUSE_NS: u64 = 10_000_000_000;
 
-/// The account of the reacting threads. The caller gives the time.
+/// The account of the reacting threads. The caller passes the time.
 #[derive(Debug)]
 pub struct StorageBudget {
     share: Share,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What /proc says about the kernel's threads, its memory and its functions.
+//! Kernel threads, memory and functions of the kernel, read from /proc.
 use crate::process::{self, Status};
 use nix::sys::statfs::{statfs, FsType, TMPFS_MAGIC};
 use std::collections::HashMap;
@@ -8,10 +8,10 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use tek_bpf::{Device, Name, Thread};
 
-/// It makes all others.
+/// kthreadd, which creates all other kernel threads.
 const KTHREADD: i32 = 2;
 
-/// All threads of the kernel, by their names.
+/// All kernel threads with their names.
 pub fn kernel_threads() -> impl Iterator<Item = (i32, String)> {
     candidates().into_iter().filter_map(|pid| {
         let status = Status::of(pid).ok()?;
@@ -20,15 +20,15 @@ pub fn kernel_threads() -> impl Iterator<Item = (i32, String)> {
     })
 }
 
-/// kthreadd and its children, of which the kernel has a list: users' processes may be many. Without
-/// that list all processes.
+/// kthreadd and its children, which the kernel lists: the processes of users may be many. Without
+/// the list, all processes.
 fn candidates() -> Vec<i32> {
     let Ok(children) = fs::read_to_string("/proc/2/task/2/children") else { return process::all() };
     let children = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
     std::iter::once(KTHREADD).chain(children).collect()
 }
 
-/// kswapd of each node.
+/// The kswapd of each node.
 pub fn reclaimers() -> Vec<Thread> {
     kernel_threads()
         .filter(|(_, name)| name.strip_prefix("kswapd").is_some_and(|n| n.parse::<u32>().is_ok()))
@@ -39,13 +39,13 @@ pub fn reclaimers() -> Vec<Thread> {
 /// The thread that ends the transactions of ext4 on a disk, as in "jbd2/vda1-8".
 pub fn journal(disk: Device) -> Option<Thread> {
     let beginning = format!("jbd2/{}-", self::disk(disk.major, disk.minor));
-    // The kernel cuts names off.
+    // The kernel truncates names.
     let beginning = &beginning[..beginning.len().min(15)];
     let named = |(_, name): &(i32, String)| name.starts_with(beginning);
     kernel_threads().find(named).map(|(tid, name)| Thread { tid, name: Name::new(&name) })
 }
 
-/// The workers of io_uring that a process has.
+/// The io_uring workers of a process.
 pub fn uring_workers(pid: i32) -> Vec<Thread> {
     let named = |tid: i32| {
         let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
@@ -55,7 +55,7 @@ pub fn uring_workers(pid: i32) -> Vec<Thread> {
     process::threads(pid).unwrap_or_default().into_iter().filter_map(named).collect()
 }
 
-/// Pages of a process that are no file's.
+/// The number of resident pages of a process that belong to no file.
 pub fn anonymous_pages(pid: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     let mut fields = text.split_ascii_whitespace().skip(1).map_while(|field| field.parse().ok());
@@ -63,7 +63,7 @@ pub fn anonymous_pages(pid: i32) -> u64 {
     resident.saturating_sub(shared)
 }
 
-/// Pages that are on the lists from which memory is taken back.
+/// The number of pages on the lists that reclaim takes pages from.
 pub fn pages_on_lists() -> u64 {
     const LISTS: [&str; 4] =
         ["nr_inactive_anon", "nr_active_anon", "nr_inactive_file", "nr_active_file"];
@@ -72,8 +72,8 @@ pub fn pages_on_lists() -> u64 {
     lines.filter(|(name, _)| LISTS.contains(name)).filter_map(|(_, n)| n.parse::<u64>().ok()).sum()
 }
 
-/// Addresses and names of functions of the kernel, of those that are wanted. Compilers add parts to
-/// names behind a dot.
+/// The wanted functions of the kernel by address. Compilers append parts to names after a dot;
+/// these are removed.
 pub fn functions(wanted: impl Fn(u64, &str) -> bool) -> HashMap<u64, String> {
     let Ok(file) = fs::File::open("/proc/kallsyms") else { return HashMap::new() };
     let (mut found, mut reader, mut line) = (HashMap::new(), BufReader::new(file), String::new());
@@ -93,7 +93,7 @@ pub fn functions(wanted: impl Fn(u64, &str) -> bool) -> HashMap<u64, String> {
     found
 }
 
-/// Whether files of a directory are in memory only.
+/// Whether a directory is on a file system in memory.
 pub fn is_in_memory(directory: &Path) -> bool {
     const RAMFS: FsType = FsType(0x8584_58f6_u32 as _); // linux/magic.h
     let kinds = [TMPFS_MAGIC, RAMFS];

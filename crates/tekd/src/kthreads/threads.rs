@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two threads that react, never on the same CPU.
+//! The two threads that react to events, on different CPUs.
 //!
-//! Many kernels let a task that is in a system call go on to its end, or to where it would sleep, some
-//! milliseconds with much data: a critical task that writes would keep the one thread from running that is
-//! to help it. So there are two, with half of the CPUs each. Whichever comes first does what there is to
-//! be done. On one CPU there is one.
+//! Many kernels do not preempt a system call before its end or its next sleep, which takes some
+//! milliseconds with much data. A critical task that writes would thus delay a single reacting
+//! thread, which must help it. Therefore two threads have half of the CPUs each, and the first to
+//! run does the work. On one CPU there is one thread.
 use super::reactor::Next;
 use super::Shared;
 use crate::log;
@@ -22,20 +22,20 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 const STACK_BYTES: usize = 256 << 10;
-/// By then an event that the kernel has begun is finished, if its writer has a CPU.
+/// The time until the kernel has finished an event that it has begun, if the writer has a CPU.
 const UNFINISHED: Duration = Duration::from_millis(1);
-/// What epoll says of commands.
+/// The epoll data of commands.
 const BELL: u64 = 1;
 
-/// Which of the two.
+/// One of the two threads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
     First,
-    /// Wakes for events only.
+    /// The thread that wakes for events only.
     Second,
 }
 
-/// Until they are told to stop. Everything is given back then.
+/// Runs both threads until a command stops them. Then all values are restored.
 pub fn follow(shared: &Arc<Shared>) {
     let halves = halves();
     let second = halves.and_then(|(_, theirs)| second(shared, theirs));
@@ -46,7 +46,7 @@ pub fn follow(shared: &Arc<Shared>) {
         let _ = thread.join();
     }
     if let Err(error) = ended {
-        log::error(&format!("kernel threads are followed no more: {error}"));
+        log::error(&format!("kernel threads follow their waiters no more: {error}"));
     }
     let reactor = shared.state.lock().reactor.take();
     if let Some(reactor) = reactor {
@@ -59,14 +59,14 @@ fn second(shared: &Arc<Shared>, cpus: CpuSet) -> Option<JoinHandle<()>> {
     let run = move || {
         keep_to(Some(cpus));
         if let Err(error) = react(&theirs, Which::Second) {
-            log::warning(&format!("kernel threads are followed by one thread only: {error}"));
+            log::warning(&format!("only one thread reacts to events of kernel threads: {error}"));
         }
     };
     let thread = Builder::new().name("kthreads-2".to_owned()).stack_size(STACK_BYTES).spawn(run);
-    thread.inspect_err(|error| log::warning(&format!("there is no second thread: {error}"))).ok()
+    thread.inspect_err(|error| log::warning(&format!("the second thread is missing: {error}"))).ok()
 }
 
-/// Every other CPU, and the rest; `None` where there is one.
+/// Two sets of alternating CPUs; `None` where there is one CPU.
 fn halves() -> Option<(CpuSet, CpuSet)> {
     let all = sched_getaffinity(Pid::from_raw(0)).ok()?;
     let mut halves = [CpuSet::new(), CpuSet::new()];
@@ -76,7 +76,7 @@ fn halves() -> Option<(CpuSet, CpuSet)> {
     (count > 1).then_some((own, theirs))
 }
 
-/// If that cannot be, only chance keeps the two apart.
+/// Without an affinity, only chance keeps the two threads apart.
 fn keep_to(cpus: Option<CpuSet>) {
     if let Some(cpus) = cpus {
         let _ = sched_setaffinity(Pid::from_raw(0), &cpus);
@@ -93,8 +93,8 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
     };
     become_first(priority);
     sys::never_wait_for_disks();
-    // Once for each time that the kernel wakes us. An event that it has begun and not finished makes the ring
-    // readable, too, and who writes it may be waiting for this very CPU: we would spin for ever.
+    // Edge-triggered: one wake-up for each signal of the kernel. An unfinished event makes the ring
+    // readable too, and its writer may wait for this CPU: this thread would spin for ever.
     epoll.add(&events, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0))?;
     let wakes = if which == Which::First { &shared.bell } else { &shared.over };
     epoll.add(wakes, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
@@ -102,9 +102,9 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
     loop {
         let guard = match which {
             Which::First => Some(shared.state.lock()),
-            // The first one was here before.
+            // The first thread has read the events already.
             Which::Second if !is_readable(&events) => None,
-            // The first one has it, and looks once more before it sleeps.
+            // The first thread holds the lock, and polls once more before it sleeps.
             Which::Second => shared.state.try_lock(),
         };
         let mut timeout = None;
@@ -122,8 +122,8 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
                 Next::End => return Ok(()),
                 Next::Again => continue,
                 Next::Sleep(most) => {
-                    // What is behind an unfinished event waits for that, and nobody wakes us then. Nor does
-                    // what came for a thread just before its boost ended.
+                    // Events behind an unfinished event cause no wake-up. Nor does an event that
+                    // came for a thread just before its boost ended.
                     let waits = is_readable(&events).then_some(UNFINISHED);
                     let most = most.filter(|_| which == Which::First);
                     timeout = waits.into_iter().chain(most).min().map(in_ms);

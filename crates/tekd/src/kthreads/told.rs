@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `tek kthreads` and `tek explain` get to know.
+//! The report for `tek kthreads` and `tek explain`.
 use super::names::Names;
 use super::relations::Relations;
 use super::served::{Served, Why};
@@ -13,7 +13,7 @@ use tek_policy::kthread::{Dependant, RtPriority, Summary, Weight};
 
 const MS: u64 = 1_000_000;
 
-/// One kernel thread that somebody waits for, or waited for.
+/// One kernel thread that a task waits for, or waited for.
 pub struct Told {
     value: Value,
     tid: i32,
@@ -21,7 +21,7 @@ pub struct Told {
     members: Vec<(Dependant<i32>, Option<Why>)>,
 }
 
-/// All of them, quickly: nothing is looked up.
+/// All kernel threads. Fast: names are added later.
 pub fn collect(relations: &Relations) -> Vec<Told> {
     let now = sys::monotonic_ns();
     relations.all().map(|served| one(relations, served, now)).collect()
@@ -55,7 +55,7 @@ fn one(relations: &Relations, served: &Served, now: u64) -> Told {
     Told { value, tid, function, members }
 }
 
-/// The same with all names that are known.
+/// The report with all known names.
 pub fn threads(all: Vec<Told>, names: &Names) -> Value {
     let of_members = |told: &Told| -> Vec<u64> {
         let whys = told.members.iter().filter_map(|(_, why)| *why);
@@ -89,7 +89,7 @@ fn named(told: Told, functions: &HashMap<u64, String>) -> Value {
     value
 }
 
-/// What somebody waits for.
+/// The thing that a task waits for.
 fn words(why: Why, functions: &HashMap<u64, String>) -> String {
     let disk = |device: Device| system::disk(device.major, device.minor);
     match why {
@@ -104,7 +104,7 @@ fn words(why: Why, functions: &HashMap<u64, String>) -> String {
         Why::Thread => "a new kernel thread".to_owned(),
         Why::Uring => "its request of io_uring".to_owned(),
         Why::Packet => "its network packet".to_owned(),
-        Why::Held => "what it holds inside a file system".to_owned(),
+        Why::Held => "a lock or transaction that the thread holds in a file system".to_owned(),
         Why::Storage => "what the kernel does for storage".to_owned(),
         Why::Timer => "the timer that lets it write on".to_owned(),
     }

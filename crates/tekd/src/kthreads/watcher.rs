@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The thread that attaches programs to hot paths and detaches them. The kernel needs some time for
-//! that, in which the reactor could not receive events. It is real-time, because hogs would starve an
-//! ordinary thread, and below tekd's main thread: on a slow device it needs seconds of CPU time.
+//! The thread that attaches programs to hot paths and detaches them.
+//!
+//! The kernel needs some time for that, and the reactor must receive events meanwhile. This thread
+//! is real-time, because hogs would starve an ordinary thread. Its priority is below tekd's main
+//! thread, because it needs seconds of CPU time on a slow device.
 use super::reactor::Command;
 use super::Shared;
 use crate::log;
@@ -15,14 +17,14 @@ use tek_effect::PiMutex;
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// What the thread is to do.
+/// A request to the thread.
 enum Request {
     Watch(Watch),
     End,
 }
 
-/// The last request, and how the thread is woken. The reactor must not wait for this thread,
-/// which may be without a CPU for long: the lock inherits priorities, as those of channels do not.
+/// The last request, and the descriptor that wakes the thread. The reactor must not wait for this
+/// thread, which may lack a CPU for long: this lock inherits priorities, and channels do not.
 struct Wanted {
     request: PiMutex<Option<Request>>,
     bell: EventFd,
@@ -35,7 +37,7 @@ impl Wanted {
     }
 }
 
-/// What it is told, and itself. It ends when this is dropped.
+/// The requests and the thread, which ends when this is dropped.
 pub struct Watching {
     wanted: Option<Arc<Wanted>>,
     thread: Option<JoinHandle<()>>,
@@ -54,13 +56,13 @@ impl Watching {
             Ok((wanted, thread)) => Self { wanted: Some(wanted), thread: Some(thread) },
             Err(error) => {
                 let error: std::io::Error = error;
-                log::warning(&format!("pages and packets of critical tasks are not seen: {error}"));
+                log::warning(&format!("pages and packets of critical tasks are missed: {error}"));
                 Self { wanted: None, thread: None }
             }
         }
     }
 
-    /// Has this seen, soon.
+    /// Requests that only the programs for this watch are attached to hot paths soon.
     pub fn want(&self, watch: Watch) {
         if let Some(wanted) = &self.wanted {
             wanted.tell(Request::Watch(watch));

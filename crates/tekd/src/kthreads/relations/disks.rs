@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What critical tasks wrote, until it is on a disk: a task is in R(k) once for each inode.
+//! Data that critical tasks wrote, until it is on a disk: a task is in R(k) once for each inode.
 use super::{note, Relations, Thing};
 use crate::kthreads::served::Why;
 use std::collections::{HashMap, HashSet};
@@ -9,20 +9,19 @@ use tek_bpf::{Device, Member, Thread};
 #[derive(Default)]
 pub(super) struct Disk {
     pub(super) inodes: HashMap<u64, Vec<(Member, Why)>>,
-    /// Who writes them back, or is woken for that.
+    /// The worker that writes the inodes back, or is woken for that.
     pub(super) worker: Option<Thread>,
 }
 
 impl Relations {
-    /// Disks that were written to, and of which it was not looked which thread ends the transactions of
-    /// their file systems.
+    /// The written disks whose journal thread is not determined yet.
     pub fn without_journal(&self) -> Vec<Device> {
         let written = self.disks.values().flat_map(|disk| disk.inodes.values().flatten());
         let disks: HashSet<Device> = written.filter_map(|(_, why)| why.disk()).collect();
         disks.into_iter().filter(|disk| !self.journals.contains_key(disk)).collect()
     }
 
-    /// That thread; `None`: there is none.
+    /// Sets the thread of a disk's journal; `None`: the disk has none.
     pub fn set_journal(&mut self, disk: Device, thread: Option<Thread>) {
         self.journals.insert(disk, thread);
         let Some(thread) = thread else { return };
@@ -36,7 +35,7 @@ impl Relations {
         }
     }
 
-    /// A worker comes to write back what is dirty.
+    /// A worker begins to write the inodes back, or is woken for that.
     pub(super) fn write_back(&mut self, wb: u64, worker: Option<Thread>, woken: u64) {
         let Some(disk) = self.disks.get_mut(&wb) else { return };
         disk.worker = worker;
@@ -53,7 +52,7 @@ impl Relations {
         note(&mut self.changed, worker.tid, woken);
     }
 
-    /// A worker has to be done with something else before.
+    /// A busy worker must finish its present work first.
     pub(super) fn write_back_behind(&mut self, wb: u64, worker: Thread, woken: u64) {
         let Some(disk) = self.disks.get(&wb) else { return };
         let mut seen = HashSet::new();
@@ -63,7 +62,7 @@ impl Relations {
         }
     }
 
-    /// Nobody writes back just now.
+    /// No worker writes back at present.
     pub(super) fn rest(&mut self, wb: u64, at: u64) {
         self.end_now(Thing::DiskBehind(wb));
         let Some(disk) = self.disks.get_mut(&wb) else { return };

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each event means for R(k).
+//! The effect of each event on R(k).
 use super::{Relations, Thing, CREATOR};
 use crate::kthreads::served::Why;
 use tek_bpf::{Event, Member, Name, Thread, What};
 
 const CREATOR_THREAD: Thread = Thread { tid: CREATOR, name: Name::UNKNOWN };
-/// A work that was not begun for so long was cancelled, which not all kernels tell. Nor is the end of
-/// each packet.
+/// The age at which a work counts as cancelled, because some kernels do not report that. Packets
+/// have the same limit, because the end of a packet may not be reported.
 const CANCELLED_NS: u64 = 2_000_000_000;
-/// balance_dirty_pages() of the kernel has nobody sleep for longer.
+/// The longest sleep in the kernel's balance_dirty_pages().
 const LONGEST_PAUSE_NS: u64 = 200_000_000;
 
 impl Relations {
-    /// Takes in what happened.
+    /// Updates the relations for an event.
     pub fn take(&mut self, event: &Event) {
         let (at, woken) = (event.time, if event.woke { event.time } else { 0 });
         match event.what {
@@ -20,7 +20,7 @@ impl Relations {
                 self.queued.insert(work.address, at);
                 let (worker, why) = match worker {
                     Some(worker) => (worker, Why::Work(work.function)),
-                    // None is idle, so a new one may have to be made.
+                    // No worker is idle, so kthreadd may have to create one.
                     None => (CREATOR_THREAD, Why::Thread),
                 };
                 self.begin(Thing::Work(work.address), worker, member, why, woken);
@@ -39,13 +39,13 @@ impl Relations {
             What::WorkEnded { work, .. } => self.end(Thing::Work(work.address), at),
             What::WorkDropped { work } => self.drop_work(work),
             What::Unrelated { worker, .. } => self.drop_those_who_linger(worker.tid, woken),
-            // What a kernel thread makes dirty is for all.
+            // An inode that a kernel thread makes dirty counts for no task.
             What::InodeDirtied { member, .. } if member.via => {}
             What::InodeDirtied { member, inode, wb, device, .. } => {
                 let why = Why::Write(device);
                 let disk = self.disks.entry(wb).or_default();
                 let members = disk.inodes.entry(inode).or_default();
-                // The same event comes again where the programs forgot the inode.
+                // The event repeats where the programs forgot the inode.
                 if !members.iter().any(|(its, _)| its.tid == member.tid) {
                     members.push((member, why));
                 }
@@ -68,7 +68,7 @@ impl Relations {
                 self.write_back(wb, Some(worker), woken);
             }
             What::WbEnded { wb, .. } => self.rest(wb, at),
-            // The worker is waited for by those who made the pages dirty.
+            // The tasks that made the pages dirty wait for the worker already.
             What::Throttled { member, ktimers, .. } => {
                 if let Some(ktimers) = ktimers {
                     let thing = Thing::Pause(member.tid);
@@ -109,11 +109,11 @@ impl Relations {
             What::Born { thread } => self.wait_for_new(thread, woken),
             What::UringQueued { .. } => {} // begun by uring(), which knows the workers
             What::UringEnded { request, .. } => self.end(Thing::Uring(request), at),
-            // Only that it sends some.
+            // The event only reports that the task sends packets.
             What::PacketBegan { carrier: None, .. } => {}
             What::PacketBegan { member, packet, carrier: Some(carrier) } => {
                 if self.packets.insert(packet, at).is_some() {
-                    self.end_now(Thing::Packet(packet)); // that was another one
+                    self.end_now(Thing::Packet(packet)); // an earlier packet at this address
                 }
                 self.begin(Thing::Packet(packet), carrier, member, Why::Packet, woken);
             }
@@ -133,7 +133,7 @@ impl Relations {
         }
     }
 
-    /// A request of io_uring is done by some of these workers.
+    /// Some of these workers will process a request of io_uring.
     pub fn uring(&mut self, member: Member, request: u64, workers: &[Thread], woken: u64) {
         for &worker in workers {
             self.begin(Thing::Uring(request), worker, member, Why::Uring, woken);
@@ -146,8 +146,8 @@ impl Relations {
         self.end_now(Thing::WorkBehind(work));
     }
 
-    /// Works that nobody begins count as cancelled. Which ones these are. Packets that are on their way
-    /// for so long have arrived.
+    /// Drops works that no worker has begun in time as cancelled, and returns them. Packets of the
+    /// same age count as delivered.
     pub fn drop_cancelled(&mut self, now: u64) -> Vec<u64> {
         let is_old = |since: &u64| since.saturating_add(CANCELLED_NS) < now;
         let arrived: Vec<u64> =
@@ -159,7 +159,7 @@ impl Relations {
         old
     }
 
-    /// A thread that was just made has to run before those who wait for it go on.
+    /// A new kernel thread must run before the tasks that wait for it go on.
     fn wait_for_new(&mut self, thread: Thread, woken: u64) {
         let waiting: Vec<_> = (self.of_thing.iter())
             .flat_map(|(thing, workers)| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! kswapd, which everybody waits for who owns pages: equation (3).
+//! kswapd: each owner of pages waits for it, with its share of all pages (equation (3)).
 use super::{Relations, Thing};
 use crate::kthreads::served::Why;
 use std::mem;
@@ -7,7 +7,8 @@ use tek_bpf::{Member, Thread};
 use tek_policy::kthread::Ratio;
 
 impl Relations {
-    /// Critical tasks that own pages while kswapd of a node is wanted, and their share of all pages.
+    /// Critical tasks that own pages while kswapd of a node is wanted, and their share of all
+    /// pages.
     pub fn owners(&mut self, owners: &[Member], ratio: Ratio) {
         let nodes: Vec<u32> = (self.of_thing.keys())
             .filter_map(|thing| if let Thing::Reclaim(node) = thing { Some(*node) } else { None })
@@ -27,7 +28,7 @@ impl Relations {
         }
     }
 
-    /// Whether somebody waits for memory.
+    /// Whether a task waits for memory.
     pub fn wants_memory(&self) -> bool {
         let is_reclaim = |thing: &Thing| matches!(thing, Thing::Reclaim(_) | Thing::OwnReclaim(_));
         !self.reclaimers.is_empty() && self.of_thing.keys().any(is_reclaim)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From events to R(k), as written down by hand.
+//! R(k) after events; the expected priorities are computed by hand.
 use super::Relations;
 use std::collections::HashMap;
 use tek_bpf::{Device, Event, Member, Name, Thread, What, Work};
@@ -124,7 +124,7 @@ fn a_work_that_is_dropped_ends_at_once() {
 fn whose_inodes_are_dirty_waits_for_the_worker_that_writes_them_back_once_for_each() {
     let mut kernel = Kernel::new("linger_ms = 0");
     kernel.dirty(PLAYER, 1).dirty(NET, 2).dirty(NET, 3);
-    assert_eq!(kernel.wanted(9), None); // nobody writes back yet
+    assert_eq!(kernel.wanted(9), None); // no worker writes back yet
     kernel.tell(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
     assert_eq!(kernel.wanted(9), Some(32)); // 0.8 x (20 + 50 + 50) / 3
     kernel.tell(What::InodeCleaned { inode: 2, wb: WB, by: worker(9) });
@@ -135,7 +135,7 @@ fn whose_inodes_are_dirty_waits_for_the_worker_that_writes_them_back_once_for_ea
     assert_eq!(kernel.wanted(10), Some(16));
     kernel.tell(What::WbEnded { wb: WB, work: 0xa0, worker: worker(10) });
     assert_eq!(kernel.wanted(10), None);
-    // What is still dirty counts again when it is written back the next time.
+    // An inode that is still dirty counts again at its next writeback.
     kernel.tell(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
     assert_eq!(kernel.wanted(9), Some(16));
 }
@@ -186,7 +186,7 @@ fn an_interrupt_s_thread_may_fall_beneath_its_own_priority() {
     let began =
         |member| What::RequestBegan { member, request: 5, disk: DISK, completer: Some(irq) };
     kernel.tell(began(low));
-    assert_eq!(kernel.wanted(50), Some(40)); // 1.2 x 40 is above those who wait
+    assert_eq!(kernel.wanted(50), Some(40)); // 1.2 x 40 is above the waiters
     let ended = What::RequestEnded { member: low, request: 5, disk: DISK, completer: Some(irq) };
     kernel.tell(ended).wait(20);
     assert_eq!(kernel.wanted(50), None);
@@ -247,7 +247,7 @@ fn ksoftirqd_follows_the_sender_of_a_packet_until_that_has_arrived() {
     kernel.tell(send(0, None));
     assert!(kernel.relations.is_empty());
     kernel.tell(send(7, Some(softirq)));
-    assert_eq!(kernel.wanted(14), Some(20)); // 1.2 x 20 is above who waits
+    assert_eq!(kernel.wanted(14), Some(20)); // 1.2 x 20 is above the waiter
     kernel.tell(What::PacketEnded { member: PLAYER, packet: 7 }).wait(20);
     assert!(kernel.wanted(14).is_none() && kernel.relations.is_empty());
 }
@@ -260,7 +260,7 @@ fn what_is_done_for_storage_while_a_task_sleeps_is_for_it_whoever_asked_for_that
     kernel.tell(awaited(PLAYER, worker(9))).tell(awaited(PLAYER, journal));
     kernel.tell(awaited(NET, journal));
     assert_eq!((kernel.wanted(9), kernel.wanted(60)), (Some(16), Some(28)));
-    // Told again, because it got more to do: it is one relation.
+    // Reported again, because the thread received more work: it is one relation.
     kernel.tell(awaited(PLAYER, worker(9))).tell(What::StorageDone { thread: 9 }).wait(20);
     assert_eq!((kernel.wanted(9), kernel.wanted(60)), (None, Some(28)));
     kernel.tell(What::StorageEnded { member: NET }).wait(20);
