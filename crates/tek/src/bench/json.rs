@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The JSON document that every benchmark writes.
+//! The JSON document that every benchmark writes, and the file of a document.
 
 use super::host::Host;
 use super::stats::Summary;
@@ -116,7 +116,12 @@ impl File {
     pub fn write<Raw: Serialize>(self, document: &Document<Raw>) -> anyhow::Result<()> {
         let mut text = crate::json::pretty(document)?;
         text.push('\n');
-        self.replace(&text).with_context(|| format!("cannot write {}", self.path.display()))
+        self.write_text(&text)
+    }
+
+    /// Writes text to it, in place of its old content.
+    pub fn write_text(&self, text: &str) -> anyhow::Result<()> {
+        self.replace(text).with_context(|| format!("cannot write {}", self.path.display()))
     }
 
     fn replace(&self, text: &str) -> io::Result<()> {

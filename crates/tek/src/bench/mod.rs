@@ -19,6 +19,7 @@ mod random;
 mod response;
 mod stack;
 mod stats;
+mod svg;
 mod table;
 mod terminal;
 mod uthread;

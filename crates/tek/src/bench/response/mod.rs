@@ -5,6 +5,7 @@
 mod assertion;
 #[cfg(test)]
 mod fixture;
+mod plot;
 pub mod report;
 mod rounds;
 mod summary;
@@ -12,12 +13,13 @@ mod variant;
 mod verdict;
 
 use super::census::Census;
-use super::json::{without_numbers, Row};
+use super::json::{self, without_numbers, Row};
 use super::output::{JudgeOptions, Output, Results};
 use super::{appliance, programs};
 use clap::ValueEnum;
 use rounds::Plan;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use variant::{Programs, Variant};
 
@@ -28,6 +30,7 @@ use variant::{Programs, Variant};
   tek bench response --quick               the main ones, about half a minute
   tek bench response --quick --brief       their responses only, as `make demo` shows them
   tek bench response --json result.json    the numbers for other programs
+  tek bench response --svg result.svg      a plot of the responses
   tek bench response --assert              exit status 1 if a bar is missed
 
 Often enough, for --assert, are 9 rounds and 200 events of every selected variant of TEK.
@@ -52,6 +55,9 @@ pub struct Args {
     /// Leave out what is not about responses: context switches, costs and bars
     #[arg(long)]
     brief: bool,
+    /// Also draw the responses as a bar chart, as an SVG document
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     judge: JudgeOptions,
 }
@@ -73,6 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let title = format!(
         "touch -> ui -> render: 20 ms of CPU work an event, beside {hogs} CPU-bound threads\n"
     );
+    let svg = args.svg.as_deref().map(json::File::open).transpose()?;
     let output = Output::begin(&title, &args.judge.options)?;
     let plan = plan(args, &programs)?;
 
@@ -106,6 +113,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         failed: &session.failed,
         raw: runs,
     };
+    if let Some(file) = svg {
+        file.write_text(&plot::svg(&summaries, hogs, &output.host))?;
+    }
     output.end(sections, results)?;
     Ok(args
         .judge
