@@ -11,7 +11,8 @@ const ROW: f64 = 34.0;
 const CAPTION_LINE: f64 = 18.0;
 
 /// Colours that have contrast on a light and on a dark page.
-const STYLE: &str = "text{font:14px sans-serif;fill:#24292f}.title{font-weight:bold;font-size:16px}\
+const STYLE: &str =
+    "text{font:14px sans-serif;fill:#24292f}.title{font-weight:bold;font-size:16px}\
 .caption{font-size:12px;fill:#57606a}.bar{fill:#8c959f}.tek{fill:#1a7f37}.whisker{stroke:#24292f;\
 stroke-width:1.5}.page{fill:#ffffff}";
 
