@@ -170,6 +170,17 @@ def test_the_options_of_commands_that_are_not_run_exist(name, in_the_tree):
                     assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/papers.md", "docs/results.md",
+                                  *(f"docs/{name}" for name in sorted(pages()) if "/" in name)])
+def test_the_commands_in_the_text_of_a_page_exist(name, in_the_tree):
+    commands = re.findall(r"`(tek [^`]+)`", (TOP / name).read_text())
+    for words in (words for command in commands for words in documents.tek_options(command)):
+        done = subprocess.run([TEK, *words, "--help"], text=True, capture_output=True, timeout=60)
+        # Text may leave the value of an option out, or have a word in its place.
+        unknown = re.search("unexpected argument|unrecognized subcommand", done.stderr)
+        assert not unknown, f"tek {words}\n{done.stderr}"
+
+
 def test_each_reason_not_to_run_a_command_is_needed(in_the_tree):
     left_out = [line.strip() + "\n" for page in pages().values() for block in documents.blocks(page)
                 if block.language == "sh" for line in documents.lines(block)]

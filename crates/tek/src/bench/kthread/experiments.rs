@@ -92,7 +92,7 @@ pub fn pdflush(extent: Extent, writes: Writes) -> Vec<Case> {
 /// V-A. The judged case: a reader above the interrupt threads' 50, and a load between the two. The
 /// paper's own (Figs. 3 to 6) is a writer beside a task of lower priority, 40, that reads the same
 /// disk on the same CPU. The writer is at 50, as interrupt threads are by themselves: an interrupt
-/// thread that works for the reader holds it up. Today that lasts microseconds (docs/papers.md).
+/// thread that works for the reader holds it up. Today that lasts microseconds (docs/results.md).
 pub fn irq(extent: Extent) -> Vec<Case> {
     // A disk has an interrupt for each CPU: on one CPU all are of the same thread.
     let above = |name: &str, cpu: Option<u64>| {

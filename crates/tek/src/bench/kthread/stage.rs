@@ -124,7 +124,7 @@ impl Stage {
     }
 
     /// The kernel's limit of dirty memory follows a lower setting by 1/32 in 200 ms, and only while
-    /// a writer is held up: until then no writer has to wait (docs/papers.md, at its end).
+    /// a writer is held up: until then no writer has to wait (docs/results.md).
     pub fn settle(&mut self, cases: &[Case]) -> anyhow::Result<()> {
         let least = cases.iter().filter_map(|case| case.dirty_bytes()).min();
         let seconds = seconds_to_settle(dirty_threshold(), least.unwrap_or(u64::MAX));
