@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import xml.etree.ElementTree
 
 import pytest
 from conftest import BUILD
@@ -81,6 +82,24 @@ def test_a_brief_report_ends_with_what_was_won_and_judges_nothing():
     assert last.startswith(result) or "TEK was not measured" in last
     assert "mean response" in done.stdout and "must be" not in done.stdout
     assert "time of a switch" not in done.stdout
+
+
+def test_the_plot_has_a_bar_for_each_variant_that_ran(tmp_path):
+    path = tmp_path / "plot.svg"
+    done = bench("response", "--rounds", "1", "--events", "1", "--variants", "alone,conventional",
+                 "--svg", path)
+    assert done.returncode == 0, done.stderr
+    svg = xml.etree.ElementTree.parse(path).getroot()
+    texts = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert "stock Linux" in texts and "alone on the device" in texts, texts
+    assert "nice -20" not in texts, texts
+
+
+def test_a_plot_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path):
+    path = tmp_path / "no" / "plot.svg"
+    done = bench("response", "--svg", path)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert f"tek: cannot write {path}: No such file or directory" in done.stderr
 
 
 def test_a_response_row_is_a_distribution_of_all_events(tmp_path):
