@@ -109,7 +109,7 @@ struct tek_record {
 	                          (boot_offset_ns) */
 	tek_u64 start_routine; /* address in the process of what it runs; 0: not known.  Of a
 	                          std::thread: its function, else the vtable of its state; of
-	                          other runtimes: lib/ident/start_routine.h */
+	                          other runtimes: lib/base/start_routine.h */
 	tek_u32 stack_pages;   /* size of its stack, in pages; 0: not known */
 	tek_u32 peak_bytes;    /* stack certainly used, in bytes; 0: not measured */
 	tek_u16 bound_pages;   /* stack used at most, in pages; 0: not measured */

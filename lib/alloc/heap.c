@@ -7,7 +7,7 @@
 #include "alloc/pool.h"
 #include "alloc/say.h"
 #include "alloc/tlsf.h"
-#include "mediate/channel.h"
+#include "base/channel.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "alloc/lock.h"
 
-#include "ident/clock.h"
-#include "ident/futex.h"
+#include "base/clock.h"
+#include "base/futex.h"
 #include "sync/waiting.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "alloc/pool.h"
 
-#include "mediate/parse.h"
+#include "base/parse.h"
 
 #include <errno.h>
 #include <fcntl.h>

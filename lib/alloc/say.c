@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "alloc/say.h"
 
-#include "mediate/channel.h"
+#include "base/channel.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The functions of tek/tek.h. */
-#include "ident/clock.h"
-#include "ident/process.h"
+#include "base/clock.h"
+#include "base/real.h"
 #include "mediate/config.h"
 #include "mediate/effect.h"
 #include "mediate/group.h"
 #include "mediate/guard.h"
 #include "mediate/region.h"
-#include "preload/real.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <tek/tek.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/attr.h"
 
-#include "preload/real.h"
+#include "base/real.h"
 
 #include <errno.h>
 #include <sched.h>

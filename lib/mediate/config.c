@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/config.h"
 
-#include "mediate/report.h"
 #include "tek_abi.h"
+#include "threads/report.h"
 
 #include <stdlib.h>
 #include <string.h>

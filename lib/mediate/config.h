@@ -6,7 +6,7 @@
 #ifndef TEK_MEDIATE_CONFIG_H
 #define TEK_MEDIATE_CONFIG_H
 
-#include "mediate/parse.h"
+#include "base/parse.h"
 
 #include <stdbool.h>
 #include <sys/un.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/connection.h"
 
-#include "ident/clock.h"
-#include "ident/descriptor.h"
-#include "ident/process.h"
+#include "base/clock.h"
+#include "base/descriptor.h"
 #include "mediate/config.h"
+#include "threads/process.h"
 
 #include <ctype.h>
 #include <errno.h>

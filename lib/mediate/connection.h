@@ -7,7 +7,7 @@
  * for so long is not called for ten. The program may close the descriptor, or put a file of its own
  * there: then the connection is lost, and the next request makes a new one.
  *
- * All functions need the lock (ident/process.h).  errno stays as it is, no signal comes of
+ * All functions need the lock (threads/process.h).  errno stays as it is, no signal comes of
  * them, and none is a cancellation point.
  */
 #ifndef TEK_MEDIATE_CONNECTION_H

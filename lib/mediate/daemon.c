@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/daemon.h"
 
-#include "ident/clock.h"
-#include "ident/thread.h"
-#include "ident/time_namespace.h"
+#include "base/clock.h"
+#include "base/time_namespace.h"
 #include "mediate/config.h"
 #include "mediate/connection.h"
 #include "mediate/rt.h"
+#include "threads/thread.h"
 
 #include <errno.h>
 

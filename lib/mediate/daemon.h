@@ -7,12 +7,12 @@
  * back. The library receives that when it calls tekd or is queried about a thread (region.h). When
  * the connection ends on either side, all that was granted over it ends.
  *
- * All functions need the lock (ident/process.h) unless noted otherwise.
+ * All functions need the lock (threads/process.h) unless noted otherwise.
  */
 #ifndef TEK_MEDIATE_DAEMON_H
 #define TEK_MEDIATE_DAEMON_H
 
-#include "mediate/member.h"
+#include "threads/member.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>

@@ -3,12 +3,12 @@
  * The backend that makes a thread Fast: the process itself, where it may (rt.h, with a budget guard
  * of its own), else tekd (daemon.h). A thread leaves by the backend by which it entered.
  *
- * All functions need the lock (ident/process.h).
+ * All functions need the lock (threads/process.h).
  */
 #ifndef TEK_MEDIATE_EFFECT_H
 #define TEK_MEDIATE_EFFECT_H
 
-#include "mediate/member.h"
+#include "threads/member.h"
 
 #include <sys/types.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/group.h"
 
-#include "ident/clock.h"
+#include "base/clock.h"
 #include "mediate/config.h"
 #include "mediate/connection.h"
 #include "mediate/daemon.h"
-#include "mediate/report.h"
+#include "threads/report.h"
 
 #include <errno.h>
 #include <string.h>

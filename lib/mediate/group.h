@@ -8,13 +8,13 @@
  * Without tekd, or where it makes no groups, groups only have their meaning inside the process.
  * tekd is not called again then for ten seconds; the same holds for a group that it refuses.
  *
- * All functions need the lock (ident/process.h).
+ * All functions need the lock (threads/process.h).
  */
 #ifndef TEK_MEDIATE_GROUP_H
 #define TEK_MEDIATE_GROUP_H
 
-#include "ident/thread.h"
 #include "mediate/region.h"
+#include "threads/thread.h"
 
 enum { TEK_GROUPS = TEK_GROUP_BACKGROUND + 1 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/guard.h"
 
-#include "ident/clock.h"
-#include "ident/helper.h"
-#include "ident/process.h"
+#include "base/clock.h"
 #include "mediate/config.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
+#include "threads/helper.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,12 +6,12 @@
  * goes when the last thread that is known goes: a process ends with its last
  * thread, and that must not be ours.
  *
- * All functions need the lock (ident/process.h).
+ * All functions need the lock (threads/process.h).
  */
 #ifndef TEK_MEDIATE_GUARD_H
 #define TEK_MEDIATE_GUARD_H
 
-#include "ident/thread.h"
+#include "threads/thread.h"
 
 /*
  * Have the guard running.  Making it is also the proof that this process may use

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/policy.h"
 
-#include "ident/process.h"
-#include "ident/record.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
+#include "threads/process.h"
+#include "threads/record.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -14,8 +14,8 @@
 #ifndef TEK_MEDIATE_POLICY_H
 #define TEK_MEDIATE_POLICY_H
 
-#include "ident/thread.h"
-#include "mediate/sched_attr.h"
+#include "base/sched_attr.h"
+#include "threads/thread.h"
 
 #include <sched.h>
 

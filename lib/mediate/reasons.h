@@ -3,7 +3,7 @@
 #ifndef TEK_MEDIATE_REASONS_H
 #define TEK_MEDIATE_REASONS_H
 
-#include "mediate/member.h"
+#include "threads/member.h"
 
 /* The best SCHED_TEK priority (lowest nice value) among them. */
 int tek__reasons_nice(const struct tek_member *member);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/region.h"
 
-#include "ident/clock.h"
-#include "ident/process.h"
-#include "ident/record.h"
+#include "base/clock.h"
 #include "mediate/config.h"
 #include "mediate/daemon.h"
 #include "mediate/effect.h"
 #include "mediate/guard.h"
 #include "mediate/reasons.h"
-#include "mediate/report.h"
+#include "threads/process.h"
+#include "threads/record.h"
+#include "threads/report.h"
 
 #include <errno.h>
 #include <tek/tek.h>

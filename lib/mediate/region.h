@@ -2,18 +2,18 @@
 /*
  * The Fast Region of this process: the threads in it and the reasons.
  *
- * A thread is Fast as long as it has at least one reason (mediate/member.h).
+ * A thread is Fast as long as it has at least one reason (threads/member.h).
  * tek__region_ask() adds one, tek__region_drop() takes one away; entering,
  * leaving, the change of priority and the marked threads that follow are worked
  * out from the reasons.
  *
- * All functions need the lock (ident/process.h) unless noted otherwise.
+ * All functions need the lock (threads/process.h) unless noted otherwise.
  */
 #ifndef TEK_MEDIATE_REGION_H
 #define TEK_MEDIATE_REGION_H
 
-#include "ident/thread.h"
 #include "mediate/daemon.h"
+#include "threads/thread.h"
 
 /*
  * Add a reason; for POLICY and RULE with a SCHED_TEK priority.  Returns 0, EPERM,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/rt.h"
 
+#include "base/sched_attr.h"
 #include "mediate/config.h"
-#include "mediate/sched_attr.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -20,7 +20,7 @@ static struct tek_rt_range in_force = {.low = 10, .high = 49, .guard = 50};
 /*
  * With this flag the kernel itself keeps children of every kind from being born
  * Fast.  Clearing it needs CAP_SYS_NICE, so it is used only where that is there;
- * elsewhere pthread_create, fork and posix_spawn see to it (exec/, ident/create.c).
+ * elsewhere pthread_create, fork and posix_spawn see to it (exec/, life/create.c).
  */
 static bool may_clear_flag;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/rule.h"
 
-#include "ident/utf8.h"
+#include "base/utf8.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #ifndef TEK_MEDIATE_RULE_H
 #define TEK_MEDIATE_RULE_H
 
-#include "mediate/parse.h"
+#include "base/parse.h"
 #include "tek_abi.h"
 
 enum { TEK_MAX_RULES = 64 };

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/rules.h"
 
+#include "base/module.h"
 #include "base/program.h"
-#include "ident/module.h"
-#include "ident/process.h"
-#include "ident/record.h"
-#include "ident/symbol.h"
+#include "base/real.h"
+#include "base/symbol.h"
 #include "mediate/config.h"
 #include "mediate/effect.h"
 #include "mediate/group.h"
 #include "mediate/guard.h"
 #include "mediate/region.h"
-#include "mediate/report.h"
 #include "mediate/rule.h"
-#include "preload/real.h"
+#include "threads/process.h"
+#include "threads/record.h"
+#include "threads/report.h"
 
 #include <errno.h>
 #include <fnmatch.h>

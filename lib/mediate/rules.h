@@ -5,7 +5,7 @@
  * the start and never change.
  *
  * They are applied to a thread when it begins or is adopted, when its name is set (past TEK, too:
- * ident/names.h), and when its program sets its role.  All are tried in order; for each setting the
+ * life/names.h), and when its program sets its role.  All are tried in order; for each setting the
  * last matching rule that has it wins.  TEK_CRITICAL comes after them.  A role, a
  * budget, and being Fast last as long as a rule gives them at these moments; a group
  * and a mark are set then, as the program itself could, and stay.
@@ -13,7 +13,7 @@
 #ifndef TEK_MEDIATE_RULES_H
 #define TEK_MEDIATE_RULES_H
 
-#include "ident/thread.h"
+#include "threads/thread.h"
 
 /* At the start. Needs no lock. */
 void tek__rules_read(void);

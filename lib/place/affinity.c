@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "place/affinity.h"
 
-#include "ident/process.h"
 #include "place/place.h"
+#include "threads/process.h"
 
 static bool is_calling(struct tek_target target)
 {

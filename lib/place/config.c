@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "place/config.h"
 
-#include "mediate/parse.h"
-#include "mediate/report.h"
+#include "base/parse.h"
+#include "threads/report.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "place/home.h"
 
-#include "ident/process.h"
-#include "stack/area.h"
-#include "stack/present.h"
+#include "base/present.h"
+#include "threads/area.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "place/keeper.h"
 
-#include "ident/procfs.h"
+#include "base/procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

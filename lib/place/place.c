@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "place/place.h"
 
-#include "ident/process.h"
-#include "ident/record.h"
-#include "ident/thread.h"
-#include "mediate/report.h"
+#include "base/real.h"
 #include "place/home.h"
 #include "place/keeper.h"
 #include "place/mask.h"
 #include "place/turn.h"
-#include "preload/real.h"
+#include "threads/process.h"
+#include "threads/record.h"
+#include "threads/report.h"
+#include "threads/thread.h"
 
 #include <errno.h>
 

@@ -2,8 +2,8 @@
 /* Queries of a thread's CPUs: a program must not take the one where TEK put it for the machine. */
 #include "place/affinity.h"
 
-#include "ident/process.h"
-#include "preload/real.h"
+#include "base/real.h"
+#include "threads/process.h"
 
 #include <errno.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "ident/create.h"
+#include "life/create.h"
 
-#include "ident/process.h"
-#include "preload/real.h"
+#include "base/real.h"
 #include "stack/size.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <threads.h>

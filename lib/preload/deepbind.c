@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "preload/deepbind.h"
 
-#include "mediate/channel.h"
-#include "mediate/line.h"
+#include "base/channel.h"
+#include "base/line.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -3,10 +3,10 @@
  * The exec family.  All of it ends in execute(): the C library's own functions
  * do not call each other through symbols that we could replace.
  */
+#include "base/real.h"
 #include "exec/preload_list.h"
-#include "exec/replace.h"
-#include "ident/process.h"
-#include "preload/real.h"
+#include "life/replace.h"
+#include "threads/process.h"
 
 #include <alloca.h>
 #include <errno.h>

@@ -3,13 +3,13 @@
  * pthread_getattr_np(3) reports a thread's stack, with the room below it (stack/grow.h), and its
  * CPUs: programs create threads with its result.
  */
-#include "ident/process.h"
-#include "ident/thread.h"
+#include "base/real.h"
 #include "place/affinity.h"
 #include "place/place.h"
-#include "preload/real.h"
 #include "stack/config.h"
 #include "stack/stack.h"
+#include "threads/process.h"
+#include "threads/thread.h"
 
 /* Without the lock for the calling thread: an allocator may ask, which has locks of its own. */
 static void tell_room(pthread_t handle, pthread_attr_t *attr)

@@ -4,9 +4,9 @@
  * caller has.  Its one CPU is not meant for them, and under SCHED_FIFO they would wait there until
  * it waits; nor is the Fast Region.
  */
-#include "exec/replace.h"
-#include "ident/process.h"
-#include "preload/real.h"
+#include "base/real.h"
+#include "life/replace.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <mqueue.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The two ways to create a pthread key: TEK wants to know which there are (ident/keys.h).
+ * The two ways to create a pthread key: TEK wants to know which there are (life/keys.h).
  *
  * Sanitizers and allocators come here before anything else in the process is ready: TEK is
  * not started.  Their own code, in a build of libtek with a sanitizer, could not even run.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#include "ident/keys.h"
-#include "preload/next.h"
-#include "preload/real.h"
+#include "base/next.h"
+#include "base/real.h"
+#include "life/keys.h"
 
 #include <threads.h>
 

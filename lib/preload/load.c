@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* dlopen(3), for the sake of RTLD_DEEPBIND (deepbind.h). */
-#include "ident/process.h"
+#include "base/real.h"
 #include "preload/deepbind.h"
-#include "preload/real.h"
+#include "threads/process.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The functions that lock memory, which make unused pages present (stack/measure.h). */
-#include "ident/process.h"
-#include "preload/real.h"
+#include "base/real.h"
 #include "stack/measure.h"
+#include "threads/process.h"
 
 #include <sys/mman.h>
 

@@ -3,12 +3,12 @@
  * The two ways to name a thread; rules look at the name as soon as it is set.  One of them,
  * prctl(2), installs seccomp filters as well (sandbox.h).
  */
-#include "ident/process.h"
-#include "ident/record.h"
+#include "base/real.h"
 #include "mediate/rules.h"
-#include "preload/real.h"
 #include "preload/sandbox.h"
 #include "stack/stack.h"
+#include "threads/process.h"
+#include "threads/record.h"
 
 #include <linux/seccomp.h>
 #include <stdarg.h>

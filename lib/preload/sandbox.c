@@ -2,10 +2,10 @@
 #include "preload/sandbox.h"
 
 #include "base/filter.h"
+#include "base/real.h"
+#include "base/self.h"
 #include "base/user_memory.h"
-#include "ident/process.h"
-#include "ident/self.h"
-#include "preload/real.h"
+#include "threads/process.h"
 
 #include <fcntl.h>
 #include <linux/seccomp.h>

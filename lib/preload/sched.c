@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The scheduling calls of pthread.h and sched.h, which know SCHED_TEK here. */
-#include "ident/process.h"
+#include "base/real.h"
 #include "mediate/attr.h"
 #include "mediate/policy.h"
 #include "place/affinity.h"
-#include "preload/real.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <tek/tek.h>

@@ -4,12 +4,12 @@
  * The C library has them since version 2.41.  Before that a program that finds ours gets the
  * system call.
  */
-#include "mediate/sched_attr.h"
-#include "ident/process.h"
+#include "base/sched_attr.h"
+#include "base/real.h"
 #include "mediate/policy.h"
 #include "mediate/rt.h"
 #include "place/affinity.h"
-#include "preload/real.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <string.h>

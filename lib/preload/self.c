@@ -2,11 +2,11 @@
 /*
  * gettid() without a system call, and the two calls after which a thread's variables
  * may be another one's: clone() here, vfork() in arch/CPU/vfork.S.  fork() and _Fork()
- * are noticed without being replaced (ident/self.h).
+ * are noticed without being replaced (base/self.h).
  */
-#include "ident/process.h"
-#include "ident/sanitizer.h"
-#include "preload/real.h"
+#include "base/real.h"
+#include "base/sanitizer.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <sched.h>

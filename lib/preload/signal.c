@@ -8,8 +8,8 @@
  * own code, in a build of libtek with a sanitizer, could not even run.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#include "preload/next.h"
-#include "preload/real.h"
+#include "base/next.h"
+#include "base/real.h"
 #include "stack/action.h"
 #include "stack/mask.h"
 

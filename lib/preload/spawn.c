@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Calls of the C library that start a process and exec in it, out of our sight. */
+#include "base/real.h"
 #include "exec/preload_list.h"
-#include "exec/replace.h"
-#include "ident/process.h"
-#include "preload/real.h"
+#include "life/replace.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "profile/modules.h"
 
-#include "ident/module.h"
-#include "ident/segment.h"
+#include "base/module.h"
+#include "base/segment.h"
 #include "profile/file.h"
 #include "profile/process.h"
 
@@ -119,7 +119,7 @@ const struct tek_module *tek__module_of(uintptr_t address)
 }
 
 /*
- * The functions that ident/start_routine.c needs: ident/module.h, here of the modules in the file.
+ * The functions that base/start_routine.c needs: base/module.h, here of the modules in the file.
  */
 void tek__module_note(uintptr_t address)
 {

@@ -194,7 +194,7 @@ void tek__profile_thread_begin_first(void)
 }
 
 /*
- * A thread of TEK's own, of `tek run` around us (ident/helper.h): those are made behind our back
+ * A thread of TEK's own, of `tek run` around us (threads/helper.h): those are made behind our back
  * and named first.  It is not the program's, and would never leave another thread alone.
  */
 static bool is_helper(void)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/action.h"
 
-#include "ident/process.h"
-#include "preload/real.h"
+#include "base/real.h"
+#include "base/registers.h"
 #include "stack/config.h"
 #include "stack/mask.h"
 #include "stack/overflow.h"
-#include "stack/registers.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The functions of tek/tek.h about stacks. */
-#include "ident/process.h"
-#include "ident/record.h"
+#include "base/real.h"
 #include "mediate/policy.h"
-#include "preload/real.h"
 #include "stack/config.h"
 #include "stack/measure.h"
 #include "stack/stack.h"
 #include "tek_abi.h"
+#include "threads/process.h"
+#include "threads/record.h"
 
 #include <errno.h>
 #include <tek/tek.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/config.h"
 
-#include "mediate/parse.h"
-#include "mediate/report.h"
+#include "base/parse.h"
 #include "tek_abi.h"
+#include "threads/report.h"
 
 #include <stdint.h>
 #include <stdlib.h>

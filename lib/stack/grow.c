@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/grow.h"
 
-#include "ident/process.h"
-#include "ident/thread.h"
+#include "threads/process.h"
+#include "threads/thread.h"
 
 #include <errno.h>
 #include <sys/mman.h>

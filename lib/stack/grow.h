@@ -15,7 +15,7 @@
 #ifndef TEK_STACK_GROW_H
 #define TEK_STACK_GROW_H
 
-#include "stack/use.h"
+#include "threads/stack_use.h"
 
 struct tek_thread;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/kind.h"
 
-#include "ident/module.h"
-#include "ident/process.h"
-#include "ident/thread.h"
+#include "base/module.h"
 #include "stack/learnt.h"
 #include "stack/sampling.h"
 #include "stack/site.h"
+#include "threads/process.h"
+#include "threads/thread.h"
 
 #include <string.h>
 

@@ -14,12 +14,12 @@
  * Each site has a kind without label in the table from the first, of 0 threads perhaps: the
  * handler of an overflow cannot make one.  It also takes in the labels that find no room.
  *
- * All functions need the lock (ident/process.h) unless they say otherwise.
+ * All functions need the lock (threads/process.h) unless they say otherwise.
  */
 #ifndef TEK_STACK_KIND_H
 #define TEK_STACK_KIND_H
 
-#include "stack/use.h"
+#include "threads/stack_use.h"
 
 struct tek_thread;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/learnt.h"
 
-#include "ident/module.h"
-#include "ident/process.h"
+#include "base/module.h"
 #include "stack/config.h"
 #include "stack/profile.h"
+#include "threads/process.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -23,7 +23,7 @@ void tek__learnt_start(void);
 
 /*
  * The known data of threads that run this function and are created there, both addresses in this
- * process, with files that must be listed (ident/module.h). All kinds count that may have the two:
+ * process, with files that must be listed (base/module.h). All kinds count that may have the two:
  * their labels come later, and a kind without a known caller may have any.
  */
 struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site);

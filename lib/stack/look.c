@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/look.h"
 
-#include "ident/process.h"
+#include "base/present.h"
 #include "stack/paint.h"
-#include "stack/present.h"
 #include "tek_abi.h"
+#include "threads/process.h"
 
 enum {
 	/* Below the first thread's stack nothing else is mapped that far. */

@@ -6,8 +6,8 @@
 #ifndef TEK_STACK_LOOK_H
 #define TEK_STACK_LOOK_H
 
-#include "stack/use.h"
 #include "stack/words.h"
+#include "threads/stack_use.h"
 
 /* The result of a measurement, in addresses. */
 struct tek_found {

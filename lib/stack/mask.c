@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/mask.h"
 
-#include "ident/self.h"
-#include "preload/real.h"
+#include "base/real.h"
+#include "base/self.h"
 #include "stack/action.h"
 
 #include <string.h>

@@ -17,7 +17,7 @@
 #ifndef TEK_STACK_MEASURE_H
 #define TEK_STACK_MEASURE_H
 
-#include "stack/use.h"
+#include "threads/stack_use.h"
 
 /* The calling thread's stack, before it runs. */
 void tek__measure_prepare(struct tek_stack *stack);

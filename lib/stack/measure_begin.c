@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The content of a stack before its thread runs. */
-#include "ident/process.h"
+#include "base/present.h"
 #include "stack/config.h"
 #include "stack/huge_pages.h"
 #include "stack/look.h"
 #include "stack/measure.h"
 #include "stack/paint.h"
-#include "stack/present.h"
 #include "stack/words.h"
 #include "tek_abi.h"
+#include "threads/process.h"
 
 #include <string.h>
 

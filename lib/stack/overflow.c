@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/overflow.h"
 
-#include "ident/process.h"
-#include "ident/thread.h"
-#include "mediate/report.h"
-#include "preload/real.h"
+#include "base/backtrace.h"
+#include "base/beyond.h"
+#include "base/real.h"
 #include "stack/action.h"
-#include "stack/backtrace.h"
-#include "stack/beyond.h"
 #include "stack/grow.h"
 #include "stack/kind.h"
+#include "threads/process.h"
+#include "threads/report.h"
+#include "threads/thread.h"
 
 #include <errno.h>
 #include <setjmp.h>

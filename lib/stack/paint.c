@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/paint.h"
 
-#include "stack/present.h"
+#include "base/present.h"
 #include "stack/words.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/sampling.h"
 
-#include "ident/process.h"
+#include "threads/process.h"
 
 enum {
 	SETTLED_THREADS = 16,

@@ -4,7 +4,7 @@
  * last SETTLED_SINCE without a higher bound; then some. A program may create few threads in each of
  * its runs, so of the first threads of a process more are measured than of the later ones.
  *
- * The functions need the lock (ident/process.h).
+ * The functions need the lock (threads/process.h).
  */
 #ifndef TEK_STACK_SAMPLING_H
 #define TEK_STACK_SAMPLING_H

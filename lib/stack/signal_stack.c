@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/signal_stack.h"
 
-#include "ident/process.h"
-#include "ident/thread.h"
-#include "preload/real.h"
+#include "base/real.h"
 #include "stack/memory.h"
+#include "threads/process.h"
+#include "threads/thread.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/site.h"
 
-#include "ident/thread.h"
 #include "stack/learnt.h"
+#include "threads/thread.h"
 
 enum {
 	BUCKETS = 1024, /* twice the sites, so that a free one is near */

@@ -4,7 +4,7 @@
 #define TEK_STACK_SIZE_H
 
 #include "stack/kind.h"
-#include "stack/use.h"
+#include "threads/stack_use.h"
 
 struct tek_thread;
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/stack.h"
 
-#include "ident/process.h"
-#include "ident/record.h"
-#include "ident/sanitizer.h"
-#include "ident/thread.h"
-#include "mediate/report.h"
-#include "stack/area.h"
+#include "base/sanitizer.h"
 #include "stack/block.h"
 #include "stack/config.h"
 #include "stack/fit.h"
@@ -20,6 +15,11 @@
 #include "stack/size.h"
 #include "stack/watch.h"
 #include "tek_abi.h"
+#include "threads/area.h"
+#include "threads/process.h"
+#include "threads/record.h"
+#include "threads/report.h"
+#include "threads/thread.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The Stack Tuner's part in the life of a thread (tek-2020, IV-B). ident/ calls these at creation
+ * The Stack Tuner's part in the life of a thread (tek-2020, IV-B). life/ calls these at creation
  * and exit; each does nothing unless TEK_STACK requests it.
  *
  *   tek__stack_choose()    by the creator: a size, if its kind is known and it may be chosen
@@ -16,7 +16,7 @@
 #ifndef TEK_STACK_STACK_H
 #define TEK_STACK_STACK_H
 
-#include "stack/use.h"
+#include "threads/stack_use.h"
 
 #include <pthread.h>
 

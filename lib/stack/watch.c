@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/watch.h"
 
-#include "ident/clock.h"
-#include "ident/helper.h"
-#include "ident/process.h"
-#include "ident/thread.h"
+#include "base/clock.h"
 #include "stack/config.h"
 #include "stack/stack.h"
+#include "threads/helper.h"
+#include "threads/process.h"
+#include "threads/thread.h"
 
 enum {
 	MOST_PERIODS = 16, /* between two rounds, while nothing changes */

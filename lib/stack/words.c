@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/words.h"
 
-#include "ident/process.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -27,7 +27,7 @@
 #ifndef TEK_SYNC_COND_H
 #define TEK_SYNC_COND_H
 
-#include "sync/until.h"
+#include "base/until.h"
 #include "sync/waiting.h"
 
 struct tek_cond_waiter {

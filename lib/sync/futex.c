@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "sync/futex.h"
 
-#include "ident/futex.h"
+#include "base/futex.h"
 
 #include <errno.h>
 

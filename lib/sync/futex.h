@@ -3,7 +3,7 @@
 #ifndef TEK_SYNC_FUTEX_H
 #define TEK_SYNC_FUTEX_H
 
-#include "sync/until.h"
+#include "base/until.h"
 
 #include <stdatomic.h>
 

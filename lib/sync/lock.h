@@ -17,7 +17,7 @@
 #ifndef TEK_SYNC_LOCK_H
 #define TEK_SYNC_LOCK_H
 
-#include "sync/until.h"
+#include "base/until.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

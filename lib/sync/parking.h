@@ -7,7 +7,7 @@
 #ifndef TEK_SYNC_PARKING_H
 #define TEK_SYNC_PARKING_H
 
-#include "sync/until.h"
+#include "base/until.h"
 
 #include <stdatomic.h>
 

@@ -16,7 +16,7 @@
 #ifndef TEK_SYNC_RWLOCK_H
 #define TEK_SYNC_RWLOCK_H
 
-#include "sync/until.h"
+#include "base/until.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

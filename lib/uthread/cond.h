@@ -19,7 +19,7 @@
 #ifndef TEK_UTHREAD_COND_H
 #define TEK_UTHREAD_COND_H
 
-#include "sync/until.h"
+#include "base/until.h"
 #include "uthread/mutex.h"
 #include "uthread/wait.h"
 

@@ -23,7 +23,7 @@
 #ifndef TEK_UTHREAD_MUTEX_H
 #define TEK_UTHREAD_MUTEX_H
 
-#include "sync/until.h"
+#include "base/until.h"
 #include "uthread/guard.h"
 #include "uthread/own.h"
 #include "uthread/wait.h"

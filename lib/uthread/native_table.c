@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/native_table.h"
 
-#include "ident/module.h"
-#include "ident/process.h"
-#include "ident/rundir.h"
-#include "ident/table.h"
+#include "base/module.h"
+#include "threads/process.h"
+#include "threads/rundir.h"
+#include "threads/table.h"
 #include "uthread/inherit.h"
 #include "uthread/shown.h"
 #include "uthread/stacks.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/overflow.h"
 
-#include "mediate/channel.h"
-#include "stack/backtrace.h"
-#include "stack/beyond.h"
-#include "stack/overflow_text.h"
+#include "base/backtrace.h"
+#include "base/beyond.h"
+#include "base/channel.h"
+#include "base/overflow_text.h"
 #include "uthread/here.h"
 #include "uthread/thread.h"
 #include "uthread/tick.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/preempt.h"
 
-#include "mediate/channel.h"
-#include "mediate/line.h"
+#include "base/channel.h"
+#include "base/line.h"
 #include "uthread/carrier.h"
 #include "uthread/clock.h"
 #include "uthread/critical.h"

@@ -22,7 +22,7 @@
 #ifndef TEK_UTHREAD_RWLOCK_H
 #define TEK_UTHREAD_RWLOCK_H
 
-#include "sync/until.h"
+#include "base/until.h"
 #include "uthread/guard.h"
 #include "uthread/own.h"
 #include "uthread/wait.h"

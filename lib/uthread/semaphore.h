@@ -13,7 +13,7 @@
 #ifndef TEK_UTHREAD_SEMAPHORE_H
 #define TEK_UTHREAD_SEMAPHORE_H
 
-#include "sync/until.h"
+#include "base/until.h"
 #include "uthread/wait.h"
 
 #include <limits.h>

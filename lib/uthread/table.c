@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/table.h"
 
-#include "ident/process.h"
-#include "ident/table.h"
-#include "mediate/channel.h"
+#include "base/channel.h"
+#include "threads/process.h"
+#include "threads/table.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
 #include "uthread/shown.h"

@@ -2,7 +2,7 @@
 /*
  * The user-level threads of a program in the thread information table of its process
  * (abi/tek_abi.h), for `tek ps` and its kin.  Table, run directory and modules are those of
- * libtek.so (ident/).
+ * libtek.so (threads/).
  *
  * The table is made when the program creates its first thread: most programs without threads need
  * none. A thread's structure keeps its slot on reuse, so creating and ending a thread search
@@ -42,7 +42,7 @@ void tek__table_open(const struct tek_table_teller *teller);
 
 /* The data of a thread at its creation. */
 struct tek_table_birth {
-	uintptr_t function;  /* that it runs: ident/start_routine.h */
+	uintptr_t function;  /* that it runs: base/start_routine.h */
 	uintptr_t call_site; /* of pthread_create(); 0: not known */
 	uint64_t creator;    /* 0: not known */
 	bool explicit_size;  /* of its stack: the program's choice */

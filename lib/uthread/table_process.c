@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The process's functions that the table's parts of libtek.so (ident/table.c, module.c, rundir.c)
+ * The process's functions that the table's parts of libtek.so (threads/table.c, module.c, rundir.c)
  * need: here of a process with user-level threads.
  */
-#include "ident/process.h"
-#include "ident/table.h"
-#include "mediate/report.h"
+#include "threads/process.h"
+#include "threads/report.h"
+#include "threads/table.h"
 #include "uthread/spin.h"
 #include "uthread/worker.h"
 

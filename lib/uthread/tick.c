@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/tick.h"
 
-#include "stack/registers.h"
+#include "base/registers.h"
 #include "uthread/carrier.h"
 #include "uthread/kernel_thread.h"
 #include "uthread/overflow.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/trace_file.h"
 
-#include "ident/descriptor.h"
-#include "mediate/channel.h"
+#include "base/channel.h"
+#include "base/descriptor.h"
 #include "uthread/hidden.h"
 
 #include <errno.h>

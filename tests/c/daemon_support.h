@@ -6,7 +6,7 @@
 #include "fake_daemon.h"
 
 #include "mediate/config.h"
-#include "mediate/report.h"
+#include "threads/report.h"
 
 #include <grp.h>
 

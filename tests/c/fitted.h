@@ -8,12 +8,12 @@
 
 #include "support.h"
 
-#include "ident/process.h"
-#include "ident/thread.h"
-#include "mediate/report.h"
 #include "stack/config.h"
 #include "stack/signal_stack.h"
 #include "stack/stack.h"
+#include "threads/process.h"
+#include "threads/report.h"
+#include "threads/thread.h"
 
 #include <fcntl.h>
 #include <signal.h>

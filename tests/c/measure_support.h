@@ -9,8 +9,8 @@
 
 #include "stack_support.h"
 
-#include "ident/thread.h"
 #include "stack/kind.h"
+#include "threads/thread.h"
 
 #include <sys/mman.h>
 

@@ -8,11 +8,11 @@
 
 #include "support.h"
 
-#include "ident/module.h"
-#include "ident/process.h"
-#include "ident/thread.h"
+#include "base/module.h"
 #include "stack/config.h"
 #include "stack/kind.h"
+#include "threads/process.h"
+#include "threads/thread.h"
 
 #include <sys/stat.h>
 

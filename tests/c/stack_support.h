@@ -5,8 +5,8 @@
 
 #include "support.h"
 
-#include "ident/sanitizer.h"
-#include "stack/present.h"
+#include "base/present.h"
+#include "base/sanitizer.h"
 
 #include <alloca.h>
 

@@ -2,7 +2,7 @@
 /* The offset of the function's address in a std::thread's state, from the name of its class. */
 #include "support.h"
 
-#include "ident/cxx_name.h"
+#include "base/cxx_name.h"
 
 #define STATE(arguments) "NSt6thread11_State_implINS_8_InvokerISt5tupleIJ" arguments "EEEEEE"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Where names are defined: in the C library, in other files, nowhere. */
 #include "base/definition.h"
-#include "preload/next.h"
+#include "base/next.h"
 
 #include <dlfcn.h>
 #include <setjmp.h>

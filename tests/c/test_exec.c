@@ -2,9 +2,9 @@
 /* The programs that TEK can be loaded into, and how it keeps out of all other programs. */
 #include "support.h"
 
+#include "base/sanitizer.h"
 #include "exec/preload_list.h"
 #include "exec/target.h"
-#include "ident/sanitizer.h"
 
 #include <elf.h>
 #include <fcntl.h>

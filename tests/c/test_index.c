@@ -2,7 +2,7 @@
 /* The index of kernel ids, beside a list that does the same slowly. */
 #include "support.h"
 
-#include "ident/index.h"
+#include "threads/index.h"
 
 enum { IDS = 3000, STEPS = 200000 };
 

@@ -2,12 +2,12 @@
 /* Threads are dealt to CPUs; the program's own setting precedes.  Each test is a new process. */
 #include "support.h"
 
-#include "ident/process.h"
 #include "place/config.h"
 #include "place/home.h"
 #include "place/mask.h"
 #include "place/place.h"
 #include "place/turn.h"
+#include "threads/process.h"
 
 #include <grp.h>
 #include <mqueue.h>

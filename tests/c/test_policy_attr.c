@@ -5,7 +5,7 @@
  */
 #include "support.h"
 
-#include "mediate/sched_attr.h"
+#include "base/sched_attr.h"
 
 #include <sys/mman.h>
 

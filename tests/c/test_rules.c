@@ -2,10 +2,10 @@
 /* The effect of rules on threads, and its time. */
 #include "support.h"
 
-#include "ident/module.h"
-#include "ident/process.h"
-#include "ident/symbol.h"
-#include "ident/thread.h"
+#include "base/module.h"
+#include "base/symbol.h"
+#include "threads/process.h"
+#include "threads/thread.h"
 
 #include <time.h>
 

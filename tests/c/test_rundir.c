@@ -2,10 +2,10 @@
 /* The next process that makes a table file removes those of ended processes. */
 #include "support.h"
 
-#include "ident/process.h"
-#include "ident/procfs.h"
-#include "ident/rundir.h"
-#include "ident/time_namespace.h"
+#include "base/procfs.h"
+#include "base/time_namespace.h"
+#include "threads/process.h"
+#include "threads/rundir.h"
 
 #include <fcntl.h>
 

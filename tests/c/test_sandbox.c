@@ -2,7 +2,7 @@
 /* Filters of seccomp(2) that the kernel refuses: TEK neither runs them nor stands down. */
 #include "support.h"
 
-#include "ident/process.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <linux/filter.h>

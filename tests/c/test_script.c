@@ -2,7 +2,7 @@
 /* The script that an interpreter runs, from its arguments. */
 #include "support.h"
 
-#include "ident/script.h"
+#include "base/script.h"
 
 /* Arguments with a NUL behind each; `is` NULL: there is no script. */
 #define ASSERT_SCRIPT(program, arguments, is) \

@@ -2,7 +2,7 @@
 /* Where stacks lie. */
 #include "stack_support.h"
 
-#include "stack/area.h"
+#include "threads/area.h"
 
 enum { KIB = 1024, MIB = 1024 * KIB };
 

@@ -5,9 +5,9 @@
  */
 #include "profile_support.h"
 
-#include "ident/table.h"
 #include "stack/site.h"
 #include "stack/stack.h"
+#include "threads/table.h"
 
 #include <sys/wait.h>
 

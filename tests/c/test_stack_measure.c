@@ -2,9 +2,9 @@
 /* How much of a stack was used: the interval contains the truth, whatever the thread does. */
 #include "measure_support.h"
 
-#include "ident/process.h"
+#include "base/present.h"
 #include "stack/config.h"
-#include "stack/present.h"
+#include "threads/process.h"
 
 #include <signal.h>
 #include <stdatomic.h>

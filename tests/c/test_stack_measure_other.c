@@ -3,9 +3,9 @@
 #include "measure_support.h"
 #include "rounds.h"
 
-#include "ident/process.h"
-#include "stack/area.h"
 #include "stack/measure.h"
+#include "threads/area.h"
+#include "threads/process.h"
 
 #include <stdatomic.h>
 #include <sys/uio.h>

@@ -2,7 +2,7 @@
 /* A thread that exceeds its stack. */
 #include "overflow_support.h"
 
-#include "stack/backtrace.h"
+#include "base/backtrace.h"
 
 #include <alloca.h>
 #include <sys/mman.h>

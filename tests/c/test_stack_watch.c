@@ -2,10 +2,10 @@
 /* The helper that measures the stacks of running threads: its results are in the table. */
 #include "stack_support.h"
 
-#include "ident/process.h"
-#include "ident/thread.h"
 #include "stack/config.h"
 #include "stack/watch.h"
+#include "threads/process.h"
+#include "threads/thread.h"
 
 #include <dirent.h>
 #include <fcntl.h>

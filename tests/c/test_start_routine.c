@@ -5,7 +5,7 @@
  */
 #include "support.h"
 
-#include "ident/start_routine.h"
+#include "base/start_routine.h"
 
 #include <sys/mman.h>
 

@@ -2,9 +2,9 @@
 /* Processes in different time namespaces agree on start times. */
 #include "support.h"
 
-#include "ident/attributes.h"
-#include "ident/clock.h"
-#include "ident/time_namespace.h"
+#include "base/clock.h"
+#include "base/time_namespace.h"
+#include "threads/attributes.h"
 
 #include <fcntl.h>
 #include <signal.h>

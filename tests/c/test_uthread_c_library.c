@@ -6,8 +6,8 @@
 #include "support.h"
 
 #include "base/definition.h"
-#include "preload/next.h"
-#include "preload/objects.h"
+#include "base/next.h"
+#include "base/objects.h"
 #include "uthread/reserved.h"
 #include "uthread/spinlock.h"
 #include "uthread/tls.h"

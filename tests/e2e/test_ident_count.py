@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spread
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 ABI = PROGRAMS.parents[2] / "abi"
 HELD, TOGETHER = 100, 10  # as in churn.c
-SWEPT = 128  # slots in use at a second search for gone threads: lib/ident/thread.c
+SWEPT = 128  # slots in use at a second search for gone threads: lib/threads/thread.c
 MIB = 1 << 20
 
 

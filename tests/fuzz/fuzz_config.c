@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The parsers of the environment variables: any text, and only sensible results. */
+#include "base/parse.h"
 #include "mediate/config.h"
-#include "mediate/parse.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The library's end of the socket to tekd: the daemon sends any bytes and closes at any time. */
-#include "ident/descriptor.h"
+#include "base/descriptor.h"
+#include "base/parse.h"
 #include "mediate/config.h"
 #include "mediate/connection.h"
-#include "mediate/parse.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The reader of class names of std::thread: any text. */
-#include "ident/cxx_name.h"
+#include "base/cxx_name.h"
 
 #include <stdint.h>
 #include <stdlib.h>

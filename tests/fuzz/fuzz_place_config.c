@@ -2,7 +2,7 @@
 /* The parser of TEK_PLACE: any text, and only sensible results. */
 #include "place/config.h"
 
-#include "mediate/parse.h"
+#include "base/parse.h"
 
 #include <stdlib.h>
 #include <string.h>

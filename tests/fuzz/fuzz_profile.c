@@ -2,7 +2,7 @@
 /* The parser of profiles: any bytes, and only sensible kinds. */
 #include "stack/profile.h"
 
-#include "ident/utf8.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 /* The parser of TEK_RULES: any text, and only sensible rules. */
 #include "mediate/rule.h"
 
-#include "ident/utf8.h"
-#include "mediate/parse.h"
+#include "base/parse.h"
+#include "base/utf8.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* The parser of TEK_STACK: any text, and only sensible results. */
 #include "stack/config.h"
 
-#include "mediate/parse.h"
+#include "base/parse.h"
 #include "tek_abi.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The reader of symbols: any bytes for the file that a function lies in. */
-#include "ident/symbol.h"
+#include "base/symbol.h"
 
 #include <elf.h>
 #include <link.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "preload/profile/real.h"
 
-#include "preload/next.h"
+#include "base/next.h"
 
 #include <dlfcn.h>
 #include <stddef.h>

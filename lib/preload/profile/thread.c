@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "base/passed.h"
 #include "preload/profile/call.h"
-#include "preload/profile/passed.h"
 #include "preload/profile/start.h"
 
-#include "ident/start_routine.h"
+#include "base/start_routine.h"
 
 static _Thread_local struct tek_passed passed;
 

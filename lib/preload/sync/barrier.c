@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The symbols of barriers.  Those of several processes stay the C library's, which says so by a
- * flag in them (preload/objects.h); so do all where no kind was chosen.
+ * flag in them (base/objects.h); so do all where no kind was chosen.
  */
-#include "preload/objects.h"
+#include "base/objects.h"
 #include "preload/sync/real.h"
 #include "preload/sync/start.h"
 

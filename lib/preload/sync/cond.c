@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The symbols of condition variables. Two flags are where the C library has them
- * (preload/objects.h): one marks those of several processes, which stay the C library's; the other
+ * (base/objects.h): one marks those of several processes, which stay the C library's; the other
  * one marks CLOCK_MONOTONIC.
  *
  * All other ones are ours where mutexes are, with any mutex: that is unlocked and locked by its own
@@ -11,7 +11,7 @@
  */
 #include "sync/cond.h"
 
-#include "preload/objects.h"
+#include "base/objects.h"
 #include "preload/sync/mutex.h"
 #include "preload/sync/real.h"
 #include "preload/sync/start.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Whether the objects of libtek-sync.so leave the C library's flags in the same memory unchanged:
- * preload/objects.h.  Objects for which they do not stay the C library's (start.c).
+ * base/objects.h.  Objects for which they do not stay the C library's (start.c).
  */
-#include "preload/objects.h"
+#include "base/objects.h"
 #include "sync/barrier.h"
 #include "sync/cond.h"
 #include "sync/rwlock.h"

@@ -6,7 +6,7 @@
 #ifndef TEK_PRELOAD_SYNC_REAL_H
 #define TEK_PRELOAD_SYNC_REAL_H
 
-#include "preload/next.h"
+#include "base/next.h"
 
 #define TEK_EXPORT __attribute__((visibility("default")))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The counts of locks of kind auto: reported when the program ends, if requested. */
-#include "mediate/channel.h"
-#include "mediate/line.h"
+#include "base/channel.h"
+#include "base/line.h"
 #include "preload/sync/mutex.h"
 #include "preload/sync/start.h"
 #include "sync/forked.h"

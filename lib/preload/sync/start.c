@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "preload/sync/start.h"
 
-#include "mediate/channel.h"
-#include "mediate/line.h"
-#include "preload/objects.h"
+#include "base/channel.h"
+#include "base/line.h"
+#include "base/objects.h"
+#include "base/wants_cpus.h"
 #include "preload/sync/variable.h"
-#include "preload/sync/wants_cpus.h"
 #include "sync/forked.h"
 #include "sync/waiting.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The symbols of barriers.  Those of several processes are the C library's, which says so by a
- * flag in them: preload/objects.h.
+ * flag in them: base/objects.h.
  */
 #include "uthread/barrier.h"
-#include "preload/objects.h"
+#include "base/objects.h"
 #include "preload/uthread/real.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The symbols of condition variables. Two flags are where the C library has them
- * (preload/objects.h): one marks those of several processes, which are the C library's; the other
+ * (base/objects.h): one marks those of several processes, which are the C library's; the other
  * one marks CLOCK_MONOTONIC.
  */
 #include "uthread/cond.h"
-#include "preload/objects.h"
+#include "base/objects.h"
 #include "preload/uthread/mutex.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"

@@ -8,11 +8,11 @@
  * that came just before would kill the next program.  So ticks are ignored from here on, which also
  * drops those that wait.
  */
-#include "exec/replace.h"
-#include "ident/process.h"
-#include "ident/table.h"
-#include "mediate/channel.h"
-#include "preload/real.h"
+#include "base/channel.h"
+#include "base/real.h"
+#include "life/replace.h"
+#include "threads/process.h"
+#include "threads/table.h"
 #include "uthread/affinity.h"
 #include "uthread/engine.h"
 #include "uthread/posix/start.h"

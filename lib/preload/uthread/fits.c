@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Whether the objects of libtek-uthread.so leave the C library's flags in the same memory
- * unchanged: preload/objects.h.  Where they do not, objects of several processes could not be
+ * unchanged: base/objects.h.  Where they do not, objects of several processes could not be
  * recognised and are refused with ENOTSUP.
  */
-#include "preload/objects.h"
+#include "base/objects.h"
 #include "uthread/barrier.h"
 #include "uthread/cond.h"
 #include "uthread/rwlock.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The symbols of semaphores.  Those of several processes, named ones too, are the C library's,
- * which says so by a flag in them (preload/objects.h).  They fail with -1 and errno.
+ * which says so by a flag in them (base/objects.h).  They fail with -1 and errno.
  */
-#include "preload/objects.h"
+#include "base/objects.h"
 #include "preload/uthread/real.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"

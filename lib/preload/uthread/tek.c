@@ -6,8 +6,8 @@
  */
 #include "uthread/posix/sched.h"
 
-#include "mediate/channel.h"
-#include "mediate/line.h"
+#include "base/channel.h"
+#include "base/line.h"
 #include "preload/uthread/real.h"
 #include "uthread/posix/roles.h"
 

@@ -16,7 +16,7 @@
 #ifndef TEK_UTHREAD_POSIX_ASIDE_H
 #define TEK_UTHREAD_POSIX_ASIDE_H
 
-#include "sync/until.h"
+#include "base/until.h"
 #include "uthread/posix/blocked.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/fit.h"
 
-#include "ident/module.h"
+#include "base/module.h"
 #include "stack/config.h"
 #include "stack/fit.h"
 #include "stack/learnt.h"

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /*
- * At the start, with a page size known (ident/process.h): reads the environment, and the profile if
+ * At the start, with a page size known (threads/process.h): reads the environment, and the profile if
  * requested.
  */
 void tek__posix_fit_start(void);

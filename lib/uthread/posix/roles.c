@@ -2,8 +2,8 @@
 #include "uthread/posix/roles.h"
 
 #include "base/program.h"
-#include "mediate/report.h"
 #include "mediate/rule.h"
+#include "threads/report.h"
 
 #include <errno.h>
 #include <fnmatch.h>

@@ -2,9 +2,9 @@
 #include "uthread/posix/start.h"
 
 #include "base/definition.h"
-#include "ident/table.h"
-#include "preload/next.h"
-#include "preload/objects.h"
+#include "base/next.h"
+#include "base/objects.h"
+#include "threads/table.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
 #include "uthread/posix/action.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/state.h"
 
+#include "base/channel.h"
+#include "base/line.h"
 #include "base/user_memory.h"
-#include "mediate/channel.h"
-#include "mediate/line.h"
 #include "uthread/bound.h"
 #include "uthread/kernel_thread.h"
 #include "uthread/posix/exit.h"

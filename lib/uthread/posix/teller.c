@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/teller.h"
 
-#include "ident/process.h"
-#include "ident/table.h"
+#include "threads/process.h"
+#include "threads/table.h"
 #include "uthread/posix/record.h"
 #include "uthread/posix/roles.h"
 #include "uthread/posix/start.h"

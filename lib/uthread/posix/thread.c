@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/thread.h"
 
-#include "ident/start_routine.h"
+#include "base/start_routine.h"
 #include "uthread/bound.h"
 #include "uthread/engine.h"
 #include "uthread/own_stacks.h"

@@ -6,7 +6,7 @@
 #ifndef TEK_UTHREAD_POSIX_THREAD_H
 #define TEK_UTHREAD_POSIX_THREAD_H
 
-#include "sync/until.h"
+#include "base/until.h"
 #include "uthread/posix/record.h"
 
 #include <pthread.h>

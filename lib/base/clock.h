@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#ifndef TEK_BASE_CLOCK_H
+#define TEK_BASE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#define TEK_NS_PER_SEC UINT64_C(1000000000)
+
+/* The time of a clock in ns. The clock must exist. */
+static inline uint64_t tek__now(clockid_t clock)
+{
+	struct timespec ts;
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * TEK_NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * The CPU-time clock of any thread of this process, by tid.  The kernel's clock
+ * ids (include/linux/posix-timers_types.h) hold the complement of the tid above
+ * three bits: 4 = of one thread, 2 = scheduler time.  pthread_getcpuclockid()
+ * returns the same, but only for a pthread_t.
+ */
+static inline clockid_t tek__thread_cpu_clock(pid_t tid)
+{
+	return (clockid_t)(~(unsigned int)tid << 3 | 6u);
+}
+
+static inline pid_t tek__tid_of_cpu_clock(clockid_t clock)
+{
+	return ~(clock >> 3);
+}
+
+/* CPU time of a thread of this process in ns; false if there is no such thread now. */
+static inline bool tek__thread_cpu_time(pid_t tid, uint64_t *ns)
+{
+	struct timespec ts;
+	if (clock_gettime(tek__thread_cpu_clock(tid), &ts))
+		return false;
+	*ns = (uint64_t)ts.tv_sec * TEK_NS_PER_SEC + (uint64_t)ts.tv_nsec;
+	return true;
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The function of a std::thread of GNU's C++ library. All such threads have one start routine, in
+ * that library. Its argument is a std::thread::_State: an object with a virtual function, of a
+ * class that is made for the type of the callable. So its vtable distinguishes lambdas and function
+ * objects. For a plain or a member function the object holds its address.
+ *
+ * Functions that need no lock and must not be called under it.
+ */
+#ifndef TEK_BASE_CXX_THREAD_H
+#define TEK_BASE_CXX_THREAD_H
+
+#include <stdint.h>
+
+/* The name in the type information of a class with this vtable; NULL: there is none. */
+const char *tek__cxx_class_of(uintptr_t vtable);
+
+/*
+ * The address that identifies the callable of a std::thread: its function or, if that is unknown,
+ * the vtable of its state. `routine` where the argument is no state.
+ */
+uintptr_t tek__cxx_function(uintptr_t routine, const void *argument);
+
+#endif

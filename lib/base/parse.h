@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The parsers that the variables of the environment share.  Each takes text that
+ * begins at *text, moves *text behind what it took, and returns false, with its
+ * result as it was, where the text is not what it looks for.
+ */
+#ifndef TEK_BASE_PARSE_H
+#define TEK_BASE_PARSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * CPU time that a Fast thread may use in each window: of a rule's budget from a window's
+ * beginning to its end, of the process's in whichever window one looks at.
+ */
+struct tek_budget {
+	uint64_t cpu_ns; /* 0: no limit */
+	uint64_t window_ns;
+};
+
+/* Limits of a budget's window. */
+#define TEK_WINDOW_MIN_NS UINT64_C(10000000)      /* 10 ms */
+#define TEK_WINDOW_MAX_NS UINT64_C(3600000000000) /* 1 hour */
+
+/* Exactly that word. */
+bool tek__parse_word(const char **text, const char *word);
+
+/* A decimal number without sign, not above max. */
+bool tek__parse_number(const char **text, uint64_t max, uint64_t *value);
+
+/* -20 to 19. */
+bool tek__parse_nice(const char **text, signed char *nice);
+
+/* The name of a group: TEK_GROUP_*. */
+bool tek__parse_group(const char **text, unsigned char *group);
+
+/* CPU/WINDOW, or off, which leaves the window as it was. */
+bool tek__parse_budget(const char **text, struct tek_budget *budget);
+
+#endif

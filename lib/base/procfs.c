@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "base/procfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The file's beginning as a string; false if there is none. */
+static bool read_file(const char *path, char *text, size_t size)
+{
+	int saved = errno, cancellation;
+	ssize_t length = -1;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		length = read(fd, text, size - 1);
+		close(fd);
+	}
+	pthread_setcancelstate(cancellation, NULL);
+	errno = saved;
+	if (length <= 0)
+		return false;
+	text[length] = '\0';
+	return true;
+}
+
+static bool read_text(pid_t tid, const char *name, char *text, size_t size)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)tid, name);
+	return read_file(path, text, size);
+}
+
+bool tek__procfs_own_text(const char *name, char *text, size_t size)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/self/%s", name);
+	return read_file(path, text, size);
+}
+
+bool tek__procfs_thread_name(pid_t tid, char name[16])
+{
+	char path[48], text[32];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)tid);
+	if (!read_file(path, text, sizeof(text)))
+		return false;
+	/* It ends in a newline, and may have more of them. */
+	size_t length = strlen(text);
+	length = length && text[length - 1] == '\n' ? length - 1 : length;
+	length = length < 15 ? length : 15;
+	memcpy(name, text, length);
+	name[length] = '\0';
+	return true;
+}
+
+bool tek__procfs_stat(pid_t tid, enum tek_stat_field field, uint64_t *value)
+{
+	char text[1024];
+
+	if (!read_text(tid, "stat", text, sizeof(text)))
+		return false;
+	/* The program's name, field 2, may hold anything; it ends at the last ')'. */
+	const char *at = strrchr(text, ')');
+	for (int number = 2; at && number < (int)field; number++) {
+		at = strchr(at, ' ');
+		at = at ? at + 1 : NULL;
+	}
+	if (!at)
+		return false;
+	*value = strtoull(at, NULL, 10);
+	return true;
+}
+
+bool tek__procfs_is_ending(pid_t tid, bool *ending)
+{
+	enum { PF_EXITING = 4 };
+	uint64_t flags;
+	bool known = tek__procfs_stat(tid, TEK_STAT_FLAGS, &flags);
+
+	*ending = known && flags & PF_EXITING;
+	return known;
+}
+
+pid_t tek__procfs_process_of(pid_t tid)
+{
+	char text[1024];
+	static const char key[] = "\nTgid:";
+
+	/* The name stands in the first line, its own line ends escaped. */
+	const char *at = read_text(tid, "status", text, sizeof(text)) ? strstr(text, key) : NULL;
+	return at ? (pid_t)strtol(at + strlen(key), NULL, 10) : 0;
+}
+
+uint64_t tek__procfs_pid_namespace(void)
+{
+	struct stat status;
+	int saved = errno;
+	bool known = stat("/proc/self/ns/pid", &status) == 0;
+
+	errno = saved;
+	return known ? status.st_ino : 0;
+}

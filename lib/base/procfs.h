@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The little that the library asks /proc.  Nothing here allocates or takes a lock; errno
+ * stays as it is.
+ */
+#ifndef TEK_BASE_PROCFS_H
+#define TEK_BASE_PROCFS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Fields of /proc/PID/stat: proc_pid_stat(5). */
+enum tek_stat_field {
+	TEK_STAT_FLAGS = 9,        /* PF_* of the kernel */
+	TEK_STAT_START_TICKS = 22, /* start time in clock ticks; compare it by time_namespace.h */
+	TEK_STAT_VM_BYTES = 23,    /* virtual memory of the process */
+	TEK_STAT_STACK_START = 28, /* address where its first stack begins */
+};
+
+/* One of them, of a process or thread. False if there is none with this id, or no /proc. */
+bool tek__procfs_stat(pid_t tid, enum tek_stat_field field, uint64_t *value);
+
+/* The beginning of /proc/self/NAME as a string; false if there is no such file, or it is empty. */
+bool tek__procfs_own_text(const char *name, char *text, size_t size);
+
+/*
+ * Whether the kernel has begun to end a thread or process (PF_EXITING). False if there is none
+ * with this id, or no /proc.
+ */
+bool tek__procfs_is_ending(pid_t tid, bool *ending);
+
+/* The name of a thread of this process; false if there is none with this id, or no /proc. */
+bool tek__procfs_thread_name(pid_t tid, char name[16]);
+
+/* The process that a thread belongs to; 0 if there is no such thread, or no /proc. */
+pid_t tek__procfs_process_of(pid_t tid);
+
+/* The inode number of the calling process's pid namespace; 0: not known. */
+uint64_t tek__procfs_pid_namespace(void);
+
+#endif

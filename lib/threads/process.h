@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The process that TEK lives in: when it begins, the one lock, and what a fork
+ * does to both.
+ *
+ * Everything that TEK knows about the threads of the process is guarded by one
+ * lock with priority inheritance (base/pi_lock.h).  It is held for some hundred
+ * nanoseconds and a few system calls; the table's file and the guard thread are
+ * made under it, once, and warnings are written after it.  Where tekd makes the switches it is
+ * held until tekd has answered (mediate/connection.h).
+ */
+#ifndef TEK_THREADS_PROCESS_H
+#define TEK_THREADS_PROCESS_H
+
+#include "base/self.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * Begin, once in a process image: find the C library's functions, read the
+ * configuration, register for fork.  Cheap afterwards.  Callable from anywhere,
+ * from other libraries' constructors too.
+ *
+ * False: the calling thread performs the start just now.  A function that the start calls may
+ * call one of ours: an allocator that counts the CPUs at the first malloc(3).  Such a call goes
+ * straight to the C library, by tek__real, which is filled by then.  Other threads wait.
+ */
+bool tek__start(void);
+
+/*
+ * Take the lock.  False if the calling thread holds it already, which means that
+ * a signal handler interrupted TEK, or if TEK stands down in this program: the
+ * caller then does without TEK.  While the lock is held the thread cannot be
+ * cancelled.
+ */
+bool tek__lock(void);
+
+/* Release the lock, then write the events that were noted under it. errno is as at tek__lock(). */
+void tek__unlock(void);
+
+/*
+ * A cheaper lock, for what passes no cancellation point and where errno does not matter.
+ * It is taken without waiting or not at all; then tek__lock() is the way.  The caller must
+ * not be a thread that can be cancelled at any moment (PTHREAD_CANCEL_ASYNCHRONOUS): it
+ * would take the lock to its grave.
+ */
+bool tek__lock_brief(void);
+void tek__unlock_brief(void);
+
+/* For threads that begin or end: the brief lock if it can be had at once, else the full one. */
+enum tek_locked { TEK_NOT_LOCKED, TEK_LOCKED_BRIEFLY, TEK_LOCKED };
+enum tek_locked tek__lock_either(void);
+void tek__unlock_either(enum tek_locked locked);
+
+/*
+ * TEK does nothing in this program any more, because a seccomp filter that is about to be installed
+ * would kill it for that system call of ours.  No thread of it is time-critical then, nor where or
+ * what `tek run --place` made it.  Said once.
+ */
+void tek__confine(const char *call);
+
+/* Whether that was so, for what is done without the lock. */
+bool tek__is_confined(void);
+
+/* The process id, cached. */
+pid_t tek__pid(void);
+
+/* Size of a page; set by tek__start(). */
+extern size_t tek__page_bytes;
+
+/* tek__self_epoch() of the process that TEK knows. */
+extern unsigned int tek__process_epoch;
+
+/*
+ * Without the lock: this is the process that TEK knows, not the child of a fork that it
+ * has not noticed yet, and the calling thread's variables are its own.
+ */
+static inline bool tek__process_is_known(void)
+{
+	unsigned int epoch = __atomic_load_n(tek_epoch_, __ATOMIC_RELAXED);
+	return epoch != 0 && epoch == tek__process_epoch && tek_self_id_.epoch == epoch;
+}
+
+#endif

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "threads/thread.h"
+
+#include "base/clock.h"
+#include "base/procfs.h"
+#include "life/end.h"
+#include "life/names.h"
+#include "mediate/config.h"
+#include "mediate/group.h"
+#include "mediate/guard.h"
+#include "mediate/region.h"
+#include "mediate/rt.h"
+#include "mediate/rules.h"
+#include "stack/stack.h"
+#include "stack/watch.h"
+#include "threads/index.h"
+#include "threads/process.h"
+#include "threads/record.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+	BUCKETS = 1024,
+	FIRST_SWEEP = 64, /* threads ever known before those that left unseen are looked for */
+};
+
+/* Parallel to the table's chunks; anonymous memory of our own, so it never moves or shrinks. */
+static struct tek_thread *chunks[TEK_MAX_CHUNKS];
+static struct tek_thread *buckets[BUCKETS];
+static struct tek_thread *free_list;
+static unsigned int used;                   /* structures ever used: indices below it are valid */
+static unsigned int living;                 /* structures in use */
+static unsigned int unborn;                 /* those of threads without a known handle */
+static unsigned int coming;                 /* those of starting threads */
+static unsigned int tracked;                /* those of threads that will run their destructor */
+static unsigned int lost;                   /* threads that found no slot */
+static unsigned int serial;                 /* threads known so far */
+static unsigned int sweep_at = FIRST_SWEEP; /* when as many structures are used, look again */
+
+/* The calling thread's own structure. `past_end`: its destructor has run. */
+static __thread struct tek_thread *self __attribute__((tls_model("initial-exec")));
+static __thread bool past_end __attribute__((tls_model("initial-exec")));
+
+/* In fork(): the nice value of the forking thread, for its child. */
+enum { NICE_UNKNOWN = 100 };
+static __thread int fork_nice __attribute__((tls_model("initial-exec"))) = NICE_UNKNOWN;
+
+static size_t default_stack_bytes;
+
+static struct tek_thread **bucket_of(pthread_t handle)
+{
+	/* pthread_t is an address of a page-aligned block plus a constant. */
+	uintptr_t value = (uintptr_t)handle;
+	return &buckets[(value >> 12 ^ value >> 22) % BUCKETS];
+}
+
+static struct tek_thread *at(unsigned int index)
+{
+	return &chunks[index / TEK_CHUNK_SLOTS][index % TEK_CHUNK_SLOTS];
+}
+
+static struct tek_thread *lookup(pthread_t handle)
+{
+	struct tek_thread *thread = *bucket_of(handle);
+	while (thread && thread->handle != handle)
+		thread = thread->next;
+	return thread;
+}
+
+/* Its end may have gone unseen: the kernel is not asked. */
+static struct tek_thread *lookup_tid(pid_t tid)
+{
+	unsigned int slot;
+	struct tek_thread *thread = tek__index_find(tid, &slot) ? at(slot) : NULL;
+
+	for (unsigned int i = 0; !thread && tek__index_is_incomplete() && i < used; i++)
+		if (at(i)->tid == tid)
+			thread = at(i);
+	return thread && thread->state == TEK_SLOT_LIVE && thread->tid == tid ? thread : NULL;
+}
+
+/* From here on it is not found by its tid, neither in the table. */
+static void no_tid(struct tek_thread *thread)
+{
+	if (!thread->tid)
+		return;
+	tek__index_remove(thread->tid, thread->index);
+	tek__table_clear(thread->slot);
+	thread->tid = 0;
+}
+
+static void set_tid(struct tek_thread *thread, pid_t tid)
+{
+	if (thread->tid == tid)
+		return;
+	no_tid(thread);
+	thread->tid = tid;
+	if (tid)
+		tek__index_insert(tid, thread->index);
+}
+
+static void hash_insert(struct tek_thread *thread)
+{
+	struct tek_thread **bucket = bucket_of(thread->handle);
+	thread->next = *bucket;
+	*bucket = thread;
+}
+
+static void hash_remove(struct tek_thread *thread)
+{
+	struct tek_thread **link = bucket_of(thread->handle);
+	while (*link && *link != thread)
+		link = &(*link)->next;
+	if (*link)
+		*link = thread->next;
+}
+
+static void set_state(struct tek_thread *thread, enum tek_state state)
+{
+	unborn += state == TEK_SLOT_CREATING;
+	unborn -= thread->state == TEK_SLOT_CREATING;
+	thread->state = state;
+}
+
+static void count(void)
+{
+	struct tek_table_header *header = tek__table_header();
+	if (!header)
+		return;
+	tek__table_count(&header->slots, used);
+	tek__table_count(&header->threads, living);
+	tek__table_count(&header->lost, lost);
+}
+
+__attribute__((cold)) static struct tek_thread *take_fresh(void)
+{
+	unsigned int chunk = used / TEK_CHUNK_SLOTS;
+	struct tek_slot slot;
+
+	if (!tek__table_slot(used, &slot))
+		return NULL;
+	if (!chunks[chunk]) {
+		void *memory = mmap(NULL, TEK_CHUNK_SLOTS * sizeof(struct tek_thread),
+				    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (memory == MAP_FAILED)
+			return NULL;
+		chunks[chunk] = memory;
+	}
+	struct tek_thread *thread = at(used);
+	thread->index = used++;
+	thread->slot = slot;
+	return thread;
+}
+
+__attribute__((cold)) static void reap(struct tek_thread *thread, void *unused)
+{
+	(void)unused;
+	if (!thread->tid || tek__thread_exists(thread))
+		return;
+	tek__stack_gone(thread);
+	tek__thread_free(thread);
+}
+
+__attribute__((cold)) static void sweep(void)
+{
+	tek__thread_each(reap, NULL);
+	/* Twice as many, so that all sweeps together cost a system call or two a thread. */
+	sweep_at = used < TEK_MAX_SLOTS / 2 ? 2 * used : TEK_MAX_SLOTS;
+}
+
+static struct tek_thread *new_thread(void)
+{
+	struct tek_thread *thread;
+
+	if (!free_list && used >= sweep_at)
+		sweep();
+	thread = free_list;
+	if (thread)
+		free_list = thread->next;
+	else
+		thread = take_fresh();
+	if (!thread) {
+		lost++;
+		count();
+		return NULL;
+	}
+
+	const unsigned int index = thread->index, generation = thread->generation;
+	const struct tek_slot slot = thread->slot;
+	memset(thread, 0, offsetof(struct tek_thread, member.fast_cpu));
+	thread->own_role[0] = '\0';
+	thread->role = thread->own_role;
+	set_state(thread, TEK_SLOT_CREATING);
+	thread->index = index;
+	thread->slot = slot;
+	thread->generation = generation + 1;
+	thread->serial = ++serial;
+	thread->stack.bytes = default_stack_bytes;
+	thread->member.group = tek__config.group;
+	living++;
+	count();
+	return thread;
+}
+
+struct tek_thread *tek__thread_new(void)
+{
+	struct tek_thread *thread = new_thread();
+	if (thread) {
+		thread->coming = true;
+		coming++;
+	}
+	return thread;
+}
+
+static void has_come(struct tek_thread *thread)
+{
+	coming -= thread->coming;
+	thread->coming = false;
+}
+
+bool tek__thread_at_hand(void)
+{
+	return free_list && self && !self->member.fast;
+}
+
+/*
+ * Its creator took another thread's pthread_t for this one's, because two threads use one variable
+ * for pthread_create(). That thread registers its handle itself.
+ */
+__attribute__((cold)) static void forget_handle(struct tek_thread *thread)
+{
+	tek__region_remove(thread);
+	hash_remove(thread);
+	thread->handle = 0;
+	no_tid(thread);
+	set_state(thread, TEK_SLOT_CREATING);
+}
+
+static void set_handle(struct tek_thread *thread, pthread_t handle)
+{
+	struct tek_thread *other = lookup(handle);
+	if (other && other->birth.routine && !other->tracked)
+		forget_handle(other);
+	else if (other)
+		tek__thread_free(other); /* it exited without its destructor */
+	thread->handle = handle;
+	hash_insert(thread);
+}
+
+/* handle or tid may be 0, not known. */
+static void make_live(struct tek_thread *thread, pthread_t handle, pid_t tid)
+{
+	struct tek_thread *other = tid ? lookup_tid(tid) : NULL;
+	if (other)
+		tek__thread_free(other); /* it exited without its destructor */
+	if (handle)
+		set_handle(thread, handle);
+	set_tid(thread, tid);
+	set_state(thread, TEK_SLOT_LIVE);
+	thread->start_ns = tek__now(CLOCK_BOOTTIME);
+}
+
+/*
+ * The C library has no call for it but puts it into the clock id.  A pthread_t that was joined
+ * is the address of freed memory: ask the kernel before the C library looks.
+ */
+pid_t tek__thread_tid_of(pthread_t handle)
+{
+	clockid_t clock;
+	void *start = (void *)((uintptr_t)handle & ~((uintptr_t)tek__page_bytes - 1));
+
+	/* With MS_ASYNC it does no more than to look whether something is mapped there. */
+	if (msync(start, tek__page_bytes, MS_ASYNC) || pthread_getcpuclockid(handle, &clock))
+		return 0;
+	pid_t tid = tek__tid_of_cpu_clock(clock);
+	return tid > 0 && syscall(SYS_tgkill, tek__pid(), tid, 0) == 0 ? tid : 0;
+}
+
+/* Returns the structure by which `thread` was adopted, by its tid, before it began. */
+static struct tek_thread *met_before(const struct tek_thread *thread, pid_t tid)
+{
+	struct tek_thread *met = lookup_tid(tid);
+	return met && met->adopted && met->serial > thread->serial ? met : NULL;
+}
+
+void tek__thread_born(struct tek_thread *thread, pthread_t handle)
+{
+	const struct tek_thread *other = lookup(handle);
+	if (other && tek__thread_exists(other))
+		return; /* not its handle: set_handle() has more of this */
+	pid_t tid = tek__thread_tid_of(handle);
+	if (!tid || !met_before(thread, tid))
+		make_live(thread, handle, tid);
+}
+
+/* In the thread itself: its end shall not go unnoticed. */
+static void track(struct tek_thread *thread)
+{
+	tek__end_watch(thread);
+	tracked += !thread->tracked;
+	thread->tracked = true;
+}
+
+/* The settings of `met` stay; the creator's data for `thread` is added to it. */
+__attribute__((cold)) static struct tek_thread *merge(struct tek_thread *met,
+						      struct tek_thread *thread)
+{
+	met->birth = thread->birth;
+	met->settled = thread->settled;
+	met->inherits = thread->inherits && !met->member.fast;
+	met->born_critical = thread->born_critical;
+	met->born_priority = thread->born_priority;
+	met->stack = thread->stack;
+	met->adopted = false;
+	if (!met->group_given)
+		tek__region_set_group(met, thread->member.group);
+	tek__thread_free(thread);
+	return met;
+}
+
+struct tek_thread *tek__thread_begin(struct tek_thread *thread)
+{
+	pthread_t handle = pthread_self();
+	pid_t tid = tek__gettid();
+	struct tek_thread *met = met_before(thread, tid);
+
+	if (thread->state == TEK_SLOT_LIVE && !pthread_equal(thread->handle, handle))
+		forget_handle(thread);
+	if (met)
+		thread = merge(met, thread);
+	if (thread->state == TEK_SLOT_CREATING)
+		make_live(thread, handle, tid);
+	set_tid(thread, tid);
+	if (!thread->handle)
+		set_handle(thread, handle);
+	self = thread;
+	has_come(thread);
+	track(thread);
+	tek__stack_locate(thread);
+	tek__thread_publish(thread);
+	return thread;
+}
+
+bool tek__thread_is_ending(pid_t tid)
+{
+	bool ending;
+
+	if (tek__procfs_is_ending(tid, &ending))
+		return ending;
+	return syscall(SYS_tgkill, tek__pid(), tid, 0) != 0 && errno == ESRCH;
+}
+
+__attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t tid)
+{
+	struct tek_thread *thread;
+
+	if (tek__guard_is(tid) || tek__watch_is(tid) || tek__names_is(tid))
+		return NULL; /* ours */
+	if (tid != tek__gettid() && tek__thread_is_ending(tid))
+		return NULL;
+	thread = new_thread();
+	if (!thread)
+		return NULL;
+	make_live(thread, handle, tid);
+	thread->adopted = true;
+	tek__rt_ask(tid, &thread->seen);
+	tek__thread_publish(thread);
+	tek__rules_apply(thread);
+	return thread;
+}
+
+struct tek_thread *tek__thread_self(void)
+{
+	pthread_t handle = pthread_self();
+	pid_t tid;
+
+	if (self || past_end)
+		return self;
+	tid = tek__gettid();
+	self = lookup(handle);
+	if (self && self->tid != tid) {
+		tek__thread_free(self);
+		self = NULL;
+	}
+	if (!self) {
+		self = lookup_tid(tid);
+		if (self && self->handle) {
+			tek__thread_free(self); /* its tid was another thread's before */
+			self = NULL;
+		} else if (self) {
+			set_handle(self, handle);
+		}
+	}
+	if (!self)
+		self = adopt(handle, tid);
+	if (self) {
+		track(self);
+		tek__stack_locate(self);
+		tek__thread_publish(self);
+	}
+	return self;
+}
+
+struct tek_thread *tek__thread_known_self(void)
+{
+	return self;
+}
+
+struct tek_thread *tek__thread_known(pthread_t handle)
+{
+	return lookup(handle);
+}
+
+struct tek_thread *tek__thread_known_tid(pid_t tid)
+{
+	return lookup_tid(tid);
+}
+
+/*
+ * The kernel knows a thread for a while after it was joined. A thread that runs its destructor is
+ * forgotten before that.
+ */
+static bool is_there(const struct tek_thread *thread)
+{
+	return thread->tracked ? tek__thread_exists(thread) : !tek__thread_is_ending(thread->tid);
+}
+
+/* A structure that was found, unless its thread turns out to be gone. */
+static struct tek_thread *if_it_exists(struct tek_thread *thread)
+{
+	if (!thread || !thread->tid || is_there(thread))
+		return thread;
+	tek__stack_gone(thread);
+	tek__thread_free(thread);
+	return NULL;
+}
+
+struct tek_thread *tek__thread_find(pthread_t handle)
+{
+	if (pthread_equal(handle, pthread_self()))
+		return tek__thread_self();
+
+	struct tek_thread *thread = if_it_exists(lookup(handle));
+	/*
+	 * The kernel may still know a joined thread after the C library has given its handle to a
+	 * starting one.
+	 */
+	pid_t tid = !thread || unborn ? tek__thread_tid_of(handle) : 0;
+	if (!tid || (thread && (!thread->tid || thread->tid == tid)))
+		return thread;
+	thread = lookup_tid(tid);
+	if (thread && !thread->handle)
+		set_handle(thread, handle); /* met by its tid before */
+	else
+		thread = adopt(handle, tid);
+	return thread;
+}
+
+struct tek_thread *tek__thread_find_tid(pid_t tid)
+{
+	if (tid == 0 || tid == tek__gettid())
+		return tek__thread_self();
+	struct tek_thread *thread = if_it_exists(lookup_tid(tid));
+	if (!thread && syscall(SYS_tgkill, tek__pid(), tid, 0) == 0)
+		thread = adopt(0, tid);
+	return thread;
+}
+
+bool tek__threads_left(void)
+{
+	return tracked || coming;
+}
+
+unsigned int tek__threads_living(void)
+{
+	return living;
+}
+
+bool tek__threads_are_coming(void)
+{
+	return coming;
+}
+
+bool tek__thread_exists(const struct tek_thread *thread)
+{
+	/* A sandbox may refuse the call; then it is not known to be gone. */
+	return syscall(SYS_tgkill, tek__pid(), thread->tid, 0) == 0 || errno != ESRCH;
+}
+
+void tek__thread_free(struct tek_thread *thread)
+{
+	if (thread->state == TEK_SLOT_FREE)
+		return;
+	tek__region_remove(thread);
+	tek__stack_release(thread);
+	if (thread->handle)
+		hash_remove(thread);
+	no_tid(thread);
+	has_come(thread);
+	tracked -= thread->tracked;
+	set_state(thread, TEK_SLOT_FREE);
+	thread->generation++;
+	thread->next = free_list;
+	free_list = thread;
+	living--;
+	count();
+}
+
+void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context)
+{
+	for (unsigned int i = 0; i < used; i++)
+		if (at(i)->state == TEK_SLOT_LIVE)
+			visit(at(i), context);
+}
+
+unsigned int tek__thread_count(void)
+{
+	return used;
+}
+
+struct tek_thread *tek__thread_at(unsigned int number)
+{
+	return number < used && at(number)->state == TEK_SLOT_LIVE ? at(number) : NULL;
+}
+
+void tek__thread_inherit(struct tek_thread *thread)
+{
+	if (!thread->inherits || !thread->tid)
+		return;
+	thread->inherits = false;
+	tek__rt_inherit(thread->tid, &thread->birth.base, thread->birth.nice);
+}
+
+void tek__thread_end(struct tek_thread *thread)
+{
+	tek__thread_free(thread);
+	self = NULL;
+	past_end = true;
+}
+
+void tek__threads_start(void)
+{
+	pthread_attr_t attr;
+
+	if (pthread_getattr_default_np(&attr) == 0) {
+		pthread_attr_getstacksize(&attr, &default_stack_bytes);
+		pthread_attr_destroy(&attr);
+	}
+}
+
+void tek__thread_before_fork(void)
+{
+	if (self && self->member.fast)
+		fork_nice = tek__rt_nice(0);
+}
+
+void tek__thread_after_fork(void)
+{
+	fork_nice = NICE_UNKNOWN;
+}
+
+void tek__threads_forget(void)
+{
+	/* The child of a Fast thread begins with what its parent had before. */
+	if (self && self->member.fast)
+		tek__rt_inherit(0, &self->member.base,
+				fork_nice == NICE_UNKNOWN ? tek__rt_nice(0) : fork_nice);
+	fork_nice = NICE_UNKNOWN;
+	tek__group_forget(self);
+	self = NULL;
+	/* The memory of the structures serves again: see tek__table_make_private(). */
+	memset(buckets, 0, sizeof(buckets));
+	tek__index_forget();
+	free_list = NULL;
+	used = living = unborn = coming = tracked = lost = 0;
+	sweep_at = FIRST_SWEEP;
+}
