@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 from shutil import which
 
-from . import rust_tests, sources
+from . import layers, rust_tests, sources
 from .process import BUILD_SILENCE, Context, run
 from .results import Case, failed, passed, skipped
 
@@ -23,7 +23,8 @@ def build(context: Context) -> None:
 
 
 def style(context: Context) -> list[Case]:
-    return [*_layout(context), *_lint(context), *_headers(context), *_man_pages(context)]
+    return [*_layout(context), *_lint(context), _layers(context), *_headers(context),
+            *_man_pages(context)]
 
 
 def _check(context: Context, name: str, command: list[str], package: str) -> Case:
@@ -89,6 +90,12 @@ def verdict_of_clippy(output: str, status: int, how: str, log: Path | None) -> C
     if warned := WARNED.search(output):
         return failed("clippy", warned[0].removeprefix("warning: "), log)
     return passed("clippy")
+
+
+def _layers(context: Context) -> Case:
+    lines = layers.breaches(context.top)
+    name = "layers of lib/"
+    return failed(name, lines[0], output="\n".join(lines)) if lines else passed(name)
 
 
 def _headers(context: Context) -> list[Case]:

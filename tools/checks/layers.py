@@ -1,0 +1,230 @@
+"""The layers of lib/: a folder includes headers of lower folders only, and uses their names only.
+
+As a program, `python3 -m checks.layers` in tools: prints each breach.
+"""
+
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+# The lowest layer comes first.  Folders of one layer do not include each other.
+LAYERS = (
+    ("base",),
+    ("arch",),
+    ("exec",),
+    ("threads",),
+    ("mediate", "place", "stack"),
+    ("life",),
+    ("preload",),
+)
+# Libraries of their own beside libtek.so: the folders below each.  Only preload/ is above them.
+LIBRARIES = {
+    "alloc": {"base"},
+    "profile": {"base", "exec"},
+    "sync": {"base"},
+    "uthread": {"base", "arch", "exec"},
+}
+# The headers of libtek.so that uthread/ shares: the table, roles from rules, sizes of stacks.
+SHARED = {
+    "uthread": {
+        "mediate/rule.h", "stack/config.h", "stack/fit.h", "stack/learnt.h",
+        "threads/rundir.h", "threads/table.h",
+    },
+}
+# Declared below and defined above: a lower layer calls an upper one through these only.
+INVERTED: set[str] = set()
+# What is left to be done: a header, or a name, that a file uses against the order.
+EXCEPTED: dict[str, set[str]] = {
+    "alloc/lock.c": {
+        "sync/waiting.h", "tek__relax_cpu"},
+    "arch/aarch64/vfork.S": {
+        "tek__vfork_begin", "tek__vfork_failed", "tek__vfork_in_child"},
+    "arch/arm/vfork.S": {
+        "tek__vfork_begin", "tek__vfork_failed", "tek__vfork_in_child"},
+    "arch/x86/vfork.S": {
+        "tek__vfork_begin", "tek__vfork_failed", "tek__vfork_in_child"},
+    "arch/x86_64/vfork.S": {
+        "tek__vfork_begin", "tek__vfork_failed", "tek__vfork_in_child"},
+    "base/module.c": {
+        "tek__lock", "tek__page_bytes", "tek__table_list_modules", "tek__unlock",
+        "threads/process.h", "threads/table.h"},
+    "base/objects.c": {
+        "tek__objects_keep_fitting"},
+    "base/objects.h": {
+        "tek__objects_keep_fitting"},
+    "base/passed.h": {
+        "tek__profile_passed"},
+    "base/present.c": {
+        "tek__page_bytes", "tek__process_is_known", "threads/process.h"},
+    "base/wants_cpus.h": {
+        "tek__sync_wants_cpus"},
+    "life/create.c": {
+        "tek__profile_passed"},
+    "life/crowd.c": {
+        "tek__sync_wants_cpus"},
+    "place/affinity.c": {
+        "tek__policy_find_known"},
+    "place/affinity.h": {
+        "mediate/policy.h"},
+    "stack/api.c": {
+        "mediate/policy.h", "tek__by_handle", "tek__by_tid", "tek__policy_find",
+        "tek__policy_find_known", "tek__policy_why_not_found"},
+    "threads/helper.c": {
+        "place/place.h", "tek__place_leave"},
+    "threads/process.c": {
+        "life/end.h", "life/keys.h", "life/names.h", "mediate/attr.h",
+        "mediate/config.h", "mediate/daemon.h", "mediate/guard.h", "mediate/region.h",
+        "mediate/rules.h", "place/place.h", "stack/stack.h", "tek__attr_start",
+        "tek__config_read", "tek__daemon_forget", "tek__end_forget", "tek__end_start",
+        "tek__guard_forget", "tek__keys_start", "tek__names_forget", "tek__place_again",
+        "tek__place_before_fork", "tek__place_main", "tek__place_start",
+        "tek__place_withdraw", "tek__region_end", "tek__region_forget",
+        "tek__region_summarise", "tek__rules_main_thread", "tek__rules_read",
+        "tek__stack_finish", "tek__stack_forget", "tek__stack_start"},
+    "threads/report.c": {
+        "mediate/connection.h", "tek__connection_why"},
+    "threads/table.c": {
+        "stack/config.h", "tek__stack_config"},
+    "threads/thread.c": {
+        "life/end.h", "life/names.h", "mediate/config.h", "mediate/group.h",
+        "mediate/guard.h", "mediate/region.h", "mediate/rt.h", "mediate/rules.h",
+        "stack/stack.h", "stack/watch.h", "tek__config", "tek__end_watch",
+        "tek__group_forget", "tek__guard_is", "tek__names_is", "tek__region_remove",
+        "tek__region_set_group", "tek__rt_ask", "tek__rt_inherit", "tek__rt_nice",
+        "tek__rules_apply", "tek__stack_gone", "tek__stack_locate",
+        "tek__stack_release", "tek__watch_is"},
+    "uthread/native_table.c": {
+        "threads/process.h"},
+    "uthread/posix/action.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/attr.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocked.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_child.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_close.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_connection.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_file.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_ipc.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_lock.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_open.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_poll.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_receive.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_select.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_send.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/blocking_time.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/exit.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/held.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/roles.c": {
+        "threads/report.h"},
+    "uthread/posix/sched.c": {
+        "preload/uthread/real.h"},
+    "uthread/posix/sync_host.c": {
+        "sync/waiting.h"},
+    "uthread/posix/teller.c": {
+        "threads/process.h"},
+    "uthread/table.c": {
+        "threads/process.h"},
+    "uthread/table_process.c": {
+        "threads/process.h", "threads/report.h"},
+}
+
+SUFFIXES = (".c", ".h", ".S", ".in")
+INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
+NO_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+NAME = re.compile(r"\btek_?[a-z]*__\w+")
+# A function or a variable that begins in the first column of a C file.
+DEFINITION = re.compile(
+    r"^(?!static\b|extern\b|typedef\b)(?=[A-Za-z_])[^\n;={}]*?\b(tek_?[a-z]*__\w+)"
+    r"(?:\([^;{}]*\{|\s*(?:=|;|\[|__attribute__))", re.MULTILINE)
+# Those in a header, which has them for each file that includes it.
+INLINE = re.compile(r"^static inline\b[^\n;={}]*?\b(tek_?[a-z]*__\w+)\(", re.MULTILINE)
+
+
+def below(folder: str) -> set[str]:
+    """The folders that a folder may include, itself among them."""
+    if folder in LIBRARIES:
+        return {folder, *LIBRARIES[folder]}
+    allowed = {folder}
+    for layer in LAYERS:
+        if folder in layer:
+            break
+        allowed.update(layer)
+    else:
+        raise ValueError(f"lib/{folder}/ is in no layer")
+    return allowed | set(LIBRARIES) if folder == "preload" else allowed
+
+
+def breaches(top: Path, excepted: dict[str, set[str]] | None = None) -> list[str]:
+    """A line for each include or use of a name against the order, and for each idle exception."""
+    excepted = EXCEPTED if excepted is None else excepted
+    found = _found(top / "lib")
+    lines = [f"lib/{file}: {what}" for file, taken in sorted(found.items())
+             for name, what in sorted(taken.items()) if name not in excepted.get(file, ())]
+    idle = [f"tools/checks/layers.py: the exception for {name} in {file} is not needed"
+            for file, names in excepted.items() for name in sorted(names - set(found[file]))]
+    return lines + idle
+
+
+def _found(lib: Path) -> dict[str, dict[str, str]]:
+    """For each file the headers and names that it takes from above, and how that is reported."""
+    texts = {path.relative_to(lib).as_posix(): path.read_text()
+             for path in sorted(lib.rglob("*"))
+             if path.suffix in SUFFIXES and len(path.relative_to(lib).parts) > 1}
+    code = {file: NO_CODE.sub(" ", text) for file, text in texts.items()}
+    homes = _homes(code)
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for file, text in texts.items():
+        folder = file.split("/")[0]
+        if folder not in {"oldest", "libm"}: # headers and libraries of others
+            allowed = below(folder)
+            for header in INCLUDE.findall(text):
+                if "/" in header and not _may_include(folder, allowed, header):
+                    found[file][header] = f"includes {header}"
+            for name in set(NAME.findall(code[file])) - INVERTED:
+                if name in homes and not homes[name] & allowed and not _is_shared(
+                        folder, homes[name]):
+                    found[file][name] = f"uses {name} of {' and '.join(sorted(homes[name]))}/"
+    return found
+
+
+def _may_include(folder: str, allowed: set[str], header: str) -> bool:
+    return header.split("/")[0] in allowed or header in SHARED.get(folder, ())
+
+
+def _is_shared(folder: str, homes: set[str]) -> bool:
+    return bool(homes & {header.split("/")[0] for header in SHARED.get(folder, ())})
+
+
+def _homes(code: dict[str, str]) -> dict[str, set[str]]:
+    """The folders that define each name."""
+    homes: dict[str, set[str]] = defaultdict(set)
+    for file, text in code.items():
+        for name in (INLINE if file.endswith(".h") else DEFINITION).findall(text):
+            homes[name].add(file.split("/")[0])
+    return homes
+
+
+def main() -> int:
+    lines = breaches(Path(__file__).resolve().parent.parent.parent)
+    print("\n".join(lines) or "lib/ is in order")
+    return bool(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
