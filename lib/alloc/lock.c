@@ -2,8 +2,9 @@
 #include "alloc/lock.h"
 
 #include "base/clock.h"
+#include "base/export.h"
 #include "base/futex.h"
-#include "sync/waiting.h"
+#include "base/relax.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -184,7 +185,7 @@ static bool spin(struct tek_alloc_lock *lock, unsigned int tid)
 }
 
 /* By libtek.so, before a filter is installed. */
-__attribute__((visibility("default"))) void tek_alloc_is_confined(void)
+TEK_EXPORT void tek_alloc_is_confined(void)
 {
 	atomic_store_explicit(&is_confined, true, memory_order_relaxed);
 }

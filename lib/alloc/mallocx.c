@@ -9,13 +9,12 @@
 #include "alloc/heap.h"
 #include "alloc/large.h"
 #include "alloc/tlsf.h"
+#include "base/export.h"
 
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define TEK_EXPORT __attribute__((visibility("default")))
 
 /*
  * Of `flags`: the binary logarithm of the alignment, and whether the block is to be zeroed.  The

@@ -2,6 +2,7 @@
 /* The symbols: malloc(3), posix_memalign(3). The operators of C++ call these. */
 #include "alloc/heap.h"
 #include "alloc/tlsf.h"
+#include "base/export.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define TEK_EXPORT __attribute__((visibility("default")))
 /* Attributes that GCC wants repeated on an alias. */
 #if __has_attribute(copy)
 #define TEK_AS(name) __attribute__((copy(name)))

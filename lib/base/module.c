@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "base/module.h"
 
+#include "base/page.h"
 #include "base/program.h"
 #include "base/script.h"
 #include "base/segment.h"

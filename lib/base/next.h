@@ -14,4 +14,19 @@
  */
 void *tek__next_definition(const char *name);
 
+/*
+ * TEK_REAL(read)(file, bytes, size): the next definition of a function after ours.  Looked up at
+ * the first call from each place, so it works before any constructor has run.
+ */
+#define TEK_REAL(name) \
+	({ \
+		static void *function; \
+		void *found = __atomic_load_n(&function, __ATOMIC_RELAXED); \
+		if (__builtin_expect(!found, 0)) { \
+			found = tek__next_definition(#name); \
+			__atomic_store_n(&function, found, __ATOMIC_RELAXED); \
+		} \
+		(__typeof__(&name))found; \
+	})
+
 #endif

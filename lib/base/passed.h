@@ -7,6 +7,8 @@
 #ifndef TEK_BASE_PASSED_H
 #define TEK_BASE_PASSED_H
 
+#include "base/export.h"
+
 struct tek_passed {
 	void *(*routine)(void *);
 	void *argument;
@@ -17,6 +19,6 @@ struct tek_passed {
  * The thread that the caller is about to create; NULL: it is not in libtek-profile.so's
  * pthread_create().
  */
-__attribute__((visibility("default"))) const struct tek_passed *tek__profile_passed(void);
+TEK_EXPORT const struct tek_passed *tek__profile_passed(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/present.h"
 
 #include "base/descriptor.h"
+#include "base/page.h"
 #include "threads/process.h"
 
 #include <errno.h>

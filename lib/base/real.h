@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#define TEK_EXPORT __attribute__((visibility("default")))
-
 struct sched_attr; /* of the kernel */
 
 struct tek_real {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "base/self.h"
 
-#include "base/real.h"
+#include "base/export.h"
 
 #include <errno.h>
 #include <stdatomic.h>

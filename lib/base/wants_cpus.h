@@ -9,10 +9,12 @@
 #ifndef TEK_BASE_WANTS_CPUS_H
 #define TEK_BASE_WANTS_CPUS_H
 
+#include "base/export.h"
+
 /*
  * The option of `tek run` that the program has such a kind by ("--lock"), and the kind; NULL: it
  * has none.
  */
-__attribute__((visibility("default"))) const char *tek__sync_wants_cpus(const char **kind);
+TEK_EXPORT const char *tek__sync_wants_cpus(const char **kind);
 
 #endif

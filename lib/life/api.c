@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The functions of tek/tek.h that tell and set what a thread is. */
+#include "base/export.h"
 #include "base/procfs.h"
-#include "base/real.h"
 #include "base/utf8.h"
 #include "mediate/group.h"
 #include "mediate/policy.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The functions of tek/tek.h. */
 #include "base/clock.h"
-#include "base/real.h"
+#include "base/export.h"
 #include "mediate/config.h"
 #include "mediate/effect.h"
 #include "mediate/group.h"

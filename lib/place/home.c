@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "place/home.h"
 
+#include "base/page.h"
 #include "base/present.h"
 #include "threads/area.h"
-#include "threads/process.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -2,6 +2,7 @@
 /* Queries of a thread's CPUs: a program must not take the one where TEK put it for the machine. */
 #include "place/affinity.h"
 
+#include "base/export.h"
 #include "base/real.h"
 #include "threads/process.h"
 

@@ -3,11 +3,11 @@
  * The symbols of threads.h for mutexes and condition variables, on those of pthread.h, in each
  * library that has these.
  */
+#include "base/export.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <threads.h>
-
-#define TEK_EXPORT __attribute__((visibility("default")))
 
 _Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t), "it is one");
 _Static_assert(sizeof(cnd_t) == sizeof(pthread_cond_t), "it is one");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "life/create.h"
 
+#include "base/export.h"
 #include "base/real.h"
 #include "stack/size.h"
 #include "threads/process.h"

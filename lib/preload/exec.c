@@ -3,6 +3,7 @@
  * The exec family.  All of it ends in execute(): the C library's own functions
  * do not call each other through symbols that we could replace.
  */
+#include "base/export.h"
 #include "base/real.h"
 #include "exec/preload_list.h"
 #include "life/replace.h"

@@ -3,6 +3,7 @@
  * pthread_getattr_np(3) reports a thread's stack, with the room below it (stack/grow.h), and its
  * CPUs: programs create threads with its result.
  */
+#include "base/export.h"
 #include "base/real.h"
 #include "place/affinity.h"
 #include "place/place.h"

@@ -4,6 +4,7 @@
  * caller has.  Its one CPU is not meant for them, and under SCHED_FIFO they would wait there until
  * it waits; nor is the Fast Region.
  */
+#include "base/export.h"
 #include "base/real.h"
 #include "life/replace.h"
 #include "threads/process.h"

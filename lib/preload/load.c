@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* dlopen(3), for the sake of RTLD_DEEPBIND (deepbind.h). */
+#include "base/export.h"
 #include "base/real.h"
 #include "preload/deepbind.h"
 #include "threads/process.h"

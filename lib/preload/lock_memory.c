@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The functions that lock memory, which make unused pages present (stack/measure.h). */
+#include "base/export.h"
 #include "base/real.h"
 #include "stack/measure.h"
 #include "threads/process.h"

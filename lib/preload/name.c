@@ -3,6 +3,7 @@
  * The two ways to name a thread; rules look at the name as soon as it is set.  One of them,
  * prctl(2), installs seccomp filters as well (sandbox.h).
  */
+#include "base/export.h"
 #include "base/real.h"
 #include "mediate/rules.h"
 #include "preload/sandbox.h"

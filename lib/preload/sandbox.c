@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "preload/sandbox.h"
 
+#include "base/export.h"
 #include "base/filter.h"
 #include "base/real.h"
 #include "base/self.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The scheduling calls of pthread.h and sched.h, which know SCHED_TEK here. */
+#include "base/export.h"
 #include "base/real.h"
 #include "mediate/attr.h"
 #include "mediate/policy.h"

@@ -5,6 +5,7 @@
  * system call.
  */
 #include "base/sched_attr.h"
+#include "base/export.h"
 #include "base/real.h"
 #include "mediate/policy.h"
 #include "mediate/rt.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * gettid() without a system call, and the two calls after which a thread's variables
- * may be another one's: clone() here, vfork() in arch/CPU/vfork.S.  fork() and _Fork()
+ * may be another one's: clone() here, vfork() in preload/vfork/.  fork() and _Fork()
  * are noticed without being replaced (base/self.h).
  */
+#include "base/export.h"
 #include "base/real.h"
 #include "base/sanitizer.h"
 #include "threads/process.h"
@@ -59,7 +60,7 @@ TEK_EXPORT int clone(int (*run)(void *), void *stack, int flags, void *argument,
 }
 
 /*
- * Called by arch/CPU/vfork.S. It makes the system call itself, so that the child marks the
+ * Called by preload/vfork/. It makes the system call itself, so that the child marks the
  * variables as lent before anything else runs in it: until then they are the parent's, in a signal
  * handler too. Where a sanitizer has a vfork() of its own that one is used: it is returned, and
  * jumped to, because a frame of C would not survive the child.

@@ -8,6 +8,7 @@
  * own code, in a build of libtek with a sanitizer, could not even run.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include "base/export.h"
 #include "base/next.h"
 #include "base/real.h"
 #include "stack/action.h"

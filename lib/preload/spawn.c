@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Calls of the C library that start a process and exec in it, out of our sight. */
+#include "base/export.h"
 #include "base/real.h"
 #include "exec/preload_list.h"
 #include "life/replace.h"

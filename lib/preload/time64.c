@@ -4,11 +4,11 @@
  * time_t (_TIME_BITS), such as those of Debian 13 for armhf, call the names that are defined here.
  * Times after 2038 are taken for the last second of a 32-bit time_t.
  */
+#include "base/export.h"
+
 #include <pthread.h>
 #include <stdint.h>
 #include <threads.h>
-
-#define TEK_EXPORT __attribute__((visibility("default")))
 
 /* The kernel's struct __kernel_timespec; the upper half of the second word has no meaning. */
 struct time64 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The functions of tek/tek.h about stacks. */
-#include "base/real.h"
+#include "base/export.h"
 #include "mediate/policy.h"
 #include "stack/config.h"
 #include "stack/measure.h"

@@ -2,9 +2,9 @@
 #include "stack/fit.h"
 
 #include "base/definition.h"
+#include "base/page.h"
 #include "stack/config.h"
 #include "tek_abi.h"
-#include "threads/process.h"
 
 #include <stdbool.h>
 #include <stdint.h>

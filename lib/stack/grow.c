@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/grow.h"
 
-#include "threads/process.h"
+#include "base/page.h"
 #include "threads/thread.h"
 
 #include <errno.h>

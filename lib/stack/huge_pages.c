@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/huge_pages.h"
 
-#include "threads/process.h"
+#include "base/page.h"
 
 #include <errno.h>
 #include <fcntl.h>

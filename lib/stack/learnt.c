@@ -2,9 +2,9 @@
 #include "stack/learnt.h"
 
 #include "base/module.h"
+#include "base/page.h"
 #include "stack/config.h"
 #include "stack/profile.h"
-#include "threads/process.h"
 
 #include <stdio.h>
 #include <string.h>

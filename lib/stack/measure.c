@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/measure.h"
 
+#include "base/page.h"
 #include "base/present.h"
 #include "stack/look.h"
 #include "stack/words.h"
-#include "threads/process.h"
 
 bool tek__measure_self(const struct tek_stack *stack, struct tek_stack_use *use)
 {

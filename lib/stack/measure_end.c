@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A thread's last measure, and what it leaves for the next one on its stack. */
+#include "base/page.h"
 #include "stack/look.h"
 #include "stack/measure.h"
 #include "stack/paint.h"
 #include "stack/words.h"
 #include "tek_abi.h"
-#include "threads/process.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/memory.h"
 
+#include "base/page.h"
 #include "base/present.h"
-#include "threads/process.h"
 
 #include <stdint.h>
 #include <sys/mman.h>

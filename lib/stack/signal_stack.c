@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/signal_stack.h"
 
+#include "base/page.h"
 #include "base/real.h"
 #include "stack/memory.h"
 #include "threads/process.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/size.h"
 
+#include "base/page.h"
 #include "stack/config.h"
 #include "stack/fit.h"
 #include "stack/grow.h"
 #include "stack/memory.h"
 #include "tek_abi.h"
-#include "threads/process.h"
 #include "threads/thread.h"
 
 #include <string.h>

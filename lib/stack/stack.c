@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/stack.h"
 
+#include "base/page.h"
 #include "base/sanitizer.h"
 #include "stack/block.h"
 #include "stack/config.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/words.h"
 
+#include "base/page.h"
 #include "threads/process.h"
 
 #include <errno.h>

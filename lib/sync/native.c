@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* libtek-sync-native.so: the functions of tek/lock.h. */
+#include "base/export.h"
 #include "sync/forked_lock.h"
 #include "sync/waiting.h"
 
 #include <tek/lock.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* The engine of user-level threads, where one is preloaded. */
 extern const struct tek_sync_host tek_sync_host __attribute__((weak));
@@ -35,7 +34,7 @@ static const struct tek_lock_kind *kind_of(const tek_lock_t *lock)
 	return lock->kind_ ? lock->kind_ : &tek__lock_auto;
 }
 
-EXPORT int tek_lock_init(tek_lock_t *lock, const char *kind)
+TEK_EXPORT int tek_lock_init(tek_lock_t *lock, const char *kind)
 {
 	const struct tek_lock_kind *named = kind ? tek__lock_kind_named(kind) : &tek__lock_auto;
 
@@ -45,17 +44,17 @@ EXPORT int tek_lock_init(tek_lock_t *lock, const char *kind)
 	return 0;
 }
 
-EXPORT void tek_lock_lock(tek_lock_t *lock)
+TEK_EXPORT void tek_lock_lock(tek_lock_t *lock)
 {
 	tek__forked_lock(inner(lock), process_of(lock), kind_of(lock));
 }
 
-EXPORT int tek_lock_trylock(tek_lock_t *lock)
+TEK_EXPORT int tek_lock_trylock(tek_lock_t *lock)
 {
 	return tek__forked_lock_try(inner(lock), process_of(lock), kind_of(lock)) ? 0 : EBUSY;
 }
 
-EXPORT int tek_lock_timedlock(tek_lock_t *lock, clockid_t clock, const struct timespec *until)
+TEK_EXPORT int tek_lock_timedlock(tek_lock_t *lock, clockid_t clock, const struct timespec *until)
 {
 	if (!tek__clock_is_known(clock))
 		return EINVAL;
@@ -63,12 +62,12 @@ EXPORT int tek_lock_timedlock(tek_lock_t *lock, clockid_t clock, const struct ti
 				      (struct tek_until){clock, until});
 }
 
-EXPORT void tek_lock_unlock(tek_lock_t *lock)
+TEK_EXPORT void tek_lock_unlock(tek_lock_t *lock)
 {
 	tek__forked_unlock(inner(lock), process_of(lock), kind_of(lock));
 }
 
-EXPORT const char *tek_lock_kind_of(const tek_lock_t *lock)
+TEK_EXPORT const char *tek_lock_kind_of(const tek_lock_t *lock)
 {
 	return kind_of(lock)->name;
 }
@@ -83,19 +82,19 @@ static const struct tek_lock_kind *numbered(unsigned int number)
 	return tek__lock_kinds[count];
 }
 
-EXPORT const char *tek_lock_kind_name(unsigned int number)
+TEK_EXPORT const char *tek_lock_kind_name(unsigned int number)
 {
 	const struct tek_lock_kind *kind = numbered(number);
 	return kind ? kind->name : NULL;
 }
 
-EXPORT const char *tek_lock_kind_about(unsigned int number)
+TEK_EXPORT const char *tek_lock_kind_about(unsigned int number)
 {
 	const struct tek_lock_kind *kind = numbered(number);
 	return kind ? kind->about : NULL;
 }
 
-EXPORT void tek_lock_auto_changes(unsigned long *to_sleeping, unsigned long *to_spinning)
+TEK_EXPORT void tek_lock_auto_changes(unsigned long *to_sleeping, unsigned long *to_spinning)
 {
 	struct tek_lock_auto_counts counts;
 

@@ -17,32 +17,13 @@
 #ifndef TEK_SYNC_WAITING_H
 #define TEK_SYNC_WAITING_H
 
+#include "base/relax.h"
+#include "base/sync_host.h"
 #include "base/until.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-
-/*
- * The functions of an engine of user-level threads for its threads. libtek-uthread.so has them;
- * libtek-sync.so finds them by name when it is loaded.
- */
-struct tek_sync_host {
-	/*
-	 * The calling user-level thread; NULL: a kernel thread, which must not call the other
-	 * functions.
-	 */
-	void *(*self)(void);
-	/* Yields to the other threads of its worker. */
-	void (*yield)(void);
-	/*
-	 * Waits for unpark(), which may have come before, until that time: 0, ETIMEDOUT, EINVAL.
-	 * May return early. Signals are handled meanwhile; the call is not cancelled.
-	 */
-	int (*park)(struct tek_until until);
-	/* By any thread; the caller keeps `thread` alive until this has returned. */
-	void (*unpark)(void *thread);
-};
 
 extern const struct tek_sync_host *tek__sync_host __attribute__((visibility("hidden")));
 
@@ -65,17 +46,6 @@ int tek__urgency(void);
 
 /* Spin iterations before a waiter sleeps (--spin). */
 extern unsigned int tek__spin_limit __attribute__((visibility("hidden")));
-
-static inline void tek__relax_cpu(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("isb" ::: "memory");
-#else
-	__asm__ volatile("" ::: "memory");
-#endif
-}
 
 /*
  * Pauses of one spin iteration: about 50 ns, measured when the library is loaded. The length of a

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "threads/area.h"
 
+#include "base/page.h"
 #include "base/real.h"
 #include "threads/process.h"
 

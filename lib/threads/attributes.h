@@ -5,6 +5,7 @@
 #ifndef TEK_THREADS_ATTRIBUTES_H
 #define TEK_THREADS_ATTRIBUTES_H
 
+#include "base/page.h"
 #include "threads/process.h"
 #include "threads/table.h"
 

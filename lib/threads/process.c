@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "threads/process.h"
 
+#include "base/page.h"
 #include "base/pi_lock.h"
 #include "base/program.h"
 #include "base/real.h"
@@ -44,7 +45,6 @@ static __thread int caller_cancellation __attribute__((tls_model("initial-exec")
 static atomic_bool stands_down;
 static atomic_bool is_confined; /* because of a seccomp filter */
 
-size_t tek__page_bytes;
 unsigned int tek__process_epoch;
 
 /* In the child of a fork: the parent's threads, table and guard are not ours. */
@@ -102,7 +102,7 @@ static void start(void)
 {
 	tek__self_start();
 	tek__process_epoch = tek__self_epoch();
-	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	tek__page_start();
 	pid = getpid();
 	tek__sanitizer_start();
 	tek__real_find();

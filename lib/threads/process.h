@@ -67,9 +67,6 @@ bool tek__is_confined(void);
 /* The process id, cached. */
 pid_t tek__pid(void);
 
-/* Size of a page; set by tek__start(). */
-extern size_t tek__page_bytes;
-
 /* tek__self_epoch() of the process that TEK knows. */
 extern unsigned int tek__process_epoch;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "threads/record.h"
 
+#include "base/page.h"
 #include "threads/process.h"
 
 #include <endian.h>

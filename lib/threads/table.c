@@ -4,6 +4,7 @@
 #include "base/channel.h"
 #include "base/clock.h"
 #include "base/module.h"
+#include "base/page.h"
 #include "base/procfs.h"
 #include "base/time_namespace.h"
 #include "stack/config.h"

@@ -2,6 +2,7 @@
 #include "threads/thread.h"
 
 #include "base/clock.h"
+#include "base/page.h"
 #include "base/procfs.h"
 #include "life/end.h"
 #include "life/names.h"

@@ -3,7 +3,7 @@
  * The functions of tek/uthread.h about the engine and its threads; those about objects are in
  * native_objects.c.
  */
-#include "base/real.h"
+#include "base/export.h"
 #include "uthread/clock.h"
 #include "uthread/critical.h"
 #include "uthread/engine.h"

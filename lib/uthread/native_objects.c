@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The functions of tek/uthread.h about synchronisation objects and keys. */
-#include "base/real.h"
+#include "base/export.h"
 #include "uthread/barrier.h"
 #include "uthread/cond.h"
 #include "uthread/key.h"

@@ -2,6 +2,7 @@
 #include "uthread/native_table.h"
 
 #include "base/module.h"
+#include "base/page.h"
 #include "threads/process.h"
 #include "threads/rundir.h"
 #include "threads/table.h"

@@ -3,6 +3,7 @@
  * The process's functions that the table's parts of libtek.so (threads/table.c, module.c, rundir.c)
  * need: here of a process with user-level threads.
  */
+#include "base/page.h"
 #include "threads/process.h"
 #include "threads/report.h"
 #include "threads/table.h"
@@ -11,8 +12,6 @@
 
 #include <stdio.h>
 #include <unistd.h>
-
-size_t tek__page_bytes;
 
 static struct tek_spin lock;
 
@@ -48,5 +47,5 @@ void tek__unlock(void)
 /* Earlier than the engine's constructor, which needs it. */
 __attribute__((constructor(101))) static void start(void)
 {
-	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	tek__page_start();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* --stack grow: a stack whose low part is mapped when it is needed. */
+#include "base/page.h"
 #include "fitted.h"
 
 #include "stack/grow.h"

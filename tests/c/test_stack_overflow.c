@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A thread that exceeds its stack. */
+#include "base/page.h"
 #include "overflow_support.h"
 
 #include "base/backtrace.h"

@@ -3,6 +3,7 @@
  * What a profile does to the stacks of threads.  The program runs itself once more, with a
  * profile of its own threads.
  */
+#include "base/page.h"
 #include "profile_support.h"
 
 #include "stack/fit.h"

@@ -36,19 +36,9 @@ SHARED = {
 INVERTED: set[str] = set()
 # What is left to be done: a header, or a name, that a file uses against the order.
 EXCEPTED: dict[str, set[str]] = {
-    "alloc/lock.c": {
-        "sync/waiting.h", "tek__relax_cpu"},
-    "arch/aarch64/vfork.S": {
-        "tek__vfork_begin", "tek__vfork_failed", "tek__vfork_in_child"},
-    "arch/arm/vfork.S": {
-        "tek__vfork_begin", "tek__vfork_failed", "tek__vfork_in_child"},
-    "arch/x86/vfork.S": {
-        "tek__vfork_begin", "tek__vfork_failed", "tek__vfork_in_child"},
-    "arch/x86_64/vfork.S": {
-        "tek__vfork_begin", "tek__vfork_failed", "tek__vfork_in_child"},
     "base/module.c": {
-        "tek__lock", "tek__page_bytes", "tek__table_list_modules", "tek__unlock",
-        "threads/process.h", "threads/table.h"},
+        "tek__lock", "tek__table_list_modules", "tek__unlock", "threads/process.h",
+        "threads/table.h"},
     "base/objects.c": {
         "tek__objects_keep_fitting"},
     "base/objects.h": {
@@ -56,7 +46,7 @@ EXCEPTED: dict[str, set[str]] = {
     "base/passed.h": {
         "tek__profile_passed"},
     "base/present.c": {
-        "tek__page_bytes", "tek__process_is_known", "threads/process.h"},
+        "tek__process_is_known", "threads/process.h"},
     "base/wants_cpus.h": {
         "tek__sync_wants_cpus"},
     "life/create.c": {
@@ -96,48 +86,8 @@ EXCEPTED: dict[str, set[str]] = {
         "tek__stack_release", "tek__watch_is"},
     "uthread/native_table.c": {
         "threads/process.h"},
-    "uthread/posix/action.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/attr.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocked.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_child.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_close.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_connection.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_file.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_ipc.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_lock.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_open.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_poll.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_receive.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_select.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_send.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/blocking_time.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/exit.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/held.c": {
-        "preload/uthread/real.h"},
     "uthread/posix/roles.c": {
         "threads/report.h"},
-    "uthread/posix/sched.c": {
-        "preload/uthread/real.h"},
-    "uthread/posix/sync_host.c": {
-        "sync/waiting.h"},
-    "uthread/posix/teller.c": {
-        "threads/process.h"},
     "uthread/table.c": {
         "threads/process.h"},
     "uthread/table_process.c": {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The functions of threads.h: the C library's do not pass by those of pthread.h. */
+#include "base/export.h"
 #include "preload/profile/call.h"
 
 #include <errno.h>

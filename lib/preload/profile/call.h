@@ -3,6 +3,7 @@
 #ifndef TEK_PRELOAD_PROFILE_CALL_H
 #define TEK_PRELOAD_PROFILE_CALL_H
 
+#include "base/export.h"
 #include "preload/profile/real.h"
 #include "profile/account.h"
 #include "profile/object.h"

@@ -4,6 +4,7 @@
  * is removed from LD_PRELOAD for programs that cannot have it, and for those that are not profiled.
  * libtek.so, which is called after this library (preload/exec.c), removes itself.
  */
+#include "base/export.h"
 #include "exec/preload_list.h"
 #include "exec/target.h"
 #include "preload/profile/call.h"

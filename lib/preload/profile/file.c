@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Files by descriptor, and names of files. */
+#include "base/export.h"
 #include "preload/profile/descriptor.h"
 
 #include <limits.h>

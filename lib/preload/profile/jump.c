@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A signal handler may jump out of a call that it interrupted: what comes then is not in it. */
+#include "base/export.h"
 #include "preload/profile/call.h"
 
 #define TEK_JUMPS(name, type) \

@@ -3,6 +3,7 @@
  * operator new and delete of C++, where the allocator behind us has its own.  Those of the C++
  * library call malloc() and free(), and are counted there.
  */
+#include "base/export.h"
 #include "preload/profile/call.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Ends that no destructor sees. */
+#include "base/export.h"
 #include "preload/profile/real.h"
 #include "preload/profile/start.h"
 

@@ -7,6 +7,8 @@
 #ifndef TEK_PRELOAD_PROFILE_REAL_H
 #define TEK_PRELOAD_PROFILE_REAL_H
 
+#include "base/export.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -37,8 +39,6 @@
 #include <threads.h>
 #include <time.h>
 #include <unistd.h>
-
-#define TEK_EXPORT __attribute__((visibility("default")))
 
 /* vfscanf() as the headers rename it. */
 int __isoc99_vfscanf(FILE *stream, const char *format, va_list arguments);

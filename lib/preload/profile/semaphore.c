@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "base/export.h"
 #include "preload/profile/call.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Files by stream. */
+#include "base/export.h"
 #include "preload/profile/stream.h"
 
 /* Macros in some versions of the headers. */

@@ -3,6 +3,7 @@
 #include "preload/profile/call.h"
 #include "preload/profile/start.h"
 
+#include "base/export.h"
 #include "base/start_routine.h"
 
 static _Thread_local struct tek_passed passed;

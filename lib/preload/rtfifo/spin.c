@@ -12,11 +12,12 @@
  * pthread_spin_trylock() tests it, and between two attempts the word is polled for a change. Locks
  * that other processes share, or that were locked before, work here too.
  */
+#include "base/export.h"
 #include "sync/waiting.h"
 
 #include <pthread.h>
 
-__attribute__((visibility("default"))) int pthread_spin_lock(pthread_spinlock_t *lock)
+TEK_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 {
 	struct tek_spinning spinning = {0};
 

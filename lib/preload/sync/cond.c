@@ -11,9 +11,10 @@
  */
 #include "sync/cond.h"
 
+#include "base/export.h"
+#include "base/next.h"
 #include "base/objects.h"
 #include "preload/sync/mutex.h"
-#include "preload/sync/real.h"
 #include "preload/sync/start.h"
 
 #include <errno.h>

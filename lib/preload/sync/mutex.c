@@ -2,7 +2,8 @@
 /* The symbols of mutexes that lock and unlock. */
 #include "preload/sync/mutex.h"
 
-#include "preload/sync/real.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "preload/sync/start.h"
 #include "sync/forked_lock.h"
 #include "sync/self.h"

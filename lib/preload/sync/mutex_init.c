@@ -3,8 +3,9 @@
  * The symbols of mutexes that begin and end one: here its implementation is chosen: TEK's or the C
  * library's.
  */
+#include "base/export.h"
+#include "base/next.h"
 #include "preload/sync/mutex.h"
-#include "preload/sync/real.h"
 #include "preload/sync/start.h"
 #include "sync/forked_lock.h"
 

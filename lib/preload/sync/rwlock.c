@@ -3,8 +3,9 @@
  * The symbols of read-write locks.  Those of several processes stay the C library's, which says
  * so by a flag in them (base/objects.h); so do all where no kind was chosen.
  */
+#include "base/export.h"
+#include "base/next.h"
 #include "base/objects.h"
-#include "preload/sync/real.h"
 #include "preload/sync/start.h"
 #include "sync/forked.h"
 #include "sync/self.h"

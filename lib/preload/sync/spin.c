@@ -5,7 +5,8 @@
  * locks of several processes are ours, too: all of these processes have to run under the same
  * --lock.
  */
-#include "preload/sync/real.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "preload/sync/start.h"
 
 #include <errno.h>

@@ -2,6 +2,7 @@
 #include "preload/sync/start.h"
 
 #include "base/channel.h"
+#include "base/export.h"
 #include "base/line.h"
 #include "base/objects.h"
 #include "base/wants_cpus.h"
@@ -150,7 +151,7 @@ void tek__sync_start(void)
 	tek__sync_chosen.started = true;
 }
 
-__attribute__((visibility("default"))) const char *tek__sync_wants_cpus(const char **kind)
+TEK_EXPORT const char *tek__sync_wants_cpus(const char **kind)
 {
 	const struct tek_sync_chosen *chosen = tek__sync();
 
@@ -170,7 +171,7 @@ __attribute__((visibility("default"))) const char *tek__sync_wants_cpus(const ch
 }
 
 /* By libtek.so, before the program installs a seccomp filter: preload/sandbox.c. */
-__attribute__((visibility("default"))) void tek_sync_is_confined(void);
+TEK_EXPORT void tek_sync_is_confined(void);
 void tek_sync_is_confined(void)
 {
 	tek__waiting_is_confined();

@@ -5,7 +5,8 @@
  */
 #include "uthread/posix/attr.h"
 
-#include "preload/uthread/real.h"
+#include "base/export.h"
+#include "base/next.h"
 
 #include <errno.h>
 

@@ -4,8 +4,9 @@
  * flag in them: base/objects.h.
  */
 #include "uthread/barrier.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "base/objects.h"
-#include "preload/uthread/real.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
 

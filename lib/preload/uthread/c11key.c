@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The symbols of threads.h for storage and call_once, on those of pthread.h. */
-#include "preload/uthread/real.h"
+#include "base/export.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Threads of C11, which are the same ones: a thrd_t is a pthread_t. */
-#include "preload/uthread/real.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/record.h"
 #include "uthread/posix/thread.h"

@@ -5,7 +5,8 @@
  */
 #include "uthread/posix/cancel.h"
 
-#include "preload/uthread/real.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/interrupt.h"
 

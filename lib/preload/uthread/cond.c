@@ -5,6 +5,7 @@
  * one marks CLOCK_MONOTONIC.
  */
 #include "uthread/cond.h"
+#include "base/export.h"
 #include "base/objects.h"
 #include "preload/uthread/mutex.h"
 #include "uthread/posix/aside.h"

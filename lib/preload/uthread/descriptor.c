@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The symbols that close a descriptor: its waiters are notified, whichever thread closes it. */
-#include "preload/uthread/real.h"
+#include "base/export.h"
 #include "uthread/posix/blocking.h"
 
 #include <limits.h>

@@ -5,7 +5,8 @@
  * In all files of this kind: a caller that is no user-level thread gets the C library's function at
  * once. Programs and libraries import the names with two underscores as well.
  */
-#include "preload/uthread/real.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/blocking.h"
 #include "uthread/posix/interrupt.h"

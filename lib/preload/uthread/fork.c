@@ -5,7 +5,8 @@
  */
 #include "uthread/posix/start.h"
 
-#include "preload/uthread/real.h"
+#include "base/export.h"
+#include "base/next.h"
 
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
 		      void *library);

@@ -2,7 +2,7 @@
 /* The symbols of keys. */
 #include "uthread/key.h"
 
-#include "preload/uthread/real.h"
+#include "base/export.h"
 #include "uthread/own.h"
 
 #include <limits.h>

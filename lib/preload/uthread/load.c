@@ -8,8 +8,9 @@
  * for TEK, too. A file that is not found so is opened by a jump, so that the loader sees the
  * program's call. No code runs after that; the next library that is loaded makes up for it.
  */
+#include "base/export.h"
+#include "base/next.h"
 #include "preload/deepbind.h"
-#include "preload/uthread/real.h"
 #include "uthread/engine.h"
 #include "uthread/posix/record.h"
 #include "uthread/reserved.h"

@@ -5,6 +5,7 @@
  */
 #include "preload/uthread/mutex.h"
 
+#include "base/export.h"
 #include "uthread/inherit.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"

@@ -3,7 +3,7 @@
 #ifndef TEK_PRELOAD_UTHREAD_MUTEX_H
 #define TEK_PRELOAD_UTHREAD_MUTEX_H
 
-#include "preload/uthread/real.h"
+#include "base/next.h"
 #include "uthread/mutex.h"
 
 #include <pthread.h>

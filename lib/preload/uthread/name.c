@@ -3,7 +3,8 @@
  * Names of threads. A user-level thread's is the engine's; that of the first one is the process's
  * too, as ever.
  */
-#include "preload/uthread/real.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "uthread/carrier.h"
 #include "uthread/posix/record.h"
 #include "uthread/table.h"

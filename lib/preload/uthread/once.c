@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The symbols of routines that run once; std::call_once comes here, too. */
 #include "uthread/once.h"
-#include "preload/uthread/real.h"
+#include "base/export.h"
 
 #include <pthread.h>
 

@@ -3,7 +3,8 @@
  * The symbols that open a file; see file.c.  A child of vfork(2) has its parent's storage and must
  * not be taken for that thread.
  */
-#include "preload/uthread/real.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/blocking.h"
 #include "uthread/posix/interrupt.h"

@@ -4,8 +4,9 @@
  * by a flag in them: base/objects.h.
  */
 #include "uthread/rwlock.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "base/objects.h"
-#include "preload/uthread/real.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
 

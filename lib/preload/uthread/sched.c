@@ -2,7 +2,8 @@
 /* The symbols of threads' policies, priorities, CPUs and clocks. */
 #include "uthread/posix/sched.h"
 
-#include "preload/uthread/real.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "uthread/affinity.h"
 #include "uthread/posix/state.h"
 

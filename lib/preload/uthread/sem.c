@@ -3,8 +3,9 @@
  * The symbols of semaphores.  Those of several processes, named ones too, are the C library's,
  * which says so by a flag in them (base/objects.h).  They fail with -1 and errno.
  */
+#include "base/export.h"
+#include "base/next.h"
 #include "base/objects.h"
-#include "preload/uthread/real.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
 #include "uthread/semaphore.h"

@@ -3,7 +3,8 @@
  * The symbols of signals: actions, masks, sending, and waiting for them; and jumps out of handlers.
  */
 #include "uthread/posix/signal.h"
-#include "preload/uthread/real.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "uthread/posix/action.h"
 #include "uthread/posix/record.h"
 #include "uthread/reserved.h"

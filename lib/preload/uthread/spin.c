@@ -2,7 +2,7 @@
 /*
  * The symbols of spin locks. One kind for all, those of several processes too: uthread/spinlock.h.
  */
-#include "preload/uthread/real.h"
+#include "base/export.h"
 #include "uthread/spinlock.h"
 
 #include <errno.h>

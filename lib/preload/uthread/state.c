@@ -5,8 +5,9 @@
  */
 #include "uthread/posix/state.h"
 
+#include "base/export.h"
+#include "base/next.h"
 #include "base/user_memory.h"
-#include "preload/uthread/real.h"
 #include "uthread/bound.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/worker.h"

@@ -7,8 +7,8 @@
 #include "uthread/posix/sched.h"
 
 #include "base/channel.h"
+#include "base/export.h"
 #include "base/line.h"
-#include "preload/uthread/real.h"
 #include "uthread/posix/roles.h"
 
 #include <errno.h>

@@ -4,7 +4,8 @@
  * library: calls by kernel threads that make threads, and handles of kernel threads.
  */
 #include "uthread/posix/thread.h"
-#include "preload/uthread/real.h"
+#include "base/export.h"
+#include "base/next.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/record.h"
 

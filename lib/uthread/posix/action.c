@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/action.h"
 
-#include "preload/uthread/real.h"
+#include "base/next.h"
 #include "uthread/carrier.h"
 #include "uthread/interrupted.h"
 #include "uthread/overflow.h"

@@ -7,7 +7,7 @@
  */
 #include "uthread/posix/blocking.h"
 
-#include "preload/uthread/real.h"
+#include "base/next.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/interrupt.h"

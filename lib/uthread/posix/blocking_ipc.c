@@ -5,8 +5,8 @@
  */
 #include "uthread/posix/blocking.h"
 
+#include "base/next.h"
 #include "base/until.h"
-#include "preload/uthread/real.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/interrupt.h"

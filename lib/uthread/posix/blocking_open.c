@@ -2,7 +2,7 @@
 /* Opening a FIFO waits for the other end, and opening a device for the device. */
 #include "uthread/posix/blocking.h"
 
-#include "preload/uthread/real.h"
+#include "base/next.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
 

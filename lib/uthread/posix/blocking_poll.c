@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/blocking.h"
 
-#include "preload/uthread/real.h"
+#include "base/next.h"
 #include "uthread/clock.h"
 #include "uthread/events.h"
 #include "uthread/posix/blocked.h"

@@ -5,7 +5,7 @@
  */
 #include "uthread/posix/blocking.h"
 
-#include "preload/uthread/real.h"
+#include "base/next.h"
 #include "uthread/clock.h"
 #include "uthread/events.h"
 #include "uthread/posix/blocked.h"

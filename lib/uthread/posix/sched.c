@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/sched.h"
 
-#include "preload/uthread/real.h"
+#include "base/next.h"
 #include "uthread/affinity.h"
 #include "uthread/carrier.h"
 #include "uthread/critical.h"

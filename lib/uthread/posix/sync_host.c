@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The functions that libtek-sync.so needs where user-level threads use its locks (sync/waiting.h).
+ * The functions that libtek-sync.so needs where user-level threads use its locks (base/sync_host.h).
  * It finds this by its name.
  *
  * An unpark before the park counts, and only one does: it is stored in the thread, under its
  * interrupt_lock. So is the wait while there is one. The unparking thread accesses the wait under
  * the lock only: it is on a stack.
  */
-#include "sync/waiting.h"
+#include "base/sync_host.h"
+#include "base/export.h"
 
 #include "uthread/posix/interrupt.h"
 #include "uthread/wait.h"
@@ -91,7 +92,7 @@ static void unpark(void *of)
 }
 
 extern const struct tek_sync_host tek_sync_host;
-__attribute__((visibility("default"))) const struct tek_sync_host tek_sync_host = {
+TEK_EXPORT const struct tek_sync_host tek_sync_host = {
 	.self = self,
 	.yield = yield,
 	.park = park,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/teller.h"
 
-#include "threads/process.h"
+#include "base/page.h"
 #include "threads/table.h"
 #include "uthread/posix/record.h"
 #include "uthread/posix/roles.h"
