@@ -53,8 +53,8 @@ __attribute__((noinline)) static int get(struct tek_target target,
 {
 	if (!tek__lock())
 		return EAGAIN;
-	struct tek_thread *thread = tek__policy_find(target);
-	int error = thread ? 0 : tek__policy_why_not_found(target);
+	struct tek_thread *thread = tek__lookup(target);
+	int error = thread ? 0 : tek__lookup_error(target);
 	/* The tid of a starting thread is unknown, unless the C library reports it. */
 	if (thread &&
 	    (!thread->tid || !tek__attributes_copy(thread->slot, thread->tid, attributes)))
@@ -107,7 +107,7 @@ TEK_EXPORT int tek_attributes_refresh(struct tek_attributes *attributes)
 {
 	bool is_fast = attributes->policy == SCHED_TEK, ending;
 	struct tek_seen seen;
-	int error = tek__rt_ask(attributes->tid, &seen);
+	int error = tek__scheduling_query(attributes->tid, &seen);
 
 	if (error)
 		return error == EPERM ? EACCES : error;
@@ -120,7 +120,7 @@ TEK_EXPORT int tek_attributes_refresh(struct tek_attributes *attributes)
 	if (tek__procfs_stat(attributes->tid, TEK_STAT_VM_BYTES, &attributes->vm_bytes))
 		return 0;
 	/* It may have ended meanwhile. */
-	return tek__rt_ask(attributes->tid, &seen) == ESRCH ? ESRCH : EACCES;
+	return tek__scheduling_query(attributes->tid, &seen) == ESRCH ? ESRCH : EACCES;
 }
 
 /* A role as the caller gave it, once it has been looked at. */
@@ -205,8 +205,8 @@ static int set(struct tek_target target, const struct request *request)
 {
 	if (!tek__lock())
 		return EAGAIN;
-	struct tek_thread *thread = tek__policy_find(target);
-	int error = thread ? apply(thread, request) : tek__policy_why_not_found(target);
+	struct tek_thread *thread = tek__lookup(target);
+	int error = thread ? apply(thread, request) : tek__lookup_error(target);
 	tek__unlock();
 	return error;
 }

@@ -119,7 +119,7 @@ static void inherit(struct tek_thread *child, const pthread_attr_t *attr)
 
 	child->inherits = true;
 	child->birth.base = self->member.base;
-	child->birth.nice = tek__rt_nice(0);
+	child->birth.nice = tek__scheduling_nice(0);
 	if (is_explicit) {
 		child->birth.base.policy = child->seen.policy;
 		child->birth.base.priority = child->seen.rt_priority;

@@ -37,7 +37,7 @@ static bool pause_self(void)
 		 * The parent waits, so nothing changes; but its lock may be held by other threads.
 		 */
 		if (self->member.fast)
-			tek__rt_inherit(0, &self->member.base, tek__rt_nice(self->tid));
+			tek__rt_inherit(0, &self->member.base, tek__scheduling_nice(self->tid));
 		return false;
 	}
 	if (!tek__lock())

@@ -44,14 +44,14 @@ static void place(const struct tek_thread *thread, unsigned int group)
 		leave_alone(0, TEK_GROUPS - 1);
 		break;
 	case ENOTCONN:
-		tek__report_not_placed(thread, error);
+		tek__report_not_placed(thread, error, tek__connection_why());
 		leave_alone(0, TEK_GROUPS - 1);
 		break;
 	case EBUSY: /* too many requests in a short time: the next one may be none too many */
-		tek__report_not_placed(thread, error);
+		tek__report_not_placed(thread, error, tek__connection_why());
 		break;
 	default:
-		tek__report_not_placed(thread, error);
+		tek__report_not_placed(thread, error, tek__connection_why());
 		leave_alone(group, group);
 	}
 	tek__daemon_placed();

@@ -12,29 +12,6 @@
 #include <tek/tek.h>
 #include <unistd.h>
 
-struct tek_thread *tek__policy_find(struct tek_target target)
-{
-	return target.by_tid ? tek__thread_find_tid(target.tid) : tek__thread_find(target.handle);
-}
-
-int tek__policy_why_not_found(struct tek_target target)
-{
-	int saved = errno, error = ESRCH;
-
-	if (!target.by_tid)
-		return pthread_equal(target.handle, pthread_self()) ? EAGAIN : ESRCH;
-	if (target.tid < 0)
-		return EINVAL;
-	if (target.tid == 0)
-		error = EAGAIN;
-	else if (syscall(SYS_tgkill, tek__pid(), target.tid, 0) == 0)
-		error = tek__thread_is_ending(target.tid) ? ESRCH : EAGAIN;
-	else if (kill(target.tid, 0) == 0 || errno == EPERM)
-		error = EPERM; /* only tekd could move it */
-	errno = saved;
-	return error;
-}
-
 /* The priorities of SCHED_TEK are nice values. */
 static bool is_nice(int priority)
 {
@@ -47,9 +24,9 @@ static int set_tek(struct tek_target target, int priority)
 		return EINVAL;
 	if (!tek__lock())
 		return EAGAIN;
-	struct tek_thread *thread = tek__policy_find(target);
+	struct tek_thread *thread = tek__lookup(target);
 	int error = thread ? tek__region_ask(thread, TEK_WHY_POLICY, priority)
-			   : tek__policy_why_not_found(target);
+			   : tek__lookup_error(target);
 	tek__unlock();
 	return error;
 }
@@ -70,19 +47,12 @@ static void saw_priority(struct tek_thread *thread, int priority)
 	tek__thread_publish(thread);
 }
 
-struct tek_thread *tek__policy_find_known(struct tek_target target)
-{
-	if (!target.by_tid)
-		return tek__thread_known(target.handle);
-	return tek__thread_known_tid(target.tid ? target.tid : tek__gettid());
-}
-
 void tek__policy_saw(struct tek_target target, int policy, int priority)
 {
 	if (!tek__lock())
 		return;
 	/* No thread is adopted for it: when one is, the kernel is asked. */
-	struct tek_thread *thread = tek__policy_find_known(target);
+	struct tek_thread *thread = tek__lookup_known(target);
 	if (thread) {
 		saw(thread, policy, priority);
 		tek__thread_publish(thread);
@@ -94,7 +64,7 @@ void tek__policy_saw_priority(struct tek_target target, int priority)
 {
 	if (!tek__lock())
 		return;
-	struct tek_thread *thread = tek__policy_find_known(target);
+	struct tek_thread *thread = tek__lookup_known(target);
 	if (thread)
 		saw_priority(thread, priority);
 	tek__unlock();
@@ -153,7 +123,7 @@ static struct tek_thread *find_fast(struct tek_target target)
 	/* In normal mode no thread is looked up, and none adopted. */
 	if (!tek__region_first())
 		return NULL;
-	struct tek_thread *thread = tek__policy_find(target);
+	struct tek_thread *thread = tek__lookup(target);
 	return thread && thread->member.fast ? thread : NULL;
 }
 
@@ -186,14 +156,14 @@ static void look_again(struct tek_thread *thread)
 {
 	struct tek_seen seen;
 
-	if (!thread->tid || tek__rt_ask(thread->tid, &seen))
+	if (!thread->tid || tek__scheduling_query(thread->tid, &seen))
 		return;
 	if (thread->member.fast) {
 		const struct tek_base *base = &thread->member.base;
 		seen.policy = base->policy;
 		seen.rt_priority = base->priority;
 		seen.reset_on_fork = base->reset_on_fork;
-		seen.nice = (signed char)tek__rt_nice(thread->tid);
+		seen.nice = (signed char)tek__scheduling_nice(thread->tid);
 	}
 	thread->seen = seen;
 	tek__thread_publish(thread);
@@ -203,7 +173,7 @@ void tek__policy_saw_attr(struct tek_target target)
 {
 	if (!tek__lock())
 		return;
-	struct tek_thread *thread = tek__policy_find_known(target);
+	struct tek_thread *thread = tek__lookup_known(target);
 	if (thread)
 		look_again(thread);
 	tek__unlock();

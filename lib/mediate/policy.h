@@ -15,44 +15,11 @@
 #define TEK_MEDIATE_POLICY_H
 
 #include "base/sched_attr.h"
-#include "threads/thread.h"
+#include "threads/lookup.h"
 
 #include <sched.h>
 
-struct sched_attr; /* the kernel's */
-
 enum { TEK_NOT_OURS = -1 };
-
-/* The target thread of a call. */
-struct tek_target {
-	bool by_tid;
-	pthread_t handle;
-	pid_t tid; /* 0: the calling thread */
-	struct sched_attr
-		*attr; /* the argument of sched_setattr(2), which takes a tid; else NULL */
-};
-
-static inline struct tek_target tek__by_handle(pthread_t handle)
-{
-	return (struct tek_target){.handle = handle};
-}
-
-static inline struct tek_target tek__by_tid(pid_t tid)
-{
-	return (struct tek_target){.by_tid = true, .tid = tid};
-}
-
-/* The thread, found or adopted; NULL if there is none in this process. Needs the lock. */
-struct tek_thread *tek__policy_find(struct tek_target target);
-
-/* The same without adopting, and without asking the kernel whether it still exists. */
-struct tek_thread *tek__policy_find_known(struct tek_target target);
-
-/*
- * Why there is none: EINVAL, EAGAIN (it is of this process but has no slot, or is past its
- * end), EPERM (it is of another process) or ESRCH.  Needs no lock.
- */
-int tek__policy_why_not_found(struct tek_target target);
 
 /*
  * Set policy and priority of a thread, SCHED_TEK or any other; the priority of a fair

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "mediate/config.h"
+#include "mediate/connection.h"
 #include "mediate/daemon.h"
 #include "mediate/effect.h"
 #include "mediate/guard.h"
@@ -182,7 +183,7 @@ static int ask(struct tek_thread *thread, unsigned int reason, int nice)
 	int error = settle(thread);
 	if (error) {
 		if (error != ESRCH && error != ETIME)
-			tek__report_refused(thread, error);
+			tek__report_refused(thread, error, tek__connection_why());
 		member->reasons = before.reasons;
 		member->policy_nice = before.policy_nice;
 		member->rule_nice = before.rule_nice;
@@ -294,7 +295,7 @@ static void follow_daemon(struct tek_thread *thread, const struct tek_taken *tak
 			break;
 		}
 		/* All threads had to leave. */
-		tek__report_refused(thread, EDQUOT);
+		tek__report_refused(thread, EDQUOT, tek__connection_why());
 		/* fall through */
 	case ECONNRESET: /* tekd is gone; the next one shall have the thread again */
 		set_returns(&thread->member, thread->member.reasons & TEK_WHY_RULE);
@@ -305,7 +306,7 @@ static void follow_daemon(struct tek_thread *thread, const struct tek_taken *tak
 		break;
 	default:
 		put_out(thread);
-		tek__report_refused(thread, EPERM);
+		tek__report_refused(thread, EPERM, tek__connection_why());
 	}
 }
 
@@ -387,7 +388,7 @@ void tek__region_resume(struct tek_thread *thread)
 		return;
 	/* The privilege is gone, or its time has come: it cannot stay. */
 	if (error != ETIME)
-		tek__report_refused(thread, error);
+		tek__report_refused(thread, error, tek__connection_why());
 	drop(thread, member->reasons);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/sched_attr.h"
 #include "mediate/config.h"
+#include "threads/scheduling.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -28,11 +29,6 @@ static bool may_clear_flag;
  * The raw calls: the C library's sched_setscheduler() is one of our own symbols,
  * and that of musl refuses all.
  */
-static int get(pid_t tid, struct tek_sched_attr *attr)
-{
-	return syscall(SYS_sched_getattr, tid, attr, sizeof(*attr), 0) ? errno : 0;
-}
-
 static int set(pid_t tid, int policy, bool reset_on_fork, int priority)
 {
 	struct sched_param param = {.sched_priority = priority};
@@ -61,7 +57,8 @@ static void set_slice(pid_t tid, uint64_t slice_ns)
 {
 	struct tek_sched_attr attr;
 
-	if (!slice_ns || slice_ns == usual_slice_ns || get(tid, &attr) || !has_slice(attr.policy))
+	if (!slice_ns || slice_ns == usual_slice_ns || tek__scheduling_get(tid, &attr) ||
+	    !has_slice(attr.policy))
 		return;
 	usual_slice_ns = attr.runtime;
 	if (slice_ns == attr.runtime)
@@ -150,7 +147,7 @@ static int apply(pid_t tid, struct tek_member *member, int priority)
 int tek__rt_note_base(pid_t tid, struct tek_member *member)
 {
 	struct tek_sched_attr attr;
-	int error = get(tid, &attr);
+	int error = tek__scheduling_get(tid, &attr);
 	if (error)
 		return error;
 
@@ -167,7 +164,7 @@ bool tek__rt_is_changed(pid_t tid, const struct tek_member *member)
 	const bool ours = member->rt_priority;
 	struct tek_sched_attr attr;
 
-	return get(tid, &attr) == 0 &&
+	return tek__scheduling_get(tid, &attr) == 0 &&
 	       (attr.policy != (ours ? SCHED_RR : member->base.policy) ||
 		attr.priority != (ours ? member->rt_priority : member->base.priority));
 }
@@ -192,22 +189,6 @@ void tek__rt_leave(pid_t tid, struct tek_member *member)
 	give_back(tid, member);
 }
 
-int tek__rt_ask(pid_t tid, struct tek_seen *seen)
-{
-	struct tek_sched_attr attr = {0};
-	int saved = errno;
-	int error = get(tid, &attr);
-
-	errno = saved;
-	*seen = (struct tek_seen){
-		.policy = (unsigned char)attr.policy,
-		.nice = (signed char)attr.nice,
-		.rt_priority = (unsigned char)attr.priority,
-		.reset_on_fork = attr.flags & TEK_ATTR_RESET_ON_FORK,
-	};
-	return error;
-}
-
 int tek__rt_set(pid_t tid, int policy, int priority)
 {
 	struct tek_sched_attr attr = {.size = sizeof(attr), .policy = (uint32_t)policy};
@@ -220,14 +201,6 @@ int tek__rt_set(pid_t tid, int policy, int priority)
 	int error = syscall(SYS_sched_setattr, tid, &attr, 0) ? errno : 0;
 	errno = saved;
 	return error;
-}
-
-int tek__rt_nice(pid_t tid)
-{
-	int saved = errno;
-	int nice = getpriority(PRIO_PROCESS, (id_t)tid);
-	errno = saved;
-	return nice;
 }
 
 void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice)
@@ -250,7 +223,7 @@ void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice)
 	}
 	if (policy != SCHED_DEADLINE)
 		set(tid, policy, false, priority);
-	if (tek__rt_nice(tid) != nice)
+	if (tek__scheduling_nice(tid) != nice)
 		setpriority(PRIO_PROCESS, (id_t)tid, nice);
 	set_slice(tid, slice_ns);
 	errno = saved;

@@ -69,19 +69,10 @@ void tek__rt_leave(pid_t tid, struct tek_member *member);
 bool tek__rt_is_changed(pid_t tid, const struct tek_member *member);
 
 /*
- * The kernel's settings of a thread now, as far as a record holds them. Returns 0 or an errno
- * value.
- */
-int tek__rt_ask(pid_t tid, struct tek_seen *seen);
-
-/*
  * Set policy and, with it, the nice value (fair policies) or the real-time priority, both or
  * neither.  Returns 0 or an errno value.
  */
 int tek__rt_set(pid_t tid, int policy, int priority);
-
-/* The nice value that a thread has or, while real-time, will have. */
-int tek__rt_nice(pid_t tid);
 
 /*
  * For a thread, 0 being the calling one, that was born of a Fast one: give it what

@@ -20,7 +20,7 @@ static unsigned short place_of(struct tek_target target)
 		return tek__place_own();
 	if (!tek__lock())
 		return 0;
-	const struct tek_thread *thread = tek__policy_find_known(target);
+	const struct tek_thread *thread = tek__lookup_known(target);
 	if (thread && !thread->moved)
 		place = thread->birth.place;
 	tek__unlock();
@@ -69,7 +69,7 @@ int tek__affinity_set(struct tek_target target, size_t bytes, const cpu_set_t *m
 {
 	if (!tek__place_is_on() || !mask || !tek__lock())
 		return real(target, bytes, mask);
-	struct tek_thread *thread = tek__policy_find_known(target);
+	struct tek_thread *thread = tek__lookup_known(target);
 	int error = thread && thread->birth.place ? set(thread, target, bytes, mask, real)
 						  : real(target, bytes, mask);
 	tek__unlock();
@@ -81,7 +81,7 @@ int tek__place_policy_told(struct tek_target target, int policy)
 	if (policy != (SCHED_FIFO | SCHED_RESET_ON_FORK) || !tek__place_config.fifo_priority ||
 	    !tek__lock())
 		return policy;
-	const struct tek_thread *thread = tek__policy_find_known(target);
+	const struct tek_thread *thread = tek__lookup_known(target);
 	if (thread && thread->birth.fifo)
 		policy = SCHED_FIFO;
 	tek__unlock();

@@ -11,7 +11,7 @@
 #ifndef TEK_PLACE_AFFINITY_H
 #define TEK_PLACE_AFFINITY_H
 
-#include "mediate/policy.h"
+#include "threads/lookup.h"
 
 #include <sched.h>
 #include <stddef.h>

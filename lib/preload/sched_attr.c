@@ -97,7 +97,7 @@ static void tell(struct tek_target target, struct tek_sched_attr *attr, int poli
 	else if (tek__is_real_time((int)attr->policy))
 		attr->priority = (uint32_t)priority;
 	else
-		attr->nice = tek__rt_nice(target.tid);
+		attr->nice = tek__scheduling_nice(target.tid);
 }
 
 TEK_EXPORT int sched_getattr(pid_t tid, struct sched_attr *attr, unsigned int size,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The functions of tek/tek.h about stacks. */
 #include "base/export.h"
-#include "mediate/policy.h"
 #include "stack/config.h"
 #include "stack/measure.h"
 #include "stack/stack.h"
 #include "tek_abi.h"
+#include "threads/lookup.h"
 #include "threads/process.h"
 #include "threads/record.h"
 
@@ -53,11 +53,11 @@ static int get(struct tek_target target, struct tek_stack_info *info)
 	if (!tek__lock())
 		return EAGAIN;
 	/* For a thread with a destructor the kernel need not be queried whether it exists. */
-	struct tek_thread *thread = tek__policy_find_known(target);
+	struct tek_thread *thread = tek__lookup_known(target);
 	if (!thread || !thread->tracked)
-		thread = tek__policy_find(target);
+		thread = tek__lookup(target);
 	if (!thread)
-		error = tek__policy_why_not_found(target);
+		error = tek__lookup_error(target);
 	else if (!thread->tid)
 		error = ESRCH;
 	else

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/module.h"
 #include "base/overflow_text.h"
-#include "mediate/connection.h"
 #include "threads/process.h"
 
 #include <errno.h>
@@ -159,18 +158,18 @@ static void note(const struct tek_event *event)
 		write_event(event);
 }
 
-void tek__report_refused(const struct tek_thread *thread, int error)
+void tek__report_refused(const struct tek_thread *thread, int error, const char *why)
 {
 	if (refused_once)
 		return;
 	refused_once = true;
 	struct tek_event event = make_event(TEK_EVENT_REFUSED, thread);
 	event.error = error;
-	strcpy((char *)event.text, tek__connection_why());
+	strcpy((char *)event.text, why);
 	note(&event);
 }
 
-void tek__report_not_placed(const struct tek_thread *thread, int error)
+void tek__report_not_placed(const struct tek_thread *thread, int error, const char *why)
 {
 	if (not_placed_once)
 		return;
@@ -178,7 +177,7 @@ void tek__report_not_placed(const struct tek_thread *thread, int error)
 	struct tek_event event = make_event(TEK_EVENT_NOT_PLACED, thread);
 	event.error = error;
 	event.value[0] = thread->member.group;
-	strcpy((char *)event.text, tek__connection_why());
+	strcpy((char *)event.text, why);
 	note(&event);
 }
 

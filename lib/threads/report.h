@@ -19,11 +19,11 @@ struct tek_noted {
 	struct tek_event events[8];
 };
 
-/* The Fast Region was refused to a thread. Once a process. */
-void tek__report_refused(const struct tek_thread *thread, int error);
+/* The Fast Region was refused to a thread; `why`: tekd's reason, or "". Once a process. */
+void tek__report_refused(const struct tek_thread *thread, int error, const char *why);
 
-/* tekd did not put a thread into its group. Once a process. */
-void tek__report_not_placed(const struct tek_thread *thread, int error);
+/* tekd did not put a thread into its group; `why` likewise. Once a process. */
+void tek__report_not_placed(const struct tek_thread *thread, int error, const char *why);
 
 /* A thread that had used_ns of CPU time in one window was sent back for ban_ns. */
 void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns, uint64_t window_ns,

@@ -369,7 +369,7 @@ __attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t ti
 		return NULL;
 	make_live(thread, handle, tid);
 	thread->adopted = true;
-	tek__rt_ask(tid, &thread->seen);
+	tek__scheduling_query(tid, &thread->seen);
 	tek__thread_publish(thread);
 	tek__rules_apply(thread);
 	return thread;
@@ -557,7 +557,7 @@ void tek__threads_start(void)
 void tek__thread_before_fork(void)
 {
 	if (self && self->member.fast)
-		fork_nice = tek__rt_nice(0);
+		fork_nice = tek__scheduling_nice(0);
 }
 
 void tek__thread_after_fork(void)
@@ -570,7 +570,7 @@ void tek__threads_forget(void)
 	/* The child of a Fast thread begins with what its parent had before. */
 	if (self && self->member.fast)
 		tek__rt_inherit(0, &self->member.base,
-				fork_nice == NICE_UNKNOWN ? tek__rt_nice(0) : fork_nice);
+				fork_nice == NICE_UNKNOWN ? tek__scheduling_nice(0) : fork_nice);
 	fork_nice = NICE_UNKNOWN;
 	tek__group_forget(self);
 	self = NULL;

@@ -20,6 +20,7 @@
 #define TEK_THREADS_THREAD_H
 
 #include "threads/member.h"
+#include "threads/scheduling.h"
 #include "threads/stack_use.h"
 #include "threads/table.h"
 
@@ -34,25 +35,6 @@ enum tek_state {
 	TEK_SLOT_CREATING, /* its creator is in pthread_create() */
 	TEK_SLOT_LIVE,     /* handle known; tid too, unless the C library keeps it secret */
 };
-
-/* Policy and priority as they were last seen being set; the kernel may know better. */
-struct tek_seen {
-	unsigned char policy; /* SCHED_* */
-	signed char nice;
-	unsigned char rt_priority;
-	bool reset_on_fork;
-};
-
-static inline bool tek__is_real_time(int policy)
-{
-	return policy == SCHED_FIFO || policy == SCHED_RR;
-}
-
-/* The one that goes with the policy: nice value or real-time priority. */
-static inline signed char tek__seen_priority(struct tek_seen seen)
-{
-	return tek__is_real_time(seen.policy) ? (signed char)seen.rt_priority : seen.nice;
-}
 
 /* The data that a creator hands to its thread; constant once that exists. */
 struct tek_birth {

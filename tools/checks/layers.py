@@ -54,12 +54,12 @@ EXCEPTED: dict[str, set[str]] = {
     "life/crowd.c": {
         "tek__sync_wants_cpus"},
     "place/affinity.c": {
-        "tek__policy_find_known"},
+        "tek__lookup_known"},
     "place/affinity.h": {
         "mediate/policy.h"},
     "stack/api.c": {
-        "mediate/policy.h", "tek__by_handle", "tek__by_tid", "tek__policy_find",
-        "tek__policy_find_known", "tek__policy_why_not_found"},
+        "mediate/policy.h", "tek__by_handle", "tek__by_tid", "tek__lookup",
+        "tek__lookup_known", "tek__lookup_error"},
     "threads/helper.c": {
         "place/place.h", "tek__place_leave"},
     "threads/process.c": {
@@ -81,7 +81,7 @@ EXCEPTED: dict[str, set[str]] = {
         "mediate/guard.h", "mediate/region.h", "mediate/rt.h", "mediate/rules.h",
         "stack/stack.h", "stack/watch.h", "tek__config", "tek__end_watch",
         "tek__group_forget", "tek__guard_is", "tek__names_is", "tek__region_remove",
-        "tek__region_set_group", "tek__rt_ask", "tek__rt_inherit", "tek__rt_nice",
+        "tek__region_set_group", "tek__scheduling_query", "tek__rt_inherit", "tek__scheduling_nice",
         "tek__rules_apply", "tek__stack_gone", "tek__stack_locate",
         "tek__stack_release", "tek__watch_is"},
     "uthread/native_table.c": {
