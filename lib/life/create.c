@@ -55,7 +55,7 @@ static void *trampoline(void *value)
 	enum tek_locked locked = tek__lock_either();
 	if (locked) {
 		thread = tek__thread_begin(thread);
-		tek__thread_inherit(thread);
+		tek__rt_inherit_once(thread);
 		tek__place_settle(thread);
 		enter_if_born_critical(thread);
 		tek__rules_apply(thread);
@@ -174,7 +174,7 @@ static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *
 		/* Once it runs, *handle may be gone: it belongs to the program. */
 		if (thread->state == TEK_SLOT_CREATING)
 			tek__thread_born(thread, *handle);
-		tek__thread_inherit(thread);
+		tek__rt_inherit_once(thread);
 		tek__place_settle(thread);
 		enter_if_born_critical(thread);
 	}

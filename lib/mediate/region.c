@@ -8,6 +8,7 @@
 #include "mediate/effect.h"
 #include "mediate/guard.h"
 #include "mediate/reasons.h"
+#include "mediate/rt.h"
 #include "threads/process.h"
 #include "threads/record.h"
 #include "threads/report.h"
@@ -81,7 +82,7 @@ static int settle(struct tek_thread *thread)
 	if (wanted && !member->fast && thread != tek__thread_known_self() &&
 	    !tek__thread_exists(thread))
 		return ESRCH;
-	tek__thread_inherit(thread);
+	tek__rt_inherit_once(thread);
 	if (wanted)
 		member->nice = (signed char)tek__reasons_nice(member);
 	if (wanted && !member->fast) {

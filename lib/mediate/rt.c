@@ -228,3 +228,11 @@ void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice)
 	set_slice(tid, slice_ns);
 	errno = saved;
 }
+
+void tek__rt_inherit_once(struct tek_thread *thread)
+{
+	if (!thread->inherits || !thread->tid)
+		return;
+	thread->inherits = false;
+	tek__rt_inherit(thread->tid, &thread->birth.base, thread->birth.nice);
+}

@@ -80,4 +80,7 @@ int tek__rt_set(pid_t tid, int policy, int priority);
  */
 void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice);
 
+/* Give it what it inherits from a Fast creator, once, and before anything else is done to it. */
+void tek__rt_inherit_once(struct tek_thread *thread);
+
 #endif

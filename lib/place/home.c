@@ -2,8 +2,8 @@
 #include "place/home.h"
 
 #include "base/page.h"
-#include "base/present.h"
 #include "threads/area.h"
+#include "threads/present.h"
 
 #include <errno.h>
 #include <stdint.h>

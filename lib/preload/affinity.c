@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Queries of a thread's CPUs: a program must not take the one where TEK put it for the machine. */
 #include "place/affinity.h"
+#include "life/start.h"
 
 #include "base/export.h"
 #include "base/real.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "life/create.h"
+#include "life/start.h"
 
 #include "base/export.h"
 #include "base/real.h"
 #include "stack/size.h"
-#include "threads/process.h"
 
 #include <errno.h>
 #include <threads.h>

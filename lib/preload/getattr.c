@@ -5,6 +5,7 @@
  */
 #include "base/export.h"
 #include "base/real.h"
+#include "life/start.h"
 #include "place/affinity.h"
 #include "place/place.h"
 #include "stack/config.h"

@@ -7,7 +7,7 @@
 #include "base/export.h"
 #include "base/real.h"
 #include "life/replace.h"
-#include "threads/process.h"
+#include "life/start.h"
 
 #include <errno.h>
 #include <mqueue.h>

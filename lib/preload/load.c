@@ -2,8 +2,8 @@
 /* dlopen(3), for the sake of RTLD_DEEPBIND (deepbind.h). */
 #include "base/export.h"
 #include "base/real.h"
+#include "life/start.h"
 #include "preload/deepbind.h"
-#include "threads/process.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 /* The functions that lock memory, which make unused pages present (stack/measure.h). */
 #include "base/export.h"
 #include "base/real.h"
+#include "life/start.h"
 #include "stack/measure.h"
-#include "threads/process.h"
 
 #include <sys/mman.h>
 

@@ -5,6 +5,7 @@
  */
 #include "base/export.h"
 #include "base/real.h"
+#include "life/start.h"
 #include "mediate/rules.h"
 #include "preload/sandbox.h"
 #include "stack/stack.h"

@@ -6,6 +6,8 @@
 #include "base/real.h"
 #include "base/self.h"
 #include "base/user_memory.h"
+#include "life/confine.h"
+#include "life/start.h"
 #include "threads/process.h"
 
 #include <fcntl.h>

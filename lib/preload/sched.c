@@ -2,6 +2,7 @@
 /* The scheduling calls of pthread.h and sched.h, which know SCHED_TEK here. */
 #include "base/export.h"
 #include "base/real.h"
+#include "life/start.h"
 #include "mediate/attr.h"
 #include "mediate/policy.h"
 #include "place/affinity.h"

@@ -7,6 +7,7 @@
 #include "base/sched_attr.h"
 #include "base/export.h"
 #include "base/real.h"
+#include "life/start.h"
 #include "mediate/policy.h"
 #include "mediate/rt.h"
 #include "place/affinity.h"

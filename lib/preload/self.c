@@ -7,6 +7,7 @@
 #include "base/export.h"
 #include "base/real.h"
 #include "base/sanitizer.h"
+#include "life/start.h"
 #include "threads/process.h"
 
 #include <errno.h>

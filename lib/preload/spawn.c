@@ -4,6 +4,7 @@
 #include "base/real.h"
 #include "exec/preload_list.h"
 #include "life/replace.h"
+#include "life/start.h"
 #include "threads/process.h"
 
 #include <errno.h>

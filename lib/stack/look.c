@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/look.h"
 
-#include "base/present.h"
 #include "stack/paint.h"
 #include "tek_abi.h"
+#include "threads/present.h"
 #include "threads/process.h"
 
 enum {

@@ -2,9 +2,9 @@
 #include "stack/measure.h"
 
 #include "base/page.h"
-#include "base/present.h"
 #include "stack/look.h"
 #include "stack/words.h"
+#include "threads/present.h"
 
 bool tek__measure_self(const struct tek_stack *stack, struct tek_stack_use *use)
 {

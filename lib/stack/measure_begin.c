@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The content of a stack before its thread runs. */
 #include "base/page.h"
-#include "base/present.h"
 #include "stack/config.h"
 #include "stack/huge_pages.h"
 #include "stack/look.h"
@@ -9,6 +8,7 @@
 #include "stack/paint.h"
 #include "stack/words.h"
 #include "tek_abi.h"
+#include "threads/present.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "stack/memory.h"
 
 #include "base/page.h"
-#include "base/present.h"
+#include "threads/present.h"
 
 #include <stdint.h>
 #include <sys/mman.h>

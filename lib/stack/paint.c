@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/paint.h"
 
-#include "base/present.h"
 #include "stack/words.h"
+#include "threads/present.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/real.h"
-#include "place/place.h"
+#include "threads/hooks.h"
 #include "threads/process.h"
 #include "threads/thread.h"
 
@@ -49,7 +49,7 @@ static void *helper_main(void *argument)
 	struct tek_helper *helper = argument;
 
 	tek__c_library.prctl(PR_SET_NAME, helper->name);
-	tek__place_leave();
+	tek__hooks.helper_begins();
 	for (;;) {
 		unsigned int seen = atomic_load(&helper->wakeups);
 		if (!tek__lock())

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The process that TEK lives in: when it begins, the one lock, and what a fork
- * does to both.
+ * The process that TEK lives in: its ids, and the one lock. When it begins is in life/start.h, what a
+ * fork does in life/fork.h.
  *
  * Everything that TEK knows about the threads of the process is guarded by one
  * lock with priority inheritance (base/pi_lock.h).  It is held for some hundred
@@ -17,17 +17,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
-
-/*
- * Begin, once in a process image: find the C library's functions, read the
- * configuration, register for fork.  Cheap afterwards.  Callable from anywhere,
- * from other libraries' constructors too.
- *
- * False: the calling thread performs the start just now.  A function that the start calls may
- * call one of ours: an allocator that counts the CPUs at the first malloc(3).  Such a call goes
- * straight to the C library, by tek__real, which is filled by then.  Other threads wait.
- */
-bool tek__start(void);
 
 /*
  * Take the lock.  False if the calling thread holds it already, which means that
@@ -55,14 +44,28 @@ enum tek_locked tek__lock_either(void);
 void tek__unlock_either(enum tek_locked locked);
 
 /*
- * TEK does nothing in this program any more, because a seccomp filter that is about to be installed
- * would kill it for that system call of ours.  No thread of it is time-critical then, nor where or
- * what `tek run --place` made it.  Said once.
+ * Whether TEK does nothing in this program any more, because of a seccomp filter (life/confine.h): for
+ * what is done without the lock.
  */
-void tek__confine(const char *call);
-
-/* Whether that was so, for what is done without the lock. */
 bool tek__is_confined(void);
+
+/* For life/: at the start. Sets ids and the size of a page. */
+void tek__process_begin(void);
+
+/* In the child of a fork: the lock is free, and the ids are the child's; and when all is forgotten. */
+void tek__process_begin_again(void);
+void tek__process_has_begun_again(void);
+
+/* Whether this is a child that has not begun again yet. */
+bool tek__process_is_new(void);
+
+/* Whether the calling thread holds the lock: a signal handler interrupted TEK. */
+bool tek__process_is_interrupted(void);
+
+/* TEK does nothing in this program; the same because of a seccomp filter. */
+void tek__process_stand_down(void);
+bool tek__process_stands_down(void);
+void tek__process_confine(void);
 
 /* The process id, cached. */
 pid_t tek__pid(void);

@@ -4,16 +4,7 @@
 #include "base/clock.h"
 #include "base/page.h"
 #include "base/procfs.h"
-#include "life/end.h"
-#include "life/names.h"
-#include "mediate/config.h"
-#include "mediate/group.h"
-#include "mediate/guard.h"
-#include "mediate/region.h"
-#include "mediate/rt.h"
-#include "mediate/rules.h"
-#include "stack/stack.h"
-#include "stack/watch.h"
+#include "threads/hooks.h"
 #include "threads/index.h"
 #include "threads/process.h"
 #include "threads/record.h"
@@ -46,10 +37,6 @@ static unsigned int sweep_at = FIRST_SWEEP; /* when as many structures are used,
 /* The calling thread's own structure. `past_end`: its destructor has run. */
 static __thread struct tek_thread *self __attribute__((tls_model("initial-exec")));
 static __thread bool past_end __attribute__((tls_model("initial-exec")));
-
-/* In fork(): the nice value of the forking thread, for its child. */
-enum { NICE_UNKNOWN = 100 };
-static __thread int fork_nice __attribute__((tls_model("initial-exec"))) = NICE_UNKNOWN;
 
 static size_t default_stack_bytes;
 
@@ -163,7 +150,7 @@ __attribute__((cold)) static void reap(struct tek_thread *thread, void *unused)
 	(void)unused;
 	if (!thread->tid || tek__thread_exists(thread))
 		return;
-	tek__stack_gone(thread);
+	tek__hooks.stack_gone(thread);
 	tek__thread_free(thread);
 }
 
@@ -202,7 +189,7 @@ static struct tek_thread *new_thread(void)
 	thread->generation = generation + 1;
 	thread->serial = ++serial;
 	thread->stack.bytes = default_stack_bytes;
-	thread->member.group = tek__config.group;
+	thread->member.group = *tek__hooks.first_group;
 	living++;
 	count();
 	return thread;
@@ -235,7 +222,7 @@ bool tek__thread_at_hand(void)
  */
 __attribute__((cold)) static void forget_handle(struct tek_thread *thread)
 {
-	tek__region_remove(thread);
+	tek__hooks.leave_region(thread);
 	hash_remove(thread);
 	thread->handle = 0;
 	no_tid(thread);
@@ -302,7 +289,7 @@ void tek__thread_born(struct tek_thread *thread, pthread_t handle)
 /* In the thread itself: its end shall not go unnoticed. */
 static void track(struct tek_thread *thread)
 {
-	tek__end_watch(thread);
+	tek__hooks.watch_end(thread);
 	tracked += !thread->tracked;
 	thread->tracked = true;
 }
@@ -319,7 +306,7 @@ __attribute__((cold)) static struct tek_thread *merge(struct tek_thread *met,
 	met->stack = thread->stack;
 	met->adopted = false;
 	if (!met->group_given)
-		tek__region_set_group(met, thread->member.group);
+		tek__hooks.set_group(met, thread->member.group);
 	tek__thread_free(thread);
 	return met;
 }
@@ -342,7 +329,7 @@ struct tek_thread *tek__thread_begin(struct tek_thread *thread)
 	self = thread;
 	has_come(thread);
 	track(thread);
-	tek__stack_locate(thread);
+	tek__hooks.locate_stack(thread);
 	tek__thread_publish(thread);
 	return thread;
 }
@@ -360,7 +347,7 @@ __attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t ti
 {
 	struct tek_thread *thread;
 
-	if (tek__guard_is(tid) || tek__watch_is(tid) || tek__names_is(tid))
+	if (tek__hooks.is_helper(tid))
 		return NULL; /* ours */
 	if (tid != tek__gettid() && tek__thread_is_ending(tid))
 		return NULL;
@@ -371,7 +358,7 @@ __attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t ti
 	thread->adopted = true;
 	tek__scheduling_query(tid, &thread->seen);
 	tek__thread_publish(thread);
-	tek__rules_apply(thread);
+	tek__hooks.adopted(thread);
 	return thread;
 }
 
@@ -401,7 +388,7 @@ struct tek_thread *tek__thread_self(void)
 		self = adopt(handle, tid);
 	if (self) {
 		track(self);
-		tek__stack_locate(self);
+		tek__hooks.locate_stack(self);
 		tek__thread_publish(self);
 	}
 	return self;
@@ -436,7 +423,7 @@ static struct tek_thread *if_it_exists(struct tek_thread *thread)
 {
 	if (!thread || !thread->tid || is_there(thread))
 		return thread;
-	tek__stack_gone(thread);
+	tek__hooks.stack_gone(thread);
 	tek__thread_free(thread);
 	return NULL;
 }
@@ -497,8 +484,8 @@ void tek__thread_free(struct tek_thread *thread)
 {
 	if (thread->state == TEK_SLOT_FREE)
 		return;
-	tek__region_remove(thread);
-	tek__stack_release(thread);
+	tek__hooks.leave_region(thread);
+	tek__hooks.release_stack(thread);
 	if (thread->handle)
 		hash_remove(thread);
 	no_tid(thread);
@@ -529,14 +516,6 @@ struct tek_thread *tek__thread_at(unsigned int number)
 	return number < used && at(number)->state == TEK_SLOT_LIVE ? at(number) : NULL;
 }
 
-void tek__thread_inherit(struct tek_thread *thread)
-{
-	if (!thread->inherits || !thread->tid)
-		return;
-	thread->inherits = false;
-	tek__rt_inherit(thread->tid, &thread->birth.base, thread->birth.nice);
-}
-
 void tek__thread_end(struct tek_thread *thread)
 {
 	tek__thread_free(thread);
@@ -554,25 +533,8 @@ void tek__threads_start(void)
 	}
 }
 
-void tek__thread_before_fork(void)
-{
-	if (self && self->member.fast)
-		fork_nice = tek__scheduling_nice(0);
-}
-
-void tek__thread_after_fork(void)
-{
-	fork_nice = NICE_UNKNOWN;
-}
-
 void tek__threads_forget(void)
 {
-	/* The child of a Fast thread begins with what its parent had before. */
-	if (self && self->member.fast)
-		tek__rt_inherit(0, &self->member.base,
-				fork_nice == NICE_UNKNOWN ? tek__scheduling_nice(0) : fork_nice);
-	fork_nice = NICE_UNKNOWN;
-	tek__group_forget(self);
 	self = NULL;
 	/* The memory of the structures serves again: see tek__table_make_private(). */
 	memset(buckets, 0, sizeof(buckets));

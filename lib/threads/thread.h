@@ -163,16 +163,11 @@ void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context)
 unsigned int tek__thread_count(void);
 struct tek_thread *tek__thread_at(unsigned int number); /* NULL: there is none now */
 
-/* Give it what it inherits from a Fast creator, once, and before anything else is done to it. */
-void tek__thread_inherit(struct tek_thread *thread);
-
 /* In the thread itself, at its end, after everything else: without TEK from here on. */
 void tek__thread_end(struct tek_thread *thread);
 
-/* At start; before and after fork(), in the forking thread; in the child of any kind of fork. */
+/* At start; in the child of any kind of fork. */
 void tek__threads_start(void);
-void tek__thread_before_fork(void);
-void tek__thread_after_fork(void);
 void tek__threads_forget(void);
 
 #endif

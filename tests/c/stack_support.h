@@ -5,8 +5,8 @@
 
 #include "support.h"
 
-#include "base/present.h"
 #include "base/sanitizer.h"
+#include "threads/present.h"
 
 #include <alloca.h>
 

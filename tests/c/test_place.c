@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Threads are dealt to CPUs; the program's own setting precedes.  Each test is a new process. */
+#include "life/confine.h"
 #include "support.h"
 
 #include "place/config.h"

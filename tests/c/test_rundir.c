@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The next process that makes a table file removes those of ended processes. */
+#include "life/start.h"
 #include "support.h"
 
 #include "base/procfs.h"

@@ -2,6 +2,7 @@
 /* --stack grow: a stack whose low part is mapped when it is needed. */
 #include "base/page.h"
 #include "fitted.h"
+#include "life/confine.h"
 
 #include "stack/grow.h"
 

@@ -2,8 +2,8 @@
 /* How much of a stack was used: the interval contains the truth, whatever the thread does. */
 #include "measure_support.h"
 
-#include "base/present.h"
 #include "stack/config.h"
+#include "threads/present.h"
 #include "threads/process.h"
 
 #include <signal.h>

@@ -2,7 +2,7 @@
 /* Finds the pages that are present, however the program treats the descriptor that TEK keeps. */
 #include "stack_support.h"
 
-#include "base/present.h"
+#include "threads/present.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

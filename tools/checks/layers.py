@@ -45,45 +45,22 @@ EXCEPTED: dict[str, set[str]] = {
         "tek__objects_keep_fitting"},
     "base/passed.h": {
         "tek__profile_passed"},
-    "base/present.c": {
-        "tek__process_is_known", "threads/process.h"},
     "base/wants_cpus.h": {
         "tek__sync_wants_cpus"},
     "life/create.c": {
         "tek__profile_passed"},
     "life/crowd.c": {
         "tek__sync_wants_cpus"},
-    "place/affinity.c": {
-        "tek__lookup_known"},
-    "place/affinity.h": {
-        "mediate/policy.h"},
-    "stack/api.c": {
-        "mediate/policy.h", "tek__by_handle", "tek__by_tid", "tek__lookup",
-        "tek__lookup_known", "tek__lookup_error"},
     "threads/helper.c": {
-        "place/place.h", "tek__place_leave"},
+        "tek__hooks"},
+    "threads/hooks.h": {
+        "tek__hooks"},
     "threads/process.c": {
-        "life/end.h", "life/keys.h", "life/names.h", "mediate/attr.h",
-        "mediate/config.h", "mediate/daemon.h", "mediate/guard.h", "mediate/region.h",
-        "mediate/rules.h", "place/place.h", "stack/stack.h", "tek__attr_start",
-        "tek__config_read", "tek__daemon_forget", "tek__end_forget", "tek__end_start",
-        "tek__guard_forget", "tek__keys_start", "tek__names_forget", "tek__place_again",
-        "tek__place_before_fork", "tek__place_main", "tek__place_start",
-        "tek__place_withdraw", "tek__region_end", "tek__region_forget",
-        "tek__region_summarise", "tek__rules_main_thread", "tek__rules_read",
-        "tek__stack_finish", "tek__stack_forget", "tek__stack_start"},
-    "threads/report.c": {
-        "mediate/connection.h", "tek__connection_why"},
+        "tek__hooks"},
     "threads/table.c": {
         "stack/config.h", "tek__stack_config"},
     "threads/thread.c": {
-        "life/end.h", "life/names.h", "mediate/config.h", "mediate/group.h",
-        "mediate/guard.h", "mediate/region.h", "mediate/rt.h", "mediate/rules.h",
-        "stack/stack.h", "stack/watch.h", "tek__config", "tek__end_watch",
-        "tek__group_forget", "tek__guard_is", "tek__names_is", "tek__region_remove",
-        "tek__region_set_group", "tek__scheduling_query", "tek__rt_inherit", "tek__scheduling_nice",
-        "tek__rules_apply", "tek__stack_gone", "tek__stack_locate",
-        "tek__stack_release", "tek__watch_is"},
+        "tek__hooks"},
     "uthread/native_table.c": {
         "threads/process.h"},
     "uthread/posix/roles.c": {

@@ -11,8 +11,8 @@
  *
  * Nothing here needs a lock or allocates memory; async-signal-safe.
  */
-#ifndef TEK_BASE_PRESENT_H
-#define TEK_BASE_PRESENT_H
+#ifndef TEK_THREADS_PRESENT_H
+#define TEK_THREADS_PRESENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

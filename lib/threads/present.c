@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "base/present.h"
+#include "threads/present.h"
 
 #include "base/descriptor.h"
 #include "base/page.h"

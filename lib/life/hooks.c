@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "threads/hooks.h"
+
+#include "life/end.h"
+#include "life/fork.h"
+#include "life/names.h"
+#include "life/start.h"
+#include "mediate/config.h"
+#include "mediate/guard.h"
+#include "mediate/region.h"
+#include "mediate/rules.h"
+#include "place/place.h"
+#include "stack/stack.h"
+#include "stack/watch.h"
+
+static bool is_helper(pid_t tid)
+{
+	return tek__guard_is(tid) || tek__watch_is(tid) || tek__names_is(tid);
+}
+
+const struct tek_hooks tek__hooks = {
+	.start = tek__start,
+	.begin_again = tek__fork_begin_again,
+	.first_group = &tek__config.group,
+	.is_helper = is_helper,
+	.helper_begins = tek__place_leave,
+	.watch_end = tek__end_watch,
+	.locate_stack = tek__stack_locate,
+	.adopted = tek__rules_apply,
+	.set_group = tek__region_set_group,
+	.leave_region = tek__region_remove,
+	.stack_gone = tek__stack_gone,
+	.release_stack = tek__stack_release,
+};
