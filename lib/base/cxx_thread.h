@@ -10,15 +10,17 @@
 #ifndef TEK_BASE_CXX_THREAD_H
 #define TEK_BASE_CXX_THREAD_H
 
+#include "base/files.h"
+
 #include <stdint.h>
 
 /* The name in the type information of a class with this vtable; NULL: there is none. */
-const char *tek__cxx_class_of(uintptr_t vtable);
+const char *tek__cxx_class_of(const struct tek_files *files, uintptr_t vtable);
 
 /*
  * The address that identifies the callable of a std::thread: its function or, if that is unknown,
  * the vtable of its state. `routine` where the argument is no state.
  */
-uintptr_t tek__cxx_function(uintptr_t routine, const void *argument);
+uintptr_t tek__cxx_function(const struct tek_files *files, uintptr_t routine, const void *argument);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "base/module.h"
 
+#include "base/build_id.h"
+#include "base/owner.h"
 #include "base/page.h"
 #include "base/program.h"
 #include "base/script.h"
 #include "base/segment.h"
-#include "threads/process.h"
-#include "threads/table.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -61,32 +61,6 @@ struct search {
 	struct tek_module *module;
 };
 
-/* The build id, out of a note segment: elf(5). */
-static void read_build_id(struct tek_module *module, const char *note, size_t size)
-{
-	ElfW(Nhdr) header;
-
-	while (size >= sizeof(header)) {
-		memcpy(&header, note, sizeof(header));
-		size_t name = (header.n_namesz + 3u) & ~(size_t)3;
-		size_t text = (header.n_descsz + 3u) & ~(size_t)3;
-		if (name > size - sizeof(header) || text > size - sizeof(header) - name)
-			return;
-		const char *id = note + sizeof(header) + name;
-		if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 &&
-		    memcmp(note + sizeof(header), "GNU", 4) == 0) {
-			size_t bytes = header.n_descsz;
-			if (bytes > sizeof(module->build_id))
-				bytes = sizeof(module->build_id);
-			memcpy(module->build_id, id, bytes);
-			module->build_id_bytes = (tek_u32)bytes;
-			return;
-		}
-		note = id + text;
-		size -= sizeof(header) + name + text;
-	}
-}
-
 /*
  * Where the dynamic linker was started with the program as its argument, and so has no linker above
  * it, /proc/self/exe is the linker. A function of its own, for the size of its frame.
@@ -139,9 +113,9 @@ static int examine(struct dl_phdr_info *info, size_t size, void *value)
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 		if (segment->p_type == PT_NOTE && !search->module->build_id_bytes)
-			read_build_id(search->module,
-				      (const char *)(info->dlpi_addr + segment->p_vaddr),
-				      segment->p_memsz);
+			tek__build_id_read(search->module,
+					   (const char *)(info->dlpi_addr + segment->p_vaddr),
+					   segment->p_memsz);
 	}
 	return 1;
 }
@@ -229,7 +203,7 @@ static void add(const struct tek_module *module)
 		return;
 	modules[count] = *module;
 	__atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
-	tek__table_list_modules(modules, count, program);
+	tek__owner->list_modules(modules, count, program);
 }
 
 void tek__module_note(uintptr_t address)
@@ -240,9 +214,9 @@ void tek__module_note(uintptr_t address)
 
 	if (tek__module_has(address, 1) || known() == TEK_MAX_MODULES)
 		return;
-	if (look_up(&search) && tek__lock()) {
+	if (look_up(&search) && tek__owner->lock()) {
 		add(&module);
-		tek__unlock();
+		tek__owner->unlock();
 	}
 	errno = saved;
 }
@@ -317,5 +291,13 @@ const struct tek_module *tek__module_program(void)
 
 void tek__modules_list(void)
 {
-	tek__table_list_modules(modules, count, program);
+	tek__owner->list_modules(modules, count, program);
 }
+
+const struct tek_files tek__files = {
+	.note = tek__module_note,
+	.has = tek__module_has,
+	.name = tek__module_name,
+	.access = tek__module_access,
+	.of = tek__module_of,
+};

@@ -9,6 +9,7 @@
 #ifndef TEK_BASE_MODULE_H
 #define TEK_BASE_MODULE_H
 
+#include "base/files.h"
 #include "tek_abi.h"
 
 #include <stdbool.h>
@@ -60,5 +61,8 @@ const char *tek__module_path(uintptr_t address, uintptr_t *bias);
  * lock.
  */
 void tek__modules_list(void);
+
+/* The same list, for base/start_routine.h. */
+extern const struct tek_files tek__files;
 
 #endif

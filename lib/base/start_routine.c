@@ -2,7 +2,6 @@
 #include "base/start_routine.h"
 
 #include "base/cxx_thread.h"
-#include "base/module.h"
 
 #include <errno.h>
 #include <link.h>
@@ -61,6 +60,9 @@ static bool is_on_page_of(uintptr_t address, uintptr_t other)
 	return (address ^ other) < (uintptr_t)sysconf(_SC_PAGESIZE);
 }
 
+/* The list of files, in the present look at an argument. */
+static __thread const struct tek_files *files __attribute__((tls_model("initial-exec")));
+
 /* The page that was found to be memory last, in the present look at an argument; 0: none. */
 static __thread uintptr_t known_page __attribute__((tls_model("initial-exec")));
 
@@ -87,7 +89,7 @@ UNCHECKED static uintptr_t word_at(uintptr_t address)
 
 static bool is_code(uintptr_t address)
 {
-	return address && tek__module_access(address, 1) & PF_X;
+	return address && files->access(address, 1) & PF_X;
 }
 
 /*
@@ -131,14 +133,14 @@ UNCHECKED static void of_glib(struct tek_start_routine *start, uintptr_t routine
 
 	if (!is_code(function))
 		return;
-	tek__module_note(function);
+	files->note(function);
 	memcpy(&name, (const char *)thread + name_at, sizeof(name));
 	if (name)
 		copy_name(start->name, name);
 	/* The threads of a pool: a struct _GThreadPool begins with its function. */
-	if (tek__module_of(function) == tek__module_of(routine)) {
+	if (files->of(function) == files->of(routine)) {
 		uintptr_t of_pool = word_at(thread[1]);
-		if (is_code(of_pool) && tek__module_of(of_pool) != tek__module_of(routine))
+		if (is_code(of_pool) && files->of(of_pool) != files->of(routine))
 			function = of_pool;
 	}
 	start->function = function;
@@ -158,19 +160,19 @@ UNCHECKED static void of_qt(struct tek_start_routine *start, uintptr_t routine,
 	static const char of_create[] = "19QThreadCreateThread";
 	const size_t run_at = 12, future_at = 2;
 	const uintptr_t table = thread[0];
-	const char *name = tek__cxx_class_of(table);
+	const char *name = tek__cxx_class_of(files, table);
 
-	if (!name || !tek__module_access(table, (run_at + 1) * WORD))
+	if (!name || !files->access(table, (run_at + 1) * WORD))
 		return;
 	uintptr_t run = ((const uintptr_t *)table)[run_at];
-	tek__module_note(run);
-	if (is_code(run) && tek__module_of(run) != tek__module_of(routine)) {
+	files->note(run);
+	if (is_code(run) && files->of(run) != files->of(routine)) {
 		start->function = run;
 	} else if (strcmp(name, of_create) == 0) {
 		/* QThread::create() keeps what it was given in the state of a std::future. */
 		uintptr_t state = word_at((uintptr_t)&thread[future_at]);
 		uintptr_t of_state = word_at(state);
-		if (tek__cxx_class_of(of_state))
+		if (tek__cxx_class_of(files, of_state))
 			start->function = of_state;
 	} else {
 		start->function = table;
@@ -188,7 +190,7 @@ static uintptr_t closure_of(uintptr_t table)
 
 	if (!table || table % WORD)
 		return 0;
-	unsigned int access = tek__module_access(table, WORDS * WORD);
+	unsigned int access = files->access(table, WORDS * WORD);
 	if (!(access & PF_R) || access & PF_X)
 		return 0;
 	const uintptr_t *words = (const uintptr_t *)table;
@@ -286,7 +288,7 @@ UNCHECKED static bool of_python(struct tek_start_routine *start, uintptr_t routi
 {
 	char name[16], text[64];
 
-	if (!is_code(argument[0]) || tek__module_of(argument[0]) != tek__module_of(routine))
+	if (!is_code(argument[0]) || files->of(argument[0]) != files->of(routine))
 		return false;
 	uintptr_t callable = word_at(argument[1] + WORD);
 	class_of(callable, name);
@@ -353,17 +355,19 @@ static bool is_of(const char *file, const char *name)
 	return strncmp(file, name, strlen(name)) == 0;
 }
 
-struct tek_start_routine tek__start_routine(uintptr_t routine, const void *argument)
+struct tek_start_routine tek__start_routine(const struct tek_files *listed, uintptr_t routine,
+					    const void *argument)
 {
 	struct tek_start_routine start = {.function = routine};
 
+	files = listed;
 	known_page = 0;
-	tek__module_note(routine);
+	files->note(routine);
 	if (!argument || (uintptr_t)argument % WORD)
 		return start;
-	const char *file = tek__module_name(routine);
+	const char *file = files->name(routine);
 	if (is_of(file, "libstdc++.so."))
-		start.function = tek__cxx_function(routine, argument);
+		start.function = tek__cxx_function(files, routine, argument);
 	else if (is_of(file, "libglib-2.0.so"))
 		of_glib(&start, routine, argument);
 	else if (is_of(file, "libgomp.so") || is_of(file, "libgomp-"))
@@ -372,6 +376,6 @@ struct tek_start_routine tek__start_routine(uintptr_t routine, const void *argum
 		of_qt(&start, routine, argument);
 	else
 		of_any_file(&start, routine, argument);
-	tek__module_note(start.function);
+	files->note(start.function);
 	return start;
 }

@@ -17,6 +17,8 @@
 #ifndef TEK_BASE_START_ROUTINE_H
 #define TEK_BASE_START_ROUTINE_H
 
+#include "base/files.h"
+
 #include <stdint.h>
 
 struct tek_start_routine {
@@ -25,6 +27,7 @@ struct tek_start_routine {
 };
 
 /* By the creator. Not under the lock, which it takes; not in a signal handler. */
-struct tek_start_routine tek__start_routine(uintptr_t routine, const void *argument);
+struct tek_start_routine tek__start_routine(const struct tek_files *files, uintptr_t routine,
+					    const void *argument);
 
 #endif

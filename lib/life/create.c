@@ -202,7 +202,8 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	const uintptr_t asked = (uintptr_t)(passed ? passed->routine : routine);
 	struct tek_start_routine start = {.function = asked};
 	if (!tek__is_confined())
-		start = tek__start_routine(asked, passed ? passed->argument : argument);
+		start = tek__start_routine(&tek__files, asked,
+					   passed ? passed->argument : argument);
 	/* A rule may name either. */
 	uint64_t functions = tek__rules_of_function(start.function);
 	if (start.function != asked)

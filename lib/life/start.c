@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "life/start.h"
 
+#include "base/owner.h"
 #include "base/program.h"
 #include "base/real.h"
 #include "base/sanitizer.h"
@@ -13,6 +14,7 @@
 #include "mediate/region.h"
 #include "mediate/rules.h"
 #include "place/place.h"
+#include "stack/config.h"
 #include "stack/stack.h"
 #include "threads/process.h"
 #include "threads/report.h"
@@ -43,8 +45,18 @@ static void know_allocators(void)
 	tek__target_disturbs("libhwasan.", "is built with HWAddressSanitizer");
 }
 
+static const struct tek_owner owner = {
+	.pid = tek__pid,
+	.lock = tek__lock,
+	.unlock = tek__unlock,
+	.bad_option = tek__report_bad_option,
+	.list_modules = tek__table_list_modules,
+	.describe_stacks = tek__stack_config_describe,
+};
+
 static void start(void)
 {
+	tek__owner = &owner;
 	tek__process_begin();
 	tek__sanitizer_start();
 	tek__real_find();

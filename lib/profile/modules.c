@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "profile/modules.h"
 
-#include "base/module.h"
+#include "base/build_id.h"
 #include "base/segment.h"
 #include "profile/file.h"
 #include "profile/process.h"
@@ -46,32 +46,6 @@ static void set_path(struct tek_module *module, const char *name)
 		memset(module->path, 0, sizeof(module->path));
 }
 
-/* The build id, out of a note segment: elf(5).  By it `tek` knows the file again. */
-static void read_build_id(struct tek_module *module, const char *note, size_t size)
-{
-	ElfW(Nhdr) header;
-
-	while (size >= sizeof(header)) {
-		memcpy(&header, note, sizeof(header));
-		size_t name = (header.n_namesz + 3u) & ~(size_t)3;
-		size_t text = (header.n_descsz + 3u) & ~(size_t)3;
-		if (name > size - sizeof(header) || text > size - sizeof(header) - name)
-			return;
-		const char *id = note + sizeof(header) + name;
-		if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 &&
-		    memcmp(note + sizeof(header), "GNU", 4) == 0) {
-			size_t bytes = header.n_descsz < sizeof(module->build_id)
-					       ? header.n_descsz
-					       : sizeof(module->build_id);
-			memcpy(module->build_id, id, bytes);
-			module->build_id_bytes = (tek_u32)bytes;
-			return;
-		}
-		note = id + text;
-		size -= sizeof(header) + name + text;
-	}
-}
-
 /* For dl_iterate_phdr(3). */
 static int note(struct dl_phdr_info *info, size_t size, void *unused)
 {
@@ -99,15 +73,16 @@ static int note(struct dl_phdr_info *info, size_t size, void *unused)
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 		if (segment->p_type == PT_NOTE && !module->build_id_bytes)
-			read_build_id(module, (const char *)(info->dlpi_addr + segment->p_vaddr),
-				      segment->p_memsz);
+			tek__build_id_read(module,
+					   (const char *)(info->dlpi_addr + segment->p_vaddr),
+					   segment->p_memsz);
 	}
 	__atomic_store_n(&file->modules, file->modules + 1, __ATOMIC_RELEASE);
 	return 0;
 }
 
 /* The latest that has the address: of two the first was unloaded. */
-const struct tek_module *tek__module_of(uintptr_t address)
+static const struct tek_module *module_of(uintptr_t address)
 {
 	struct tek_profile_header *file = tek__profile_file;
 	tek_u32 count = file ? __atomic_load_n(&file->modules, __ATOMIC_ACQUIRE) : 0;
@@ -118,38 +93,44 @@ const struct tek_module *tek__module_of(uintptr_t address)
 	return NULL;
 }
 
-/*
- * The functions that base/start_routine.c needs: base/module.h, here of the modules in the file.
- */
-void tek__module_note(uintptr_t address)
+/* As in base/module.h, here of the modules in the file. */
+static void note_file(uintptr_t address)
 {
-	if (address && !tek__module_of(address))
+	if (address && !module_of(address))
 		tek__profile_modules_note();
 }
 
-bool tek__module_has(uintptr_t address, size_t bytes)
+static bool has(uintptr_t address, size_t bytes)
 {
-	const struct tek_module *module = tek__module_of(address);
+	const struct tek_module *module = module_of(address);
 
 	return module && bytes <= module->end - address;
 }
 
-const char *tek__module_name(uintptr_t address)
+static const char *name_of(uintptr_t address)
 {
-	const struct tek_module *module = tek__module_of(address);
+	const struct tek_module *module = module_of(address);
 	const char *path = module ? (const char *)module->path : "";
 	const char *slash = strrchr(path, '/');
 
 	return slash ? slash + 1 : path;
 }
 
-unsigned int tek__module_access(uintptr_t address, size_t bytes)
+static unsigned int access_of(uintptr_t address, size_t bytes)
 {
 	struct tek_segment segment = {.address = address, .bytes = bytes};
 
 	dl_iterate_phdr(tek__segment_find, &segment);
 	return segment.flags;
 }
+
+const struct tek_files tek__profile_files = {
+	.note = note_file,
+	.has = has,
+	.name = name_of,
+	.access = access_of,
+	.of = module_of,
+};
 
 void tek__profile_modules_note(void)
 {

@@ -3,8 +3,13 @@
 #ifndef TEK_PROFILE_MODULES_H
 #define TEK_PROFILE_MODULES_H
 
+#include "base/files.h"
+
 /* Writes down those that there are now and were not before; takes the loader's lock. */
 void tek__profile_modules_note(void);
+
+/* Those in the file, for base/start_routine.h. */
+extern const struct tek_files tek__profile_files;
 
 struct tek_profile_header;
 

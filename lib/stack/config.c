@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/config.h"
 
+#include "base/owner.h"
 #include "base/parse.h"
 #include "tek_abi.h"
-#include "threads/report.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -103,9 +103,16 @@ void tek__stack_config_read(void)
 	const char *profiles = secure_getenv("TEK_STACK_PROFILES");
 
 	if (text && *text && !tek__stack_config_parse(&tek__stack_config, text))
-		tek__report_bad_option("TEK_STACK", text);
+		tek__owner->bad_option("TEK_STACK", text);
 	if (profiles && strlen(profiles) < sizeof(tek__stack_config.profiles))
 		strcpy(tek__stack_config.profiles, profiles);
 	else if (profiles)
-		tek__report_bad_option("TEK_STACK_PROFILES", profiles);
+		tek__owner->bad_option("TEK_STACK_PROFILES", profiles);
+}
+
+void tek__stack_config_describe(struct tek_table_header *header)
+{
+	header->stack_mode = tek__stack_config.mode;
+	header->low_percent = tek__stack_config.low_percent;
+	header->high_percent = tek__stack_config.high_percent;
 }

@@ -32,6 +32,10 @@ static inline bool tek__stack_is_on(void)
 /* At the start. */
 void tek__stack_config_read(void);
 
+/* The settings in the header of a new table. By tek__owner. */
+struct tek_table_header;
+void tek__stack_config_describe(struct tek_table_header *header);
+
 /*
  * The parser of TEK_STACK, for tests and fuzzers: items separated by commas, as in
  * "auto,override,low=25,high=80,margin=150,floor=65536,period=1000".  False, with *config as it

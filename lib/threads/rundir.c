@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "threads/rundir.h"
 
+#include "base/owner.h"
 #include "base/procfs.h"
 #include "base/time_namespace.h"
 #include "tek_abi.h"
-#include "threads/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +53,8 @@ bool tek__rundir_table(char *path, size_t size)
 	char directory[DIRECTORY_BYTES];
 	bool made;
 	return find_directory(directory, &made) &&
-	       snprintf(path, size, "%s/%d%s", directory, (int)tek__pid(), tek__rundir_ending) <
-		       (int)size;
+	       snprintf(path, size, "%s/%d%s", directory, (int)tek__owner->pid(),
+			tek__rundir_ending) < (int)size;
 }
 
 /* The pid in the name of a table file, hidden or not; 0 if it is none. */
@@ -108,7 +108,7 @@ static bool is_dead(int directory, const char *name, pid_t owner)
 	struct tek_time_offsets offsets;
 	bool gone = kill(owner, 0) && errno == ESRCH;
 
-	if (owner == tek__pid())
+	if (owner == tek__owner->pid())
 		return false; /* ours, or it makes room for ours in a moment */
 	if (!read_header(directory, name, &header))
 		return gone;

@@ -4,11 +4,10 @@
 #include "base/channel.h"
 #include "base/clock.h"
 #include "base/module.h"
+#include "base/owner.h"
 #include "base/page.h"
 #include "base/procfs.h"
 #include "base/time_namespace.h"
-#include "stack/config.h"
-#include "threads/process.h"
 #include "threads/rundir.h"
 
 #include <errno.h>
@@ -153,19 +152,18 @@ static void fill_header(void)
 	uint64_t stack_start = 0;
 
 	header->version = TEK_ABI_VERSION;
-	header->pid = (tek_u32)tek__pid();
-	header->start_ns = tek__time_offsets(&offsets) ? tek__start_ns(tek__pid(), &offsets) : 0;
+	header->pid = (tek_u32)tek__owner->pid();
+	header->start_ns = tek__time_offsets(&offsets) ? tek__start_ns(tek__owner->pid(), &offsets)
+						       : 0;
 	header->boot_offset_ns = offsets.boottime_ns;
-	tek__procfs_stat(tek__pid(), TEK_STAT_STACK_START, &stack_start);
+	tek__procfs_stat(tek__owner->pid(), TEK_STAT_STACK_START, &stack_start);
 	header->image = (tek_u32)(stack_start >> TEK_IMAGE_SHIFT);
 	header->pid_namespace = tek__procfs_pid_namespace();
 	header->record_bytes = sizeof(struct tek_record);
 	header->side_bytes = sizeof(struct tek_side);
 	header->page_bytes = (tek_u32)tek__page_bytes;
 	header->chunks = TEK_MAX_CHUNKS;
-	header->stack_mode = tek__stack_config.mode;
-	header->low_percent = tek__stack_config.low_percent;
-	header->high_percent = tek__stack_config.high_percent;
+	tek__owner->describe_stacks(header);
 	snprintf((char *)header->program, sizeof(header->program), "%s", tek__channel_program());
 	/* A reader that sees the whole magic number sees the rest. */
 	put_words(&header->magic, &(const tek_u64){TEK_TABLE_MAGIC}, sizeof(header->magic));
@@ -439,7 +437,7 @@ static bool ended_path(char *ended, const char *path)
 	int directory = slash ? (int)(slash - path) : 0;
 
 	return snprintf(ended, sizeof(table.ended), "%.*s/%d-%llu.ended", directory, path,
-			(int)tek__pid(),
+			(int)tek__owner->pid(),
 			(unsigned long long)tek__now(CLOCK_BOOTTIME)) < (int)sizeof(table.ended);
 }
 

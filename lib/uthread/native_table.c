@@ -3,7 +3,6 @@
 
 #include "base/module.h"
 #include "base/page.h"
-#include "threads/process.h"
 #include "threads/rundir.h"
 #include "threads/table.h"
 #include "uthread/inherit.h"

@@ -2,7 +2,6 @@
 #include "uthread/table.h"
 
 #include "base/channel.h"
-#include "threads/process.h"
 #include "threads/table.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The process's functions that the table's parts of libtek.so (threads/table.c, module.c, rundir.c)
- * need: here of a process with user-level threads.
+ * What the table's parts of libtek.so (threads/table.c, threads/rundir.c, base/module.c) ask: here of
+ * a process with user-level threads.
  */
+#include "base/owner.h"
 #include "base/page.h"
-#include "threads/process.h"
-#include "threads/report.h"
+#include "stack/config.h"
 #include "threads/table.h"
 #include "uthread/spin.h"
 #include "uthread/worker.h"
@@ -13,15 +13,15 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static struct tek_spin lock;
+static struct tek_spin spin;
 
-pid_t tek__pid(void)
+static pid_t pid(void)
 {
 	return getpid();
 }
 
 /* No part collects these messages: the line is as the engine's own. */
-void tek__report_bad_option(const char *variable, const char *value)
+static void report_bad_option(const char *variable, const char *value)
 {
 	char line[256];
 	int bytes = snprintf(line, sizeof(line), "tek: %s: not understood: %s\n", variable, value);
@@ -31,21 +31,31 @@ void tek__report_bad_option(const char *variable, const char *value)
 }
 
 /* For a few instructions, or a system call. */
-bool tek__lock(void)
+static bool lock(void)
 {
 	tek__enter();
-	tek__spin_lock(&lock);
+	tek__spin_lock(&spin);
 	return true;
 }
 
-void tek__unlock(void)
+static void unlock(void)
 {
-	tek__spin_unlock(&lock);
+	tek__spin_unlock(&spin);
 	tek__leave();
 }
+
+static const struct tek_owner owner = {
+	.pid = pid,
+	.lock = lock,
+	.unlock = unlock,
+	.bad_option = report_bad_option,
+	.list_modules = tek__table_list_modules,
+	.describe_stacks = tek__stack_config_describe,
+};
 
 /* Earlier than the engine's constructor, which needs it. */
 __attribute__((constructor(101))) static void start(void)
 {
+	tek__owner = &owner;
 	tek__page_start();
 }

@@ -5,6 +5,7 @@
  */
 #include "support.h"
 
+#include "base/module.h"
 #include "base/start_routine.h"
 
 #include <sys/mman.h>
@@ -18,7 +19,7 @@ static uintptr_t new_routine(void)
 
 static uintptr_t runs(uintptr_t routine, const void *argument)
 {
-	return tek__start_routine(routine, argument).function;
+	return tek__start_routine(&tek__files, routine, argument).function;
 }
 
 /* Before Linux 5.14, and in an emulator, no argument of an unknown file is read. */
@@ -191,17 +192,17 @@ static void the_class_of_a_method_of_python_is_the_name_of_its_thread(void **sta
 
 	(void)state;
 	need_answers_about_memory();
-	struct tek_start_routine start = tek__start_routine(routine, argument);
+	struct tek_start_routine start = tek__start_routine(&tek__files, routine, argument);
 	assert_int_equal(start.function, routine);
 	assert_string_equal(start.name, "Worker");
 	method.self = &thread; /* of that the name is not known */
-	assert_string_equal(tek__start_routine(routine, argument).name, "");
+	assert_string_equal(tek__start_routine(&tek__files, routine, argument).name, "");
 	method.self = (void *)8;
-	assert_string_equal(tek__start_routine(routine, argument).name, "");
+	assert_string_equal(tek__start_routine(&tek__files, routine, argument).name, "");
 	boot[1] = (void *)16;
-	assert_string_equal(tek__start_routine(routine, argument).name, "");
+	assert_string_equal(tek__start_routine(&tek__files, routine, argument).name, "");
 	argument[1] = NULL;
-	assert_string_equal(tek__start_routine(routine, argument).name, "");
+	assert_string_equal(tek__start_routine(&tek__files, routine, argument).name, "");
 }
 
 /* With its attributes where Python 3.11 has them. */
@@ -234,13 +235,13 @@ static void a_thread_of_python_is_known_by_its_target_or_its_name(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		strcpy(name.text, cases[i].name);
 		name.length = strlen(name.text);
-		assert_string_equal(tek__start_routine(new_routine(), argument).name,
+		assert_string_equal(tek__start_routine(&tek__files, new_routine(), argument).name,
 				    cases[i].expected);
 	}
 	name.length = 99;
-	assert_string_equal(tek__start_routine(new_routine(), argument).name, "");
+	assert_string_equal(tek__start_routine(&tek__files, new_routine(), argument).name, "");
 	values[1] = (void *)8;
-	assert_string_equal(tek__start_routine(new_routine(), argument).name, "");
+	assert_string_equal(tek__start_routine(&tek__files, new_routine(), argument).name, "");
 }
 
 int main(void)

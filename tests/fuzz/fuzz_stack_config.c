@@ -2,6 +2,7 @@
 /* The parser of TEK_STACK: any text, and only sensible results. */
 #include "stack/config.h"
 
+#include "base/owner.h"
 #include "base/parse.h"
 #include "tek_abi.h"
 
@@ -9,14 +10,6 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-void tek__report_bad_option(const char *name, const char *text);
-
-/* Nothing is reported here. */
-void tek__report_bad_option(const char *name, const char *text)
-{
-	(void)name;
-	(void)text;
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -2,6 +2,7 @@
 #include "base/passed.h"
 #include "preload/profile/call.h"
 #include "preload/profile/start.h"
+#include "profile/modules.h"
 
 #include "base/export.h"
 #include "base/start_routine.h"
@@ -45,7 +46,8 @@ static uint32_t new_thread(uintptr_t routine, void *argument)
 		struct tek_profile_thread *thread = tek__profile_file_thread(number);
 		thread->routine = routine;
 		thread->argument = (uintptr_t)argument;
-		thread->function = tek__start_routine(routine, argument).function;
+		thread->function =
+			tek__start_routine(&tek__profile_files, routine, argument).function;
 	}
 	return number;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/roles.h"
 
+#include "base/owner.h"
 #include "base/program.h"
 #include "mediate/rule.h"
-#include "threads/report.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -32,7 +32,7 @@ void tek__roles_start(void)
 	const char *bad = text ? tek__rules_parse(&rules, text) : NULL;
 
 	if (bad)
-		tek__report_bad_option("TEK_RULES", *bad ? bad : "an empty rule at its end");
+		tek__owner->bad_option("TEK_RULES", *bad ? bad : "an empty rule at its end");
 	for (unsigned int i = 0; i < rules.count; i++)
 		tek__roles_any |= is_for_us(&rules.rule[i]);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/thread.h"
 
+#include "base/module.h"
 #include "base/start_routine.h"
 #include "uthread/bound.h"
 #include "uthread/engine.h"
@@ -183,7 +184,7 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 	if (!tek__table_is_settled)
 		tek__posix_table_open();
 	struct tek_table_birth birth = {
-		.function = tek__start_routine((uintptr_t)routine, argument).function,
+		.function = tek__start_routine(&tek__files, (uintptr_t)routine, argument).function,
 		.call_site = (uintptr_t)call_site,
 		.creator = tek__here_self()->id,
 		.explicit_size = read.stack_bytes != 0,
