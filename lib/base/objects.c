@@ -8,8 +8,6 @@
 #include <semaphore.h>
 #include <string.h>
 
-struct tek_objects tek__objects_found;
-
 /*
  * CALL(pthread_cond_init)(...): the C library's function, although other libraries may define the
  * same name before it.  Where the C library has no such function, the calling function returns
@@ -186,7 +184,7 @@ static bool find_once(struct tek_objects *found)
 	return found->once;
 }
 
-void tek__objects_find(void)
+void tek__objects_find(struct tek_objects *objects, void (*keep_fitting)(struct tek_objects *found))
 {
 	struct tek_objects found = {.known = false};
 
@@ -198,7 +196,7 @@ void tek__objects_find(void)
 	find_mutex(&found);
 	find_spinlock(&found);
 	find_once(&found);
-	tek__objects_keep_fitting(&found);
-	tek__objects_found = found;
-	atomic_store_explicit(&tek__objects_found.known, true, memory_order_release);
+	keep_fitting(&found);
+	*objects = found;
+	atomic_store_explicit(&objects->known, true, memory_order_release);
 }

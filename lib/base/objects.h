@@ -7,7 +7,10 @@
  * So a probe lets the C library initialise two objects, one with the property and one without it.
  * The bit that differs is the flag.  docs/design/c-library.md lists all such probes.
  *
- * Life cycle: found at the first call of tek__objects(), constant afterwards.  It takes no lock and
+ * Each library has them once: tek_sync__objects() (preload/sync/objects.h) and tek_ut__objects()
+ * (uthread/posix/objects.h).
+ *
+ * Life cycle: found at the first call of one of these, constant afterwards.  It takes no lock and
  * allocates nothing.  Two threads that call it first at the same time find the same values.
  */
 #ifndef TEK_BASE_OBJECTS_H
@@ -44,27 +47,15 @@ struct tek_objects {
 
 #define TEK_OBJECTS_ONCE_DONE 2
 
-extern struct tek_objects tek__objects_found __attribute__((visibility("hidden")));
-
-/* Runs all probes. Idempotent. */
-void tek__objects_find(void);
-
 /*
- * Called by tek__objects_find(). Each library defines it, in its fits.c: a flag that overlaps a
- * member of the library's own object becomes "not found".
+ * Runs all probes. Idempotent. `keep_fitting` is of the library: a flag that overlaps a member of the
+ * library's own object becomes "not found".
  */
-void tek__objects_keep_fitting(struct tek_objects *found);
+void tek__objects_find(struct tek_objects *objects,
+		       void (*keep_fitting)(struct tek_objects *found));
 
 /* For that: the flags of condition variables count only if both lie at byte `from` or behind it. */
 void tek__objects_keep_cond_flags(struct tek_objects *found, size_t from);
-
-static inline const struct tek_objects *tek__objects(void)
-{
-	if (__builtin_expect(!atomic_load_explicit(&tek__objects_found.known, memory_order_acquire),
-			     0))
-		tek__objects_find();
-	return &tek__objects_found;
-}
 
 static inline bool tek__flag_is_set(const void *object, struct tek_flag flag)
 {

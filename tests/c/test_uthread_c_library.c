@@ -7,7 +7,7 @@
 
 #include "base/definition.h"
 #include "base/next.h"
-#include "base/objects.h"
+#include "uthread/posix/objects.h"
 #include "uthread/reserved.h"
 #include "uthread/spinlock.h"
 #include "uthread/tls.h"
@@ -28,16 +28,16 @@ static void conds_have_a_flag_if_they_are_of_several_processes(void **state)
 	pthread_cond_t shared, usual = PTHREAD_COND_INITIALIZER;
 
 	(void)state;
-	assert_true(tek__objects()->cond_shared.bit);
+	assert_true(tek_ut__objects()->cond_shared.bit);
 	pthread_condattr_init(&attributes);
 	pthread_condattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
 	memset(&shared, 0xff, sizeof(shared));
 	assert_int_equal(pthread_cond_init(&shared, &attributes), 0);
-	assert_true(tek__flag_is_set(&shared, tek__objects()->cond_shared));
-	assert_false(tek__flag_is_set(&usual, tek__objects()->cond_shared));
+	assert_true(tek__flag_is_set(&shared, tek_ut__objects()->cond_shared));
+	assert_false(tek__flag_is_set(&usual, tek_ut__objects()->cond_shared));
 	memset(&usual, 0xff, sizeof(usual));
 	assert_int_equal(pthread_cond_init(&usual, NULL), 0);
-	assert_false(tek__flag_is_set(&usual, tek__objects()->cond_shared));
+	assert_false(tek__flag_is_set(&usual, tek_ut__objects()->cond_shared));
 }
 
 /* Of the C library, in no header: allocates a real-time signal that no other caller gets. */
@@ -79,14 +79,14 @@ static void the_flag_of_a_cond_stays_while_threads_wait(void **state)
 	for (bool all = false; !all; sleep_ms(1)) {
 		pthread_mutex_lock(&waiting->mutex);
 		all = waiting->waits;
-		assert_true(tek__flag_is_set(&waiting->cond, tek__objects()->cond_shared));
+		assert_true(tek__flag_is_set(&waiting->cond, tek_ut__objects()->cond_shared));
 		pthread_mutex_unlock(&waiting->mutex);
 	}
 	pthread_mutex_lock(&waiting->mutex);
 	waiting->told = true;
 	pthread_mutex_unlock(&waiting->mutex);
 	pthread_cond_broadcast(&waiting->cond);
-	assert_true(tek__flag_is_set(&waiting->cond, tek__objects()->cond_shared));
+	assert_true(tek__flag_is_set(&waiting->cond, tek_ut__objects()->cond_shared));
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	munmap(waiting, sizeof(*waiting));
@@ -105,9 +105,9 @@ static void conds_have_a_flag_if_their_times_are_monotonic(void **state)
 			pthread_condattr_setclock(&attributes,
 						  monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME);
 			pthread_cond_init(&cond, &attributes);
-			assert_int_equal(tek__flag_is_set(&cond, tek__objects()->cond_monotonic),
+			assert_int_equal(tek__flag_is_set(&cond, tek_ut__objects()->cond_monotonic),
 					 monotonic);
-			assert_int_equal(tek__flag_is_set(&cond, tek__objects()->cond_shared),
+			assert_int_equal(tek__flag_is_set(&cond, tek_ut__objects()->cond_shared),
 					 shared);
 		}
 	}
@@ -130,26 +130,26 @@ rwlocks_barriers_and_semaphores_have_a_flag_if_they_are_of_several_processes(voi
 		pthread_barrierattr_setpshared(&of_barrier, shared);
 		assert_int_equal(pthread_rwlock_init(&lock, &of_lock), 0);
 		pthread_rwlock_rdlock(&lock);
-		assert_int_equal(tek__flag_is_set(&lock, tek__objects()->rwlock_shared), shared);
+		assert_int_equal(tek__flag_is_set(&lock, tek_ut__objects()->rwlock_shared), shared);
 		assert_int_equal(pthread_barrier_init(&barrier, &of_barrier, 1000), 0);
-		assert_int_equal(tek__flag_is_set(&barrier, tek__objects()->barrier_shared),
+		assert_int_equal(tek__flag_is_set(&barrier, tek_ut__objects()->barrier_shared),
 				 shared);
 		assert_int_equal(sem_init(&semaphore, shared, 5), 0);
-		assert_int_equal(tek__flag_is_set(&semaphore, tek__objects()->semaphore_shared),
+		assert_int_equal(tek__flag_is_set(&semaphore, tek_ut__objects()->semaphore_shared),
 				 shared);
 	}
-	assert_true(tek__objects()->rwlock_shared.bit && tek__objects()->barrier_shared.bit &&
-		    tek__objects()->semaphore_shared.bit);
+	assert_true(tek_ut__objects()->rwlock_shared.bit && tek_ut__objects()->barrier_shared.bit &&
+		    tek_ut__objects()->semaphore_shared.bit);
 }
 
 static void values_of_static_initialisers_are_where_the_headers_have_them(void **state)
 {
 	(void)state;
-	assert_true(tek__objects()->mutexes);
-	assert_true(tek__objects()->rwlocks);
-	assert_true(tek__objects()->once);
-	assert_int_equal(tek__objects()->spinlock_free, TEK_SPINLOCK_FREE);
-	assert_int_equal(tek__objects()->spinlock_locked, TEK_SPINLOCK_HELD);
+	assert_true(tek_ut__objects()->mutexes);
+	assert_true(tek_ut__objects()->rwlocks);
+	assert_true(tek_ut__objects()->once);
+	assert_int_equal(tek_ut__objects()->spinlock_free, TEK_SPINLOCK_FREE);
+	assert_int_equal(tek_ut__objects()->spinlock_locked, TEK_SPINLOCK_HELD);
 }
 
 /* The linker has bound this program to the default version of each. */

@@ -5,7 +5,7 @@
  */
 #include "base/export.h"
 #include "base/next.h"
-#include "base/objects.h"
+#include "preload/sync/objects.h"
 #include "preload/sync/start.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static inline const struct tek_barrier_kind *kind_of(pthread_barrier_t *object)
 {
 	const struct tek_sync_chosen *chosen = tek__sync();
 
-	if (!chosen->barrier.name || tek__flag_is_set(object, tek__objects()->barrier_shared))
+	if (!chosen->barrier.name || tek__flag_is_set(object, tek_sync__objects()->barrier_shared))
 		return NULL;
 	return &chosen->barrier;
 }

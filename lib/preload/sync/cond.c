@@ -13,8 +13,8 @@
 
 #include "base/export.h"
 #include "base/next.h"
-#include "base/objects.h"
 #include "preload/sync/mutex.h"
+#include "preload/sync/objects.h"
 #include "preload/sync/start.h"
 
 #include <errno.h>
@@ -32,7 +32,8 @@ static struct tek_cond *of(pthread_cond_t *object)
 
 static bool is_ours(pthread_cond_t *object)
 {
-	return tek__sync()->mutex.lock && !tek__flag_is_set(object, tek__objects()->cond_shared);
+	return tek__sync()->mutex.lock &&
+	       !tek__flag_is_set(object, tek_sync__objects()->cond_shared);
 }
 
 struct wait {
@@ -106,7 +107,7 @@ TEK_EXPORT int pthread_cond_wait(pthread_cond_t *object, pthread_mutex_t *mutex)
 TEK_EXPORT int pthread_cond_timedwait(pthread_cond_t *object, pthread_mutex_t *mutex,
 				      const struct timespec *time)
 {
-	const bool monotonic = tek__flag_is_set(object, tek__objects()->cond_monotonic);
+	const bool monotonic = tek__flag_is_set(object, tek_sync__objects()->cond_monotonic);
 	const clockid_t clock = monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 	const struct tek_until until = {clock, time};
 
@@ -163,7 +164,7 @@ TEK_EXPORT int pthread_cond_init(pthread_cond_t *object, const pthread_condattr_
 	}
 	memset(object, 0, sizeof(*object));
 	if (clock == CLOCK_MONOTONIC)
-		tek__flag_set(object, tek__objects()->cond_monotonic);
+		tek__flag_set(object, tek_sync__objects()->cond_monotonic);
 	return 0;
 }
 

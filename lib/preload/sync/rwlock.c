@@ -5,7 +5,7 @@
  */
 #include "base/export.h"
 #include "base/next.h"
-#include "base/objects.h"
+#include "preload/sync/objects.h"
 #include "preload/sync/start.h"
 #include "sync/forked.h"
 #include "sync/self.h"
@@ -42,7 +42,7 @@ static inline const struct tek_rwlock_kind *kind_of(pthread_rwlock_t *object)
 {
 	const struct tek_sync_chosen *chosen = tek__sync();
 
-	if (!chosen->rwlock.name || tek__flag_is_set(object, tek__objects()->rwlock_shared))
+	if (!chosen->rwlock.name || tek__flag_is_set(object, tek_sync__objects()->rwlock_shared))
 		return NULL;
 	if (__builtin_expect(!tek__process_is_ours(&of(object)->process), 0))
 		adopt(of(object), &chosen->rwlock);

@@ -4,8 +4,8 @@
 #include "base/channel.h"
 #include "base/export.h"
 #include "base/line.h"
-#include "base/objects.h"
 #include "base/wants_cpus.h"
+#include "preload/sync/objects.h"
 #include "preload/sync/variable.h"
 #include "sync/forked.h"
 #include "sync/waiting.h"
@@ -57,7 +57,7 @@ static bool fit(bool they_do, const char *what)
 static bool choose_lock(const char *name)
 {
 	const struct tek_lock_kind *kind = tek__lock_kind_named(name);
-	const struct tek_objects *objects = tek__objects();
+	const struct tek_objects *objects = tek_sync__objects();
 
 	if (!kind)
 		return false;
@@ -78,8 +78,8 @@ static bool choose_rwlock(const char *name)
 {
 	const struct tek_rwlock_kind *kind = tek__rwlock_kind_named(name);
 
-	if (kind &&
-	    fit(tek__objects()->rwlocks && tek__objects()->rwlock_shared.bit, "read-write locks"))
+	if (kind && fit(tek_sync__objects()->rwlocks && tek_sync__objects()->rwlock_shared.bit,
+			"read-write locks"))
 		tek__sync_chosen.rwlock = *kind;
 	return kind != NULL;
 }
@@ -88,7 +88,7 @@ static bool choose_barrier(const char *name)
 {
 	const struct tek_barrier_kind *kind = tek__barrier_kind_named(name);
 
-	if (kind && fit(tek__objects()->barrier_shared.bit, "barriers"))
+	if (kind && fit(tek_sync__objects()->barrier_shared.bit, "barriers"))
 		tek__sync_chosen.barrier = *kind;
 	return kind != NULL;
 }

@@ -6,9 +6,9 @@
 #include "uthread/barrier.h"
 #include "base/export.h"
 #include "base/next.h"
-#include "base/objects.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
+#include "uthread/posix/objects.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@ static struct tek_barrier *of(pthread_barrier_t *object)
 
 static bool is_shared(const pthread_barrier_t *object)
 {
-	return tek__flag_is_set(object, tek__objects()->barrier_shared);
+	return tek__flag_is_set(object, tek_ut__objects()->barrier_shared);
 }
 
 TEK_EXPORT int pthread_barrier_init(pthread_barrier_t *object,
@@ -34,7 +34,7 @@ TEK_EXPORT int pthread_barrier_init(pthread_barrier_t *object,
 		return EINVAL;
 	if (attributes)
 		pthread_barrierattr_getpshared(attributes, &shared);
-	if (shared == PTHREAD_PROCESS_SHARED && !tek__objects()->barrier_shared.bit)
+	if (shared == PTHREAD_PROCESS_SHARED && !tek_ut__objects()->barrier_shared.bit)
 		return ENOTSUP; /* it would not be recognised */
 	if (shared == PTHREAD_PROCESS_SHARED)
 		return TEK_REAL(pthread_barrier_init)(object, attributes, count);

@@ -6,10 +6,10 @@
  */
 #include "uthread/cond.h"
 #include "base/export.h"
-#include "base/objects.h"
 #include "preload/uthread/mutex.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
+#include "uthread/posix/objects.h"
 
 #include <errno.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static struct tek_cond *of(pthread_cond_t *object)
 
 static bool is_shared(pthread_cond_t *object)
 {
-	return tek__flag_is_set(object, tek__objects()->cond_shared);
+	return tek__flag_is_set(object, tek_ut__objects()->cond_shared);
 }
 
 /*
@@ -95,7 +95,7 @@ TEK_EXPORT int pthread_cond_timedwait(pthread_cond_t *object, pthread_mutex_t *m
 {
 	if (is_shared(object))
 		return TEK_ASIDE(TEK_REAL(pthread_cond_timedwait)(object, mutex, time));
-	const bool monotonic = tek__flag_is_set(object, tek__objects()->cond_monotonic);
+	const bool monotonic = tek__flag_is_set(object, tek_ut__objects()->cond_monotonic);
 	const clockid_t clock = monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 	return wait(object, mutex, (struct tek_until){clock, time});
 }
@@ -135,14 +135,14 @@ TEK_EXPORT int pthread_cond_init(pthread_cond_t *object, const pthread_condattr_
 		pthread_condattr_getpshared(attributes, &shared);
 		pthread_condattr_getclock(attributes, &clock);
 	}
-	if (!tek__objects()->cond_shared.bit &&
+	if (!tek_ut__objects()->cond_shared.bit &&
 	    (shared != PTHREAD_PROCESS_PRIVATE || clock != CLOCK_REALTIME))
 		return ENOTSUP; /* it would not be recognised */
 	if (shared == PTHREAD_PROCESS_SHARED)
 		return TEK_REAL(pthread_cond_init)(object, attributes);
 	memset(object, 0, sizeof(*object));
 	if (clock == CLOCK_MONOTONIC)
-		tek__flag_set(object, tek__objects()->cond_monotonic);
+		tek__flag_set(object, tek_ut__objects()->cond_monotonic);
 	return 0;
 }
 

@@ -6,9 +6,9 @@
 #include "uthread/rwlock.h"
 #include "base/export.h"
 #include "base/next.h"
-#include "base/objects.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
+#include "uthread/posix/objects.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -29,7 +29,7 @@ static struct tek_rwlock *of(pthread_rwlock_t *object)
 
 static bool is_shared(const pthread_rwlock_t *object)
 {
-	return tek__flag_is_set(object, tek__objects()->rwlock_shared);
+	return tek__flag_is_set(object, tek_ut__objects()->rwlock_shared);
 }
 
 static int lock(pthread_rwlock_t *object, bool writes, struct tek_until until)
@@ -133,7 +133,7 @@ TEK_EXPORT int pthread_rwlock_init(pthread_rwlock_t *object, const pthread_rwloc
 		pthread_rwlockattr_getpshared(attributes, &shared);
 		pthread_rwlockattr_getkind_np(attributes, &kind);
 	}
-	if (shared == PTHREAD_PROCESS_SHARED && !tek__objects()->rwlock_shared.bit)
+	if (shared == PTHREAD_PROCESS_SHARED && !tek_ut__objects()->rwlock_shared.bit)
 		return ENOTSUP; /* it would not be recognised */
 	if (shared == PTHREAD_PROCESS_SHARED)
 		return TEK_REAL(pthread_rwlock_init)(object, attributes);

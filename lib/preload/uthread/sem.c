@@ -5,9 +5,9 @@
  */
 #include "base/export.h"
 #include "base/next.h"
-#include "base/objects.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
+#include "uthread/posix/objects.h"
 #include "uthread/semaphore.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static struct tek_semaphore *of(sem_t *object)
 
 static bool is_shared(const sem_t *object)
 {
-	return tek__flag_is_set(object, tek__objects()->semaphore_shared);
+	return tek__flag_is_set(object, tek_ut__objects()->semaphore_shared);
 }
 
 static int result(int error)
@@ -120,7 +120,7 @@ TEK_EXPORT int sem_init(sem_t *object, int shared, unsigned int value)
 {
 	if (value > TEK_SEM_VALUE_MAX)
 		return result(EINVAL);
-	if (shared && !tek__objects()->semaphore_shared.bit)
+	if (shared && !tek_ut__objects()->semaphore_shared.bit)
 		return result(ENOTSUP); /* it would not be recognised */
 	if (shared)
 		return TEK_REAL(sem_init)(object, shared, value);

@@ -3,7 +3,6 @@
 
 #include "base/definition.h"
 #include "base/next.h"
-#include "base/objects.h"
 #include "threads/table.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
@@ -12,6 +11,7 @@
 #include "uthread/posix/fit.h"
 #include "uthread/posix/frame.h"
 #include "uthread/posix/held.h"
+#include "uthread/posix/objects.h"
 #include "uthread/posix/record.h"
 #include "uthread/posix/roles.h"
 #include "uthread/posix/router.h"
@@ -140,7 +140,7 @@ static bool stands_down(void)
  */
 static void check_objects(void)
 {
-	const struct tek_objects *objects = tek__objects();
+	const struct tek_objects *objects = tek_ut__objects();
 	const bool known = objects->mutexes && objects->rwlocks && objects->once &&
 			   objects->spinlock_free == TEK_SPINLOCK_FREE &&
 			   objects->spinlock_locked == TEK_SPINLOCK_HELD;

@@ -4,13 +4,16 @@
  * unchanged: base/objects.h.  Where they do not, objects of several processes could not be
  * recognised and are refused with ENOTSUP.
  */
-#include "base/objects.h"
+#include "uthread/posix/objects.h"
+
 #include "uthread/barrier.h"
 #include "uthread/cond.h"
 #include "uthread/rwlock.h"
 #include "uthread/semaphore.h"
 
 #include <pthread.h>
+
+struct tek_objects tek_ut__objects_found;
 
 static bool rwlocks_fit(const struct tek_objects *found)
 {
@@ -33,7 +36,7 @@ static bool semaphores_fit(const struct tek_objects *found)
 				   offsetof(struct tek_semaphore, waiters));
 }
 
-void tek__objects_keep_fitting(struct tek_objects *found)
+static void keep_fitting(struct tek_objects *found)
 {
 	tek__objects_keep_cond_flags(found, TEK_END_OF(struct tek_cond, waiters));
 	if (!rwlocks_fit(found))
@@ -42,4 +45,9 @@ void tek__objects_keep_fitting(struct tek_objects *found)
 		found->barrier_shared.bit = 0;
 	if (!semaphores_fit(found))
 		found->semaphore_shared.bit = 0;
+}
+
+void tek_ut__objects_find(void)
+{
+	tek__objects_find(&tek_ut__objects_found, keep_fitting);
 }
