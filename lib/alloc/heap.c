@@ -41,13 +41,13 @@ static atomic_flag told_used_up = ATOMIC_FLAG_INIT;
 
 __attribute__((cold, noinline)) static void complain(const char *what, const void *memory)
 {
-	tek__alloc_say("tek: %s(%p): this is no memory that the program has\n", what, memory);
+	tek_alloc__say("tek: %s(%p): this is no memory that the program has\n", what, memory);
 	abort();
 }
 
 __attribute__((cold, noinline)) static void complain_of_damage(void)
 {
-	tek__alloc_say("tek: the program wrote to memory that it does not have, and the heap is "
+	tek_alloc__say("tek: the program wrote to memory that it does not have, and the heap is "
 		       "damaged: behind the end of a block, or into one that it had freed\n");
 	abort();
 }
@@ -55,16 +55,16 @@ __attribute__((cold, noinline)) static void complain_of_damage(void)
 __attribute__((cold, noinline)) static void mend_after_fork(void)
 {
 	lock.was_left = false;
-	tek__tlsf_rebuild(&heap);
+	tek_alloc__tlsf_rebuild(&heap);
 }
 
 static bool enter(void)
 {
-	if (!tek__alloc_lock(&lock))
+	if (!tek_alloc__lock(&lock))
 		return false;
 	if (__builtin_expect(!has_begun, 0)) {
 		has_begun = true;
-		tek__tlsf_add(&heap, first_memory, sizeof(first_memory));
+		tek_alloc__tlsf_add(&heap, first_memory, sizeof(first_memory));
 	}
 	if (__builtin_expect(lock.was_left, 0))
 		mend_after_fork();
@@ -75,7 +75,7 @@ static void leave(void)
 {
 	const bool is_damaged = heap.is_damaged;
 
-	tek__alloc_unlock(&lock);
+	tek_alloc__unlock(&lock);
 	if (__builtin_expect(is_damaged, 0))
 		complain_of_damage();
 }
@@ -85,9 +85,9 @@ static bool grow(size_t has)
 {
 	size_t size = has / 8;
 
-	size = tek__whole_pages(size < PIECE_LEAST  ? PIECE_LEAST
-				: size > PIECE_MOST ? PIECE_MOST
-						    : size);
+	size = tek_alloc__whole_pages(size < PIECE_LEAST  ? PIECE_LEAST
+				      : size > PIECE_MOST ? PIECE_MOST
+							  : size);
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED && size > PIECE_LEAST) {
 		size = PIECE_LEAST;
@@ -98,7 +98,7 @@ static bool grow(size_t has)
 		return false;
 	bool added = enter();
 	if (added) {
-		added = tek__tlsf_add(&heap, memory, size);
+		added = tek_alloc__tlsf_add(&heap, memory, size);
 		leave();
 	}
 	if (!added)
@@ -133,26 +133,26 @@ static void *used_up(size_t bytes)
 	if (pool && bytes < ABSURD && !atomic_flag_test_and_set(&told_used_up)) {
 		const char *unit;
 		const size_t number = in_units(pool, &unit);
-		tek__alloc_say("tek: the pool of %zu%s is used up: the program gets no more memory "
+		tek_alloc__say("tek: the pool of %zu%s is used up: the program gets no more memory "
 			       "(ENOMEM); --alloc pool=SIZE gives it more\n",
 			       number, unit);
 	}
 	return no_memory();
 }
 
-void *tek__heap_allocate(size_t alignment, size_t bytes)
+void *tek_alloc__heap_allocate(size_t alignment, size_t bytes)
 {
 	const int saved = errno;
 
 	/* Beyond it differences of pointers overflow; and the sums below do not. */
 	if (bytes > PTRDIFF_MAX || alignment > PTRDIFF_MAX - bytes)
 		return no_memory();
-	tek__heap_begin(false);
+	tek_alloc__heap_begin(false);
 	for (;;) {
 		const bool has_pool = atomic_load_explicit(&pool_bytes, memory_order_relaxed);
 		void *memory = NULL;
 		if (!has_pool && bytes + alignment >= TEK_LARGE) {
-			memory = tek__large_allocate(alignment, bytes);
+			memory = tek_alloc__large_allocate(alignment, bytes);
 			if (!memory)
 				return no_memory();
 			errno = saved;
@@ -160,7 +160,7 @@ void *tek__heap_allocate(size_t alignment, size_t bytes)
 		}
 		if (!enter())
 			return no_memory();
-		memory = tek__tlsf_allocate_aligned(&heap, alignment, bytes);
+		memory = tek_alloc__tlsf_allocate_aligned(&heap, alignment, bytes);
 		const size_t has = heap.bytes;
 		leave();
 		if (memory) {
@@ -174,27 +174,27 @@ void *tek__heap_allocate(size_t alignment, size_t bytes)
 	}
 }
 
-void *tek__heap_allocate_zeroed(size_t bytes)
+void *tek_alloc__heap_allocate_zeroed(size_t bytes)
 {
-	void *memory = tek__heap_allocate(TEK_TLSF_ALIGNMENT, bytes);
+	void *memory = tek_alloc__heap_allocate(TEK_TLSF_ALIGNMENT, bytes);
 
-	if (memory && !tek__large_is(memory))
+	if (memory && !tek_alloc__large_is(memory))
 		memset(memory, 0, bytes);
 	return memory;
 }
 
-void tek__heap_free(void *memory)
+void tek_alloc__heap_free(void *memory)
 {
 	const int saved = errno;
 
-	if (tek__large_is(memory)) {
-		tek__large_free(memory);
+	if (tek_alloc__large_is(memory)) {
+		tek_alloc__large_free(memory);
 		errno = saved;
 		return;
 	}
 	if (!enter())
 		return;
-	bool freed = tek__tlsf_free(&heap, memory);
+	bool freed = tek_alloc__tlsf_free(&heap, memory);
 	leave();
 	if (!freed)
 		complain("free", memory);
@@ -203,47 +203,48 @@ void tek__heap_free(void *memory)
 /* Somewhere else. */
 static void *move(void *memory, size_t old, size_t bytes)
 {
-	void *other = tek__heap_allocate(TEK_TLSF_ALIGNMENT, bytes);
+	void *other = tek_alloc__heap_allocate(TEK_TLSF_ALIGNMENT, bytes);
 
 	if (other) {
 		memcpy(other, memory, old < bytes ? old : bytes);
-		tek__heap_free(memory);
+		tek_alloc__heap_free(memory);
 	}
 	return other;
 }
 
-void *tek__heap_resize(void *memory, size_t bytes)
+void *tek_alloc__heap_resize(void *memory, size_t bytes)
 {
 	if (bytes > PTRDIFF_MAX)
 		return no_memory();
-	if (tek__large_is(memory)) {
+	if (tek_alloc__large_is(memory)) {
 		if (bytes < TEK_LARGE / 2)
-			return move(memory, tek__large_usable(memory), bytes);
+			return move(memory, tek_alloc__large_usable(memory), bytes);
 		const int saved = errno;
-		void *resized = tek__large_resize(memory, bytes);
+		void *resized = tek_alloc__large_resize(memory, bytes);
 		/*
 		 * The kernel does not move what is of several kinds, as after madvise(2) for a part
 		 * of it.
 		 */
 		if (!resized)
-			return move(memory, tek__large_usable(memory), bytes);
+			return move(memory, tek_alloc__large_usable(memory), bytes);
 		errno = saved;
 		return resized;
 	}
 	if (!enter())
 		return no_memory();
-	const bool is_there = tek__tlsf_has(&heap, memory);
-	const size_t old = is_there ? tek__tlsf_usable(memory) : 0;
-	const bool resized = is_there && tek__tlsf_resize(&heap, memory, bytes);
+	const bool is_there = tek_alloc__tlsf_has(&heap, memory);
+	const size_t old = is_there ? tek_alloc__tlsf_usable(memory) : 0;
+	const bool resized = is_there && tek_alloc__tlsf_resize(&heap, memory, bytes);
 	leave();
 	if (!is_there)
 		complain("realloc", memory);
 	return resized ? memory : move(memory, old, bytes);
 }
 
-size_t tek__heap_usable(const void *memory)
+size_t tek_alloc__heap_usable(const void *memory)
 {
-	return tek__large_is(memory) ? tek__large_usable(memory) : tek__tlsf_usable(memory);
+	return tek_alloc__large_is(memory) ? tek_alloc__large_usable(memory)
+					   : tek_alloc__tlsf_usable(memory);
 }
 
 /* The shell raises its soft limit up to the hard limit; root raises both. */
@@ -252,7 +253,7 @@ static void tell_unlocked(size_t bytes, int error)
 	/* With room for memory that the C library and the program lock. */
 	size_t kib = (bytes >> 10) + 1024;
 
-	tek__alloc_say("tek: the pool is present but not locked: %s; raise the limit of locked "
+	tek_alloc__say("tek: the pool is present but not locked: %s; raise the limit of locked "
 		       "memory with `ulimit -l %zu`, or as root with `prlimit --pid %d "
 		       "--memlock=%zu:%zu`, and run the program again\n",
 		       strerrordesc_np(error), kib, (int)getppid(), kib << 10, kib << 10);
@@ -261,36 +262,36 @@ static void tell_unlocked(size_t bytes, int error)
 /* Locks the pool, the first static memory, and the heap's own data. */
 static void lock_pages(void *pool, size_t bytes)
 {
-	int error = tek__pool_lock(pool, bytes);
+	int error = tek_alloc__pool_lock(pool, bytes);
 
 	if (!error)
-		error = tek__pool_lock(first_memory, sizeof(first_memory));
+		error = tek_alloc__pool_lock(first_memory, sizeof(first_memory));
 	if (!error)
-		error = tek__pool_lock(&heap, sizeof(heap));
+		error = tek_alloc__pool_lock(&heap, sizeof(heap));
 	if (error)
 		tell_unlocked(bytes + sizeof(first_memory) + sizeof(heap), error);
 }
 
 static void make_pool(size_t wanted)
 {
-	const size_t bytes = tek__whole_pages(wanted);
-	void *pool = tek__pool_make(bytes);
+	const size_t bytes = tek_alloc__whole_pages(wanted);
+	void *pool = tek_alloc__pool_make(bytes);
 	if (!pool) {
 		const int error = errno;
 		const char *unit;
 		const size_t number = in_units(wanted, &unit);
-		tek__alloc_say("tek: no memory for a pool of %zu%s: %s; the program has the same "
+		tek_alloc__say("tek: no memory for a pool of %zu%s: %s; the program has the same "
 			       "allocator without a pool, as with --alloc tlsf\n",
 			       number, unit, strerrordesc_np(error));
 		return;
 	}
 	/* The pages of what the heap already has besides. */
-	tek__pool_populate(first_memory, sizeof(first_memory));
-	tek__pool_populate(&heap, sizeof(heap));
+	tek_alloc__pool_populate(first_memory, sizeof(first_memory));
+	tek_alloc__pool_populate(&heap, sizeof(heap));
 	lock_pages(pool, bytes);
 	if (!enter())
 		return;
-	tek__tlsf_add(&heap, pool, bytes);
+	tek_alloc__tlsf_add(&heap, pool, bytes);
 	leave();
 	atomic_store(&pool_bytes, bytes);
 }
@@ -302,9 +303,9 @@ static void start(void)
 	const int saved = errno;
 
 	tek__channel_start();
-	tek__alloc_lock_start(&lock);
-	if (text && *text && !tek__alloc_options_parse(&options, text))
-		tek__alloc_say("tek: TEK_ALLOC is not understood and ignored: %s; write tlsf or "
+	tek_alloc__lock_start(&lock);
+	if (text && *text && !tek_alloc__options_parse(&options, text))
+		tek_alloc__say("tek: TEK_ALLOC is not understood and ignored: %s; write tlsf or "
 			       "pool=SIZE, as in pool=64M\n",
 			       text);
 	if (options.pool)
@@ -312,7 +313,7 @@ static void start(void)
 	errno = saved;
 }
 
-void tek__heap_begin(bool is_environment_there)
+void tek_alloc__heap_begin(bool is_environment_there)
 {
 	static atomic_bool begun;
 

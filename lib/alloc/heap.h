@@ -28,23 +28,23 @@
  * that the program needs begin before preloaded ones do. The very first come before the C library
  * knows its environment.
  */
-void tek__heap_begin(bool is_environment_there);
+void tek_alloc__heap_begin(bool is_environment_there);
 
 /* NULL and ENOMEM; errno stays otherwise. `alignment`: a power of two. */
-void *tek__heap_allocate(size_t alignment, size_t bytes);
+void *tek_alloc__heap_allocate(size_t alignment, size_t bytes);
 
 /* As above, zero. */
-void *tek__heap_allocate_zeroed(size_t bytes);
+void *tek_alloc__heap_allocate_zeroed(size_t bytes);
 
 /*
  * Not NULL. errno stays. A pointer that is not the heap's ends the program, as with the C library.
  */
-void tek__heap_free(void *memory);
+void tek_alloc__heap_free(void *memory);
 
 /* As realloc(3), of memory that is not NULL, to more than 0 bytes. */
-void *tek__heap_resize(void *memory, size_t bytes);
+void *tek_alloc__heap_resize(void *memory, size_t bytes);
 
 /* How many bytes of it the owner may use. */
-size_t tek__heap_usable(const void *memory);
+size_t tek_alloc__heap_usable(const void *memory);
 
 #endif

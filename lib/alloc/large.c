@@ -38,11 +38,11 @@ static void describe(void *memory, void *map, size_t bytes)
 	};
 }
 
-void *tek__large_allocate(size_t alignment, size_t bytes)
+void *tek_alloc__large_allocate(size_t alignment, size_t bytes)
 {
 	if (alignment < TEK_TLSF_ALIGNMENT)
 		alignment = TEK_TLSF_ALIGNMENT;
-	const size_t all = tek__whole_pages(sizeof(struct large) + alignment + bytes);
+	const size_t all = tek_alloc__whole_pages(sizeof(struct large) + alignment + bytes);
 	char *map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (map == MAP_FAILED)
@@ -53,22 +53,22 @@ void *tek__large_allocate(size_t alignment, size_t bytes)
 	return memory;
 }
 
-bool tek__large_is(const void *memory)
+bool tek_alloc__large_is(const void *memory)
 {
 	return (uintptr_t)memory % TEK_TLSF_ALIGNMENT == 0 && large_of(memory)->mark == MARK &&
 	       large_of(memory)->check == ((uintptr_t)memory ^ CHECK);
 }
 
-void tek__large_free(void *memory)
+void tek_alloc__large_free(void *memory)
 {
 	munmap(large_of(memory)->map, large_of(memory)->bytes);
 }
 
-void *tek__large_resize(void *memory, size_t bytes)
+void *tek_alloc__large_resize(void *memory, size_t bytes)
 {
 	const struct large old = *large_of(memory);
 	const size_t before = (size_t)((char *)memory - (char *)old.map);
-	const size_t all = tek__whole_pages(before + bytes);
+	const size_t all = tek_alloc__whole_pages(before + bytes);
 
 	if (all == old.bytes)
 		return memory;
@@ -79,7 +79,7 @@ void *tek__large_resize(void *memory, size_t bytes)
 	return map + before;
 }
 
-size_t tek__large_usable(const void *memory)
+size_t tek_alloc__large_usable(const void *memory)
 {
 	const struct large *large = large_of(memory);
 	return large->bytes - (size_t)((const char *)memory - (const char *)large->map);

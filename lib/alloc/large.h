@@ -19,16 +19,16 @@
  * Zero bytes; NULL and errno. `alignment`: a power of two. Neither is more than PTRDIFF_MAX, nor
  * both together.
  */
-void *tek__large_allocate(size_t alignment, size_t bytes);
+void *tek_alloc__large_allocate(size_t alignment, size_t bytes);
 
 /* Whether memory that the program has is such a block. */
-bool tek__large_is(const void *memory);
+bool tek_alloc__large_is(const void *memory);
 
-void tek__large_free(void *memory);
+void tek_alloc__large_free(void *memory);
 
 /* As realloc(3), but never less than what it is; NULL and errno. */
-void *tek__large_resize(void *memory, size_t bytes);
+void *tek_alloc__large_resize(void *memory, size_t bytes);
 
-size_t tek__large_usable(const void *memory);
+size_t tek_alloc__large_usable(const void *memory);
 
 #endif

@@ -26,7 +26,7 @@
 /* Spin iterations, about as long as ten operations; and yields before the thread sleeps. */
 enum { TURNS = 100, YIELDS = 8 };
 
-/* A sleeper polls the lock again after this time: see tek__alloc_unlock(). */
+/* A sleeper polls the lock again after this time: see tek_alloc__unlock(). */
 #define SLEEP_NS 10000000L
 /* The same where the kernel does not wake it. */
 #define PAUSE_NS 50000L
@@ -127,7 +127,7 @@ static void clear_epoch(void)
 	__atomic_store_n(epoch, 0, __ATOMIC_RELAXED);
 }
 
-void tek__alloc_lock_start(struct tek_alloc_lock *lock)
+void tek_alloc__lock_start(struct tek_alloc_lock *lock)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *map = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -243,7 +243,7 @@ __attribute__((cold, noinline)) static bool wait_for(struct tek_alloc_lock *lock
 	return taken;
 }
 
-bool tek__alloc_lock(struct tek_alloc_lock *lock)
+bool tek_alloc__lock(struct tek_alloc_lock *lock)
 {
 	const unsigned int tid = own_tid();
 	return __builtin_expect(take(lock, tid), 1) || wait_for(lock, tid);
@@ -254,7 +254,7 @@ bool tek__alloc_lock(struct tek_alloc_lock *lock)
  * lock as its parent. The kernel refuses its hand-over to sleepers: they wake by their timeout
  * (SLEEP_NS). Until all have done so, the kernel refuses new sleepers, which poll instead.
  */
-void tek__alloc_unlock(struct tek_alloc_lock *lock)
+void tek_alloc__unlock(struct tek_alloc_lock *lock)
 {
 	if (!ids_stay)
 		self.tid = 0;

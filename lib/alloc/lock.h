@@ -25,11 +25,11 @@ struct tek_alloc_lock {
 };
 
 /* Once, before there are threads. Until then each call queries the thread id from the kernel. */
-void tek__alloc_lock_start(struct tek_alloc_lock *lock);
+void tek_alloc__lock_start(struct tek_alloc_lock *lock);
 
 /* False: the calling thread holds it. errno stays. */
-bool tek__alloc_lock(struct tek_alloc_lock *lock);
+bool tek_alloc__lock(struct tek_alloc_lock *lock);
 
-void tek__alloc_unlock(struct tek_alloc_lock *lock);
+void tek_alloc__unlock(struct tek_alloc_lock *lock);
 
 #endif

@@ -46,13 +46,13 @@ static size_t alignment_of(int flags)
  */
 static void zero(void *block, size_t from)
 {
-	if (!tek__large_is(block))
-		memset((char *)block + from, 0, tek__heap_usable(block) - from);
+	if (!tek_alloc__large_is(block))
+		memset((char *)block + from, 0, tek_alloc__heap_usable(block) - from);
 }
 
 void *mallocx(size_t bytes, int flags)
 {
-	void *block = tek__heap_allocate(alignment_of(flags), bytes);
+	void *block = tek_alloc__heap_allocate(alignment_of(flags), bytes);
 	if (block && flags & ZERO)
 		zero(block, 0);
 	return block;
@@ -61,16 +61,16 @@ void *mallocx(size_t bytes, int flags)
 /* jemalloc zeroes what is beyond the usable size that the block had. */
 void *rallocx(void *block, size_t bytes, int flags)
 {
-	const size_t alignment = alignment_of(flags), had = tek__heap_usable(block);
+	const size_t alignment = alignment_of(flags), had = tek_alloc__heap_usable(block);
 	void *resized;
 
 	if (alignment == TEK_TLSF_ALIGNMENT) {
-		resized = tek__heap_resize(block, bytes);
+		resized = tek_alloc__heap_resize(block, bytes);
 	} else {
-		resized = tek__heap_allocate(alignment, bytes);
+		resized = tek_alloc__heap_allocate(alignment, bytes);
 		if (resized) {
 			memcpy(resized, block, had < bytes ? had : bytes);
-			tek__heap_free(block);
+			tek_alloc__heap_free(block);
 		}
 	}
 	if (resized && flags & ZERO)
@@ -84,13 +84,13 @@ size_t xallocx(void *block, size_t bytes, size_t extra, int flags)
 	(void)bytes;
 	(void)extra;
 	(void)flags;
-	return tek__heap_usable(block);
+	return tek_alloc__heap_usable(block);
 }
 
 size_t sallocx(const void *block, int flags)
 {
 	(void)flags;
-	return tek__heap_usable((void *)block);
+	return tek_alloc__heap_usable((void *)block);
 }
 
 /* The program may use so many bytes of what mallocx() returns; 0: there are not so many. */
@@ -102,7 +102,7 @@ size_t nallocx(size_t bytes, int flags)
 void dallocx(void *block, int flags)
 {
 	(void)flags;
-	tek__heap_free(block);
+	tek_alloc__heap_free(block);
 }
 
 void sdallocx(void *block, size_t bytes, int flags)

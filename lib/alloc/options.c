@@ -22,7 +22,7 @@ static bool parse_unit(const char **text, uint64_t *scale)
 	return **text == '\0';
 }
 
-bool tek__alloc_options_parse(struct tek_alloc_options *options, const char *text)
+bool tek_alloc__options_parse(struct tek_alloc_options *options, const char *text)
 {
 	uint64_t number, scale;
 

@@ -25,6 +25,6 @@ struct tek_alloc_options {
  * "tlsf" or "pool=SIZE", as in pool=65536, pool=64K, pool=8M, pool=1G.  False, and nothing is set:
  * it is neither.
  */
-bool tek__alloc_options_parse(struct tek_alloc_options *options, const char *text);
+bool tek_alloc__options_parse(struct tek_alloc_options *options, const char *text);
 
 #endif

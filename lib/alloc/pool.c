@@ -16,7 +16,7 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-size_t tek__whole_pages(size_t bytes)
+size_t tek_alloc__whole_pages(size_t bytes)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	return (bytes + page - 1) & ~(page - 1);
@@ -32,7 +32,7 @@ static void *pages_of(void *memory, size_t *bytes)
 	return (void *)from;
 }
 
-int tek__pool_populate(void *memory, size_t bytes)
+int tek_alloc__pool_populate(void *memory, size_t bytes)
 {
 	char *pages = pages_of(memory, &bytes);
 
@@ -50,7 +50,7 @@ int tek__pool_populate(void *memory, size_t bytes)
 	return 0;
 }
 
-int tek__pool_lock(void *memory, size_t bytes)
+int tek_alloc__pool_lock(void *memory, size_t bytes)
 {
 	void *pages = pages_of(memory, &bytes);
 	return mlock(pages, bytes) ? errno : 0;
@@ -78,7 +78,7 @@ static size_t available(void)
 	return (size_t)kib * 1024;
 }
 
-void *tek__pool_make(size_t bytes)
+void *tek_alloc__pool_make(size_t bytes)
 {
 	/* Filling it would make the kernel kill a process. */
 	if (bytes > available()) {
@@ -100,7 +100,7 @@ void *tek__pool_make(size_t bytes)
 	 * pages.
 	 */
 	madvise(memory, bytes, MADV_HUGEPAGE);
-	int error = tek__pool_populate(memory, bytes);
+	int error = tek_alloc__pool_populate(memory, bytes);
 	madvise(memory, bytes, MADV_NOHUGEPAGE);
 	if (error) {
 		munmap(memory, bytes);

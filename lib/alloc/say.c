@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void tek__alloc_say(const char *format, ...)
+void tek_alloc__say(const char *format, ...)
 {
 	char line[256];
 	const int saved = errno;

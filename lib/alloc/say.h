@@ -3,6 +3,6 @@
 #ifndef TEK_ALLOC_SAY_H
 #define TEK_ALLOC_SAY_H
 
-__attribute__((format(printf, 1, 2))) void tek__alloc_say(const char *format, ...);
+__attribute__((format(printf, 1, 2))) void tek_alloc__say(const char *format, ...);
 
 #endif

@@ -4,5 +4,5 @@
 
 __attribute__((constructor(101))) static void start(void)
 {
-	tek__heap_begin(true);
+	tek_alloc__heap_begin(true);
 }

@@ -33,13 +33,13 @@ static bool is_power_of_2(size_t value)
 
 TEK_EXPORT void *malloc(size_t bytes)
 {
-	return tek__heap_allocate(TEK_TLSF_ALIGNMENT, bytes);
+	return tek_alloc__heap_allocate(TEK_TLSF_ALIGNMENT, bytes);
 }
 
 TEK_EXPORT void free(void *memory)
 {
 	if (memory)
-		tek__heap_free(memory);
+		tek_alloc__heap_free(memory);
 }
 
 TEK_EXPORT void *calloc(size_t count, size_t size)
@@ -48,17 +48,17 @@ TEK_EXPORT void *calloc(size_t count, size_t size)
 
 	if (__builtin_mul_overflow(count, size, &bytes))
 		return no_memory();
-	return tek__heap_allocate_zeroed(bytes);
+	return tek_alloc__heap_allocate_zeroed(bytes);
 }
 
 TEK_EXPORT void *realloc(void *memory, size_t bytes)
 {
 	if (!memory)
-		return tek__heap_allocate(TEK_TLSF_ALIGNMENT, bytes);
+		return tek_alloc__heap_allocate(TEK_TLSF_ALIGNMENT, bytes);
 	if (bytes)
-		return tek__heap_resize(memory, bytes);
+		return tek_alloc__heap_resize(memory, bytes);
 	/* As in the C library. */
-	tek__heap_free(memory);
+	tek_alloc__heap_free(memory);
 	return NULL;
 }
 
@@ -73,7 +73,7 @@ TEK_EXPORT int posix_memalign(void **memory, size_t alignment, size_t bytes)
 	if (!is_power_of_2(alignment) || alignment % sizeof(void *))
 		return EINVAL;
 	const int saved = errno;
-	void *block = tek__heap_allocate(alignment, bytes);
+	void *block = tek_alloc__heap_allocate(alignment, bytes);
 	errno = saved;
 	if (!block)
 		return ENOMEM;
@@ -91,20 +91,20 @@ TEK_EXPORT void *memalign(size_t alignment, size_t bytes)
 	}
 	while (power < alignment)
 		power *= 2;
-	return tek__heap_allocate(power, bytes);
+	return tek_alloc__heap_allocate(power, bytes);
 }
 
 TEK_EXPORT void *aligned_alloc(size_t alignment, size_t bytes)
 {
 	if (is_power_of_2(alignment))
-		return tek__heap_allocate(alignment, bytes);
+		return tek_alloc__heap_allocate(alignment, bytes);
 	errno = EINVAL;
 	return NULL;
 }
 
 TEK_EXPORT void *valloc(size_t bytes)
 {
-	return tek__heap_allocate((size_t)sysconf(_SC_PAGESIZE), bytes);
+	return tek_alloc__heap_allocate((size_t)sysconf(_SC_PAGESIZE), bytes);
 }
 
 TEK_EXPORT void *pvalloc(size_t bytes)
@@ -113,12 +113,12 @@ TEK_EXPORT void *pvalloc(size_t bytes)
 
 	if (bytes > SIZE_MAX - page)
 		return no_memory();
-	return tek__heap_allocate(page, (bytes + page - 1) & ~(page - 1));
+	return tek_alloc__heap_allocate(page, (bytes + page - 1) & ~(page - 1));
 }
 
 TEK_EXPORT size_t malloc_usable_size(void *memory)
 {
-	return memory ? tek__heap_usable(memory) : 0;
+	return memory ? tek_alloc__heap_usable(memory) : 0;
 }
 
 TEK_ALSO(malloc, __libc_malloc);

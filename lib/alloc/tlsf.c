@@ -24,7 +24,7 @@ static void mark_used(struct tek_tlsf_block *block)
 /*
  * A block that is in no list goes into one, together with its neighbours that are free.  Free at
  * once: in a copy of the memory that a fork makes in between it must not count as used
- * (tek__tlsf_rebuild()).
+ * (tek_alloc__tlsf_rebuild()).
  */
 static void give(struct tek_tlsf *heap, struct tek_tlsf_block *block)
 {
@@ -91,7 +91,7 @@ static size_t size_for(size_t bytes)
 	return size < LEAST ? LEAST : size;
 }
 
-bool tek__tlsf_add(struct tek_tlsf *heap, void *memory, size_t bytes)
+bool tek_alloc__tlsf_add(struct tek_tlsf *heap, void *memory, size_t bytes)
 {
 	if (bytes < TEK_TLSF_OVERHEAD || bytes > MOST)
 		return false;
@@ -119,7 +119,7 @@ bool tek__tlsf_add(struct tek_tlsf *heap, void *memory, size_t bytes)
 	return true;
 }
 
-void *tek__tlsf_allocate(struct tek_tlsf *heap, size_t bytes)
+void *tek_alloc__tlsf_allocate(struct tek_tlsf *heap, size_t bytes)
 {
 	const size_t size = size_for(bytes);
 	struct tek_tlsf_block *block = size ? find_for(heap, size) : NULL;
@@ -157,10 +157,10 @@ static struct tek_tlsf_block *find_aligned(const struct tek_tlsf *heap, size_t a
 	return alignment > MOST - size - LEAST ? NULL : find_for(heap, size + alignment + LEAST);
 }
 
-void *tek__tlsf_allocate_aligned(struct tek_tlsf *heap, size_t alignment, size_t bytes)
+void *tek_alloc__tlsf_allocate_aligned(struct tek_tlsf *heap, size_t alignment, size_t bytes)
 {
 	if (alignment <= TEK_TLSF_ALIGNMENT)
-		return tek__tlsf_allocate(heap, bytes);
+		return tek_alloc__tlsf_allocate(heap, bytes);
 	const size_t size = size_for(bytes);
 	struct tek_tlsf_block *block = size ? find_aligned(heap, alignment, size) : NULL;
 
@@ -187,12 +187,12 @@ static struct tek_tlsf_block *used_block(const struct tek_tlsf *heap, const void
 	return block;
 }
 
-bool tek__tlsf_has(const struct tek_tlsf *heap, const void *memory)
+bool tek_alloc__tlsf_has(const struct tek_tlsf *heap, const void *memory)
 {
 	return used_block(heap, memory) != NULL;
 }
 
-bool tek__tlsf_free(struct tek_tlsf *heap, void *memory)
+bool tek_alloc__tlsf_free(struct tek_tlsf *heap, void *memory)
 {
 	struct tek_tlsf_block *block = used_block(heap, memory);
 
@@ -220,7 +220,7 @@ static bool take_from_behind(struct tek_tlsf *heap, struct tek_tlsf_block *block
 	return true;
 }
 
-bool tek__tlsf_resize(struct tek_tlsf *heap, void *memory, size_t bytes)
+bool tek_alloc__tlsf_resize(struct tek_tlsf *heap, void *memory, size_t bytes)
 {
 	struct tek_tlsf_block *block = used_block(heap, memory);
 	const size_t size = size_for(bytes);
@@ -253,7 +253,7 @@ static void rebuild_piece(struct tek_tlsf *heap, struct tek_tlsf_block *block)
 	}
 }
 
-void tek__tlsf_rebuild(struct tek_tlsf *heap)
+void tek_alloc__tlsf_rebuild(struct tek_tlsf *heap)
 {
 	heap->first = 0;
 	heap->used = 0;
@@ -263,7 +263,7 @@ void tek__tlsf_rebuild(struct tek_tlsf *heap)
 		rebuild_piece(heap, piece);
 }
 
-size_t tek__tlsf_usable(const void *memory)
+size_t tek_alloc__tlsf_usable(const void *memory)
 {
 	return size_of(block_of((void *)memory)) - sizeof(size_t);
 }

@@ -8,7 +8,7 @@
  * A bit for each list records whether it has a block, so two searches for a lowest bit find the
  * list to take from. Freed blocks merge with their neighbours at once. Sizes are rounded up to
  * those of a class, so a freed block fits the next request of that size, whatever else is in its
- * class. Nothing here loops, but for tek__tlsf_rebuild().
+ * class. Nothing here loops, but for tek_alloc__tlsf_rebuild().
  *
  * Life: all zero is a heap without memory; memory is added and never leaves.  The caller locks.  No
  * function allocates, makes a system call, or knows of errno.  A block costs one word, and is 32
@@ -44,25 +44,25 @@ struct tek_tlsf {
 };
 
 /* From now on the heap's. False, and not taken: too small, or 1 TiB and more. */
-bool tek__tlsf_add(struct tek_tlsf *heap, void *memory, size_t bytes);
+bool tek_alloc__tlsf_add(struct tek_tlsf *heap, void *memory, size_t bytes);
 
 /* NULL: there is no such block. Of 0 bytes one gets a block, too. */
-void *tek__tlsf_allocate(struct tek_tlsf *heap, size_t bytes);
+void *tek_alloc__tlsf_allocate(struct tek_tlsf *heap, size_t bytes);
 
 /* The same at a multiple of `alignment`, a power of two. */
-void *tek__tlsf_allocate_aligned(struct tek_tlsf *heap, size_t alignment, size_t bytes);
+void *tek_alloc__tlsf_allocate_aligned(struct tek_tlsf *heap, size_t alignment, size_t bytes);
 
 /*
  * False, and nothing is done: it is no block of this heap, or free already, as far as can be seen
  * at once.
  */
-bool tek__tlsf_free(struct tek_tlsf *heap, void *block);
+bool tek_alloc__tlsf_free(struct tek_tlsf *heap, void *block);
 
 /*
  * Makes a block larger or smaller where it is. False, and it stays as it was: there is no room
  * behind it.
  */
-bool tek__tlsf_resize(struct tek_tlsf *heap, void *block, size_t bytes);
+bool tek_alloc__tlsf_resize(struct tek_tlsf *heap, void *block, size_t bytes);
 
 /*
  * In the copy of a heap that fork(2) made while another thread was in one of these functions, which
@@ -72,12 +72,12 @@ bool tek__tlsf_resize(struct tek_tlsf *heap, void *block, size_t bytes);
  * The copy must have that thread's writes up to one of them, and none after it. So the kernel makes
  * the copy: when it is done, the page tables no longer allow writes.
  */
-void tek__tlsf_rebuild(struct tek_tlsf *heap);
+void tek_alloc__tlsf_rebuild(struct tek_tlsf *heap);
 
-/* Whether tek__tlsf_free() would. */
-bool tek__tlsf_has(const struct tek_tlsf *heap, const void *block);
+/* Whether tek_alloc__tlsf_free() would. */
+bool tek_alloc__tlsf_has(const struct tek_tlsf *heap, const void *block);
 
 /* The bytes of a block that its owner may use: as many as requested, or a few more. */
-size_t tek__tlsf_usable(const void *block);
+size_t tek_alloc__tlsf_usable(const void *block);
 
 #endif

@@ -34,7 +34,7 @@ static const char *check_lists(const struct tek_tlsf *heap)
 	return NULL;
 }
 
-const char *tek__tlsf_check(const struct tek_tlsf *heap, const void *memory)
+const char *tek_alloc__tlsf_check(const struct tek_tlsf *heap, const void *memory)
 {
 	struct tek_tlsf_block *before = NULL, *block = first_block((void *)memory);
 	const char *wrong = check_lists(heap);

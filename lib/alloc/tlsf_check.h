@@ -5,6 +5,6 @@
 #include "alloc/tlsf.h"
 
 /* For tests: NULL, or what is wrong in the piece of memory that was added as `memory`. It loops. */
-const char *tek__tlsf_check(const struct tek_tlsf *heap, const void *memory);
+const char *tek_alloc__tlsf_check(const struct tek_tlsf *heap, const void *memory);
 
 #endif

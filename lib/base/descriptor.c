@@ -27,19 +27,19 @@ int tek__descriptor_move_up(int fd)
 	return high;
 }
 
-bool tek__descriptor_file(int fd, struct tek_file *file)
+bool tek__descriptor_file(int fd, struct tek_file_identity *file)
 {
 	struct stat status;
 
 	if (fstat(fd, &status))
 		return false;
-	*file = (struct tek_file){.device = status.st_dev, .inode = status.st_ino};
+	*file = (struct tek_file_identity){.device = status.st_dev, .inode = status.st_ino};
 	return true;
 }
 
-bool tek__descriptor_is(int fd, struct tek_file file)
+bool tek__descriptor_is(int fd, struct tek_file_identity file)
 {
-	struct tek_file now;
+	struct tek_file_identity now;
 	return tek__descriptor_file(fd, &now) && now.device == file.device &&
 	       now.inode == file.inode;
 }

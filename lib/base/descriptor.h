@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 /* The identity of a descriptor's file: the number can come to stand for another one. */
-struct tek_file {
+struct tek_file_identity {
 	dev_t device;
 	ino_t inode;
 };
@@ -24,9 +24,9 @@ struct tek_file {
 int tek__descriptor_move_up(int fd);
 
 /* The descriptor's file now; false, with *file as it was, if there is none. */
-bool tek__descriptor_file(int fd, struct tek_file *file);
+bool tek__descriptor_file(int fd, struct tek_file_identity *file);
 
 /* Whether it still stands for that file. */
-bool tek__descriptor_is(int fd, struct tek_file file);
+bool tek__descriptor_is(int fd, struct tek_file_identity file);
 
 #endif

@@ -19,6 +19,6 @@ struct tek_passed {
  * The thread that the caller is about to create; NULL: it is not in libtek-profile.so's
  * pthread_create().
  */
-TEK_EXPORT const struct tek_passed *tek__profile_passed(void);
+TEK_EXPORT const struct tek_passed *tek_prof__passed(void);
 
 #endif

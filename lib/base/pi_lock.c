@@ -24,14 +24,14 @@ static unsigned int own_tid(void)
  * into the word; the acquire load after it pairs with the release of the thread
  * that handed the lock over.
  */
-bool tek__lock_try(struct tek_lock *lock)
+bool tek__pi_lock_try(struct tek_pi_lock *lock)
 {
 	unsigned int unlocked = 0;
 	return __atomic_compare_exchange_n(&lock->word, &unlocked, own_tid(), false,
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-__attribute__((cold)) static bool wait_for(struct tek_lock *lock)
+__attribute__((cold)) static bool wait_for(struct tek_pi_lock *lock)
 {
 	static const struct timespec pause = {.tv_nsec = 50000};
 	int saved = errno;
@@ -43,7 +43,7 @@ __attribute__((cold)) static bool wait_for(struct tek_lock *lock)
 			0;
 		if (taken)
 			(void)__atomic_load_n(&lock->word, __ATOMIC_ACQUIRE);
-		else if (!(taken = tek__lock_try(lock)))
+		else if (!(taken = tek__pi_lock_try(lock)))
 			/* A system without PI futexes, such as an emulator. */
 			nanosleep(&pause, NULL);
 	}
@@ -51,12 +51,12 @@ __attribute__((cold)) static bool wait_for(struct tek_lock *lock)
 	return taken;
 }
 
-bool tek__lock_take(struct tek_lock *lock)
+bool tek__pi_lock_take(struct tek_pi_lock *lock)
 {
-	return tek__lock_try(lock) || wait_for(lock);
+	return tek__pi_lock_try(lock) || wait_for(lock);
 }
 
-void tek__lock_release(struct tek_lock *lock)
+void tek__pi_lock_release(struct tek_pi_lock *lock)
 {
 	unsigned int own = own_tid();
 
@@ -70,7 +70,7 @@ void tek__lock_release(struct tek_lock *lock)
 	errno = saved;
 }
 
-bool tek__lock_is_held(const struct tek_lock *lock)
+bool tek__pi_lock_is_held(const struct tek_pi_lock *lock)
 {
 	unsigned int word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
 	return word && (word & FUTEX_TID_MASK) == taker;

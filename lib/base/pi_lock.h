@@ -13,19 +13,19 @@
 
 #include <stdbool.h>
 
-struct tek_lock {
+struct tek_pi_lock {
 	unsigned int word; /* 0, or the holder's tid, with FUTEX_WAITERS; futex(2), PI futexes */
 };
 
 /* Once, without waiting: false if a thread holds it. */
-bool tek__lock_try(struct tek_lock *lock);
+bool tek__pi_lock_try(struct tek_pi_lock *lock);
 
 /* False if the calling thread holds it already. */
-bool tek__lock_take(struct tek_lock *lock);
+bool tek__pi_lock_take(struct tek_pi_lock *lock);
 
 /* Whether the calling thread holds it; in the child of a fork: whether it did before. */
-bool tek__lock_is_held(const struct tek_lock *lock);
+bool tek__pi_lock_is_held(const struct tek_pi_lock *lock);
 
-void tek__lock_release(struct tek_lock *lock);
+void tek__pi_lock_release(struct tek_pi_lock *lock);
 
 #endif

@@ -15,6 +15,6 @@
  * The option of `tek run` that the program has such a kind by ("--lock"), and the kind; NULL: it
  * has none.
  */
-TEK_EXPORT const char *tek__sync_wants_cpus(const char **kind);
+TEK_EXPORT const char *tek_sync__wants_cpus(const char **kind);
 
 #endif

@@ -25,7 +25,7 @@
 #include <sys/prctl.h>
 
 /* There is one where libtek-profile.so is. */
-#pragma weak tek__profile_passed
+#pragma weak tek_prof__passed
 
 /* Once, by the creator or by the thread itself, whichever comes first. Needs the lock. */
 static void enter_if_born_critical(struct tek_thread *thread)
@@ -198,7 +198,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 {
 	bool critical = born_critical(attr);
 	/* Through the profiler: what it passes on is not what the program asked for. */
-	const struct tek_passed *passed = tek__profile_passed ? tek__profile_passed() : NULL;
+	const struct tek_passed *passed = tek_prof__passed ? tek_prof__passed() : NULL;
 	const uintptr_t asked = (uintptr_t)(passed ? passed->routine : routine);
 	struct tek_start_routine start = {.function = asked};
 	if (!tek__is_confined())

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* There is one where libtek-sync.so is. */
-#pragma weak tek__sync_wants_cpus
+#pragma weak tek_sync__wants_cpus
 
 /* How many CPUs the threads of this process have between them. */
 static unsigned int usable_cpus(void)
@@ -35,7 +35,7 @@ void tek__crowd_look(void)
 	static unsigned int cpus; /* 0: not known yet */
 	const char *option, *kind;
 
-	if (settled || !tek__sync_wants_cpus)
+	if (settled || !tek_sync__wants_cpus)
 		return;
 	if (!cpus)
 		cpus = usable_cpus();
@@ -44,7 +44,7 @@ void tek__crowd_look(void)
 	if (cpus && threads <= cpus)
 		return;
 	settled = true;
-	option = tek__sync_wants_cpus(&kind);
+	option = tek_sync__wants_cpus(&kind);
 	if (!option || !cpus)
 		return;
 	/* There is no such kind of read-write locks. */

@@ -21,7 +21,7 @@
 enum { MOST_AT_ONCE = 256 }; /* that are taken unasked: a flood must not hold the lock */
 
 static int fd = -1;
-static struct tek_file file;
+static struct tek_file_identity file;
 static unsigned int opened;      /* connections so far */
 static unsigned int requests;    /* requests so far: their numbers */
 static uint64_t silent_until_ns; /* CLOCK_MONOTONIC */

@@ -6,9 +6,7 @@
 #include "base/export.h"
 #include "base/real.h"
 #include "exec/preload_list.h"
-#include "life/replace.h"
-#include "life/start.h"
-#include "threads/process.h"
+#include "preload/host.h"
 
 #include <alloca.h>
 #include <errno.h>
@@ -68,34 +66,35 @@ static int execute(const struct call *call)
 {
 	char *const *environment = call->environment;
 
-	if (!tek__start())
+	if (!TEK_HOST(start)())
 		return call_real(call, environment);
 	int saved = errno;
 	bool runs = false;
 	/* The filter holds for the next program, too: it begins without TEK. */
-	struct tek_verdict verdict = tek__is_confined() ? (struct tek_verdict){.fit = TEK_DISTURBS}
-							: examine(call, &runs);
-	tek__exec_name(call->path, verdict);
+	struct tek_verdict verdict = TEK_HOST(is_confined)()
+					     ? (struct tek_verdict){.fit = TEK_DISTURBS}
+					     : examine(call, &runs);
+	TEK_HOST(exec_name)(call->path, verdict);
 	const char *other = verdict.fit == TEK_CROSSES ? tek__target_sibling() : NULL;
 	if (other)
-		tek__exec_name_lacking(call->path, environment, other);
+		TEK_HOST(exec_name_lacking)(call->path, environment, other);
 	size_t size = verdict.fit == TEK_CROSSES || verdict.fit == TEK_DISTURBS
 			      ? tek__preload_list_size(environment, other)
 			      : 0;
 	if (size)
 		environment = tek__preload_list_exchange(environment, other, alloca(size));
-	bool stepped_out = tek__exec_step_out();
+	bool stepped_out = TEK_HOST(exec_step_out)();
 	if (runs)
-		tek__exec_hide_table();
+		TEK_HOST(exec_hide_table)();
 	errno = saved;
 
 	int result = call_real(call, environment);
 
 	saved = errno;
 	if (runs)
-		tek__exec_show_table();
+		TEK_HOST(exec_show_table)();
 	if (stepped_out)
-		tek__exec_step_in();
+		TEK_HOST(exec_step_in)();
 	errno = saved;
 	return result;
 }

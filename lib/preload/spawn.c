@@ -3,9 +3,7 @@
 #include "base/export.h"
 #include "base/real.h"
 #include "exec/preload_list.h"
-#include "life/replace.h"
-#include "life/start.h"
-#include "threads/process.h"
+#include "preload/host.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,13 +17,14 @@ static int spawn(spawn_function *real, const char *examined, pid_t *pid, const c
 		 char *const arguments[], char *const environment[])
 {
 	void *memory = NULL;
-	struct tek_verdict verdict = tek__is_confined() ? (struct tek_verdict){.fit = TEK_DISTURBS}
-							: tek__target_examine(AT_FDCWD, examined);
+	struct tek_verdict verdict = TEK_HOST(is_confined)()
+					     ? (struct tek_verdict){.fit = TEK_DISTURBS}
+					     : tek__target_examine(AT_FDCWD, examined);
 
-	tek__exec_name(examined, verdict);
+	TEK_HOST(exec_name)(examined, verdict);
 	const char *other = verdict.fit == TEK_CROSSES ? tek__target_sibling() : NULL;
 	if (other)
-		tek__exec_name_lacking(examined, environment, other);
+		TEK_HOST(exec_name_lacking)(examined, environment, other);
 	size_t size = verdict.fit == TEK_CROSSES || verdict.fit == TEK_DISTURBS
 			      ? tek__preload_list_size(environment, other)
 			      : 0;
@@ -35,10 +34,10 @@ static int spawn(spawn_function *real, const char *examined, pid_t *pid, const c
 			return ENOMEM;
 		environment = tek__preload_list_exchange(environment, other, memory);
 	}
-	bool stepped_out = tek__exec_step_out();
+	bool stepped_out = TEK_HOST(exec_step_out)();
 	int error = real(pid, path, actions, attr, arguments, environment);
 	if (stepped_out)
-		tek__exec_step_in();
+		TEK_HOST(exec_step_in)();
 	free(memory);
 	return error;
 }
@@ -47,7 +46,7 @@ TEK_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_
 			   const posix_spawnattr_t *attr, char *const arguments[],
 			   char *const environment[])
 {
-	if (!tek__start())
+	if (!TEK_HOST(start)())
 		return tek__real.posix_spawn(pid, path, actions, attr, arguments, environment);
 	return spawn(tek__real.posix_spawn, path, pid, path, actions, attr, arguments, environment);
 }
@@ -58,7 +57,7 @@ TEK_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file
 {
 	char found[TEK_TARGET_PATH_BYTES];
 
-	if (!tek__start())
+	if (!TEK_HOST(start)())
 		return tek__real.posix_spawnp(pid, file, actions, attr, arguments, environment);
 	return spawn(tek__real.posix_spawnp, tek__target_search(file, found, sizeof(found)), pid,
 		     file, actions, attr, arguments, environment);
@@ -66,22 +65,22 @@ TEK_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file
 
 TEK_EXPORT int system(const char *command)
 {
-	bool stepped_out = tek__start() && tek__exec_step_out();
+	bool stepped_out = TEK_HOST(start)() && TEK_HOST(exec_step_out)();
 	int status = tek__real.system(command);
 	int saved = errno;
 	if (stepped_out)
-		tek__exec_step_in();
+		TEK_HOST(exec_step_in)();
 	errno = saved;
 	return status;
 }
 
 TEK_EXPORT FILE *popen(const char *command, const char *mode)
 {
-	bool stepped_out = tek__start() && tek__exec_step_out();
+	bool stepped_out = TEK_HOST(start)() && TEK_HOST(exec_step_out)();
 	FILE *stream = tek__real.popen(command, mode);
 	int saved = errno;
 	if (stepped_out)
-		tek__exec_step_in();
+		TEK_HOST(exec_step_in)();
 	errno = saved;
 	return stream;
 }

@@ -26,7 +26,7 @@ static uint64_t in_active(uint32_t number)
 /* The time in which only that thread did something is over. */
 static void end_serial(uint32_t number, uint64_t now)
 {
-	struct tek_profile_header *file = tek__profile_file;
+	struct tek_profile_header *file = tek_prof__file;
 	/*
 	 * The thread that made it the only one stores the time after its change of `active`. So the
 	 * time may not be here yet: then the wait was a moment only.
@@ -35,7 +35,7 @@ static void end_serial(uint32_t number, uint64_t now)
 
 	if (!since || number - 1 >= TEK_PROFILE_MAX_THREADS)
 		return;
-	struct tek_profile_thread *thread = tek__profile_file_thread(number);
+	struct tek_profile_thread *thread = tek_prof__file_thread(number);
 	/* Or it comes later than another one's: since the thread waited last it is right. */
 	uint64_t active = __atomic_load_n(&thread->active_ticks, __ATOMIC_RELAXED);
 	if (since < active)
@@ -48,10 +48,10 @@ static void end_serial(uint32_t number, uint64_t now)
  * The number of active threads and the sum of their thread numbers change as one word. So each
  * change shows which thread it leaves alone, and which one was alone before.
  */
-void tek__profile_active(uint32_t number, uint64_t now)
+void tek_prof__active(uint32_t number, uint64_t now)
 {
-	struct tek_profile_header *file = tek__profile_file;
-	__atomic_store_n(&tek__profile_file_thread(number)->active_ticks, now, __ATOMIC_RELAXED);
+	struct tek_profile_header *file = tek_prof__file;
+	__atomic_store_n(&tek_prof__file_thread(number)->active_ticks, now, __ATOMIC_RELAXED);
 	uint64_t before = __atomic_fetch_add(&file->active, in_active(number), __ATOMIC_RELAXED);
 
 	if ((before & COUNT_MASK) == 0)
@@ -60,9 +60,9 @@ void tek__profile_active(uint32_t number, uint64_t now)
 		end_serial((uint32_t)(before >> COUNT_BITS), now);
 }
 
-void tek__profile_inactive(uint32_t number, uint64_t now)
+void tek_prof__inactive(uint32_t number, uint64_t now)
 {
-	struct tek_profile_header *file = tek__profile_file;
+	struct tek_profile_header *file = tek_prof__file;
 	uint64_t left = __atomic_sub_fetch(&file->active, in_active(number), __ATOMIC_RELAXED);
 
 	if ((left & COUNT_MASK) == 1)
@@ -74,24 +74,24 @@ void tek__profile_inactive(uint32_t number, uint64_t now)
 /* It does not wait any more, whether the wait came to its end or not. */
 static void withdraw(void)
 {
-	struct tek_profile_self *self = &tek__profile_self;
+	struct tek_profile_self *self = &tek_prof__self;
 
 	if (self->place)
 		__atomic_fetch_sub(&self->place->waiters, 1, __ATOMIC_RELAXED);
 	self->place = NULL;
 }
 
-void tek__profile_left(struct tek_profile_thread *thread)
+void tek_prof__left(struct tek_profile_thread *thread)
 {
 	tek_u32 part = thread->inside;
 
 	withdraw();
 	if (thread->is_waiting) {
 		thread->is_waiting = 0;
-		tek__profile_active(tek__profile_self.number, tek__profile_ticks());
+		tek_prof__active(tek_prof__self.number, tek_prof__ticks());
 	}
 	if (part && part < TEK_PROFILE_PARTS && thread->since_ticks)
-		tek__profile_leave(thread, part);
+		tek_prof__leave(thread, part);
 	thread->inside = 0;
 }
 
@@ -101,12 +101,12 @@ void tek__profile_left(struct tek_profile_thread *thread)
  */
 static uint32_t among(uint32_t each)
 {
-	return each / 2 + tek__profile_random(each + 1);
+	return each / 2 + tek_prof__random(each + 1);
 }
 
-uint32_t tek__profile_timed(struct tek_profile_thread *thread, tek_u32 part)
+uint32_t tek_prof__timed(struct tek_profile_thread *thread, tek_u32 part)
 {
-	struct tek_profile_self *self = &tek__profile_self;
+	struct tek_profile_self *self = &tek_prof__self;
 	uint32_t stands_for = self->stands_for[part] ? self->stands_for[part] : 1;
 
 	self->stands_for[part] = 1;
@@ -116,9 +116,9 @@ uint32_t tek__profile_timed(struct tek_profile_thread *thread, tek_u32 part)
 	return stands_for;
 }
 
-void tek__profile_sample(struct tek_profile_thread *thread)
+void tek_prof__sample(struct tek_profile_thread *thread)
 {
-	struct tek_profile_self *self = &tek__profile_self;
+	struct tek_profile_self *self = &tek_prof__self;
 
 	self->sample_weight = 0;
 	if (self->until_sampled) {
@@ -130,47 +130,47 @@ void tek__profile_sample(struct tek_profile_thread *thread)
 	if (thread->timed[TEK_PROFILE_FILE] >= TEK_PROFILE_ALL_TIMED)
 		self->sample_stands = among(TEK_PROFILE_SAMPLED_EACH);
 	self->until_sampled = self->sample_stands - 1;
-	self->sample_run = tek__profile_run_ns();
+	self->sample_run = tek_prof__run_ns();
 }
 
-void tek__profile_sampled(struct tek_profile_thread *thread, uint64_t ticks)
+void tek_prof__sampled(struct tek_profile_thread *thread, uint64_t ticks)
 {
-	struct tek_profile_self *self = &tek__profile_self;
-	uint64_t ran = tek__profile_run_ns() - self->sample_run;
+	struct tek_profile_self *self = &tek_prof__self;
+	uint64_t ran = tek_prof__run_ns() - self->sample_run;
 
 	thread->sampled[TEK_PROFILE_FILE] += ticks * self->sample_weight;
 	thread->sampled_file_run += ran * self->sample_weight;
 	self->sample_weight = 0;
 }
 
-void tek__profile_leave_timed(struct tek_profile_thread *thread, tek_u32 part, uint32_t weight)
+void tek_prof__leave_timed(struct tek_profile_thread *thread, tek_u32 part, uint32_t weight)
 {
-	if (!tek__profile_is_own(thread))
+	if (!tek_prof__is_own(thread))
 		return;
-	uint64_t now = tek__profile_ticks();
+	uint64_t now = tek_prof__ticks();
 	uint64_t took = now > thread->since_ticks ? now - thread->since_ticks : 0;
 	/* The cost of the clock itself would count for all calls. */
-	uint64_t clock = tek__profile_file->clock_cost;
+	uint64_t clock = tek_prof__file->clock_cost;
 
 	thread->inside = 0;
 	thread->timed[part]++;
 	took = took > clock ? took - clock : 0;
 	/* An interrupted call stands for itself only: the other calls were not interrupted. */
-	if (took >= tek__profile_ticks_of_ns(TEK_PROFILE_LONG_NS))
+	if (took >= tek_prof__ticks_of_ns(TEK_PROFILE_LONG_NS))
 		weight = 1;
-	tek__profile_add(thread, part, took, weight);
+	tek_prof__add(thread, part, took, weight);
 }
 
 /* Whether the scheduler is asked around this wait. */
 static bool is_asked(struct tek_profile_thread *thread, uint64_t now)
 {
-	struct tek_profile_self *self = &tek__profile_self;
+	struct tek_profile_self *self = &tek_prof__self;
 
 	if (self->until_asked) {
 		self->until_asked--;
 		return false;
 	}
-	if (now - self->asked < tek__profile_ticks_of_ns(ASK_NS)) {
+	if (now - self->asked < tek_prof__ticks_of_ns(ASK_NS)) {
 		if (self->ask_each < MOST_ASK_EACH)
 			self->ask_each = self->ask_each * 2 + 1;
 	} else {
@@ -178,13 +178,13 @@ static bool is_asked(struct tek_profile_thread *thread, uint64_t now)
 	}
 	self->asked = now;
 	self->until_asked = self->ask_each;
-	tek__profile_ask_scheduler(thread);
+	tek_prof__ask_scheduler(thread);
 	return true;
 }
 
-struct tek_profile_waiting tek__profile_wait(tek_u32 part, const void *object, const void *frame)
+struct tek_profile_waiting tek_prof__wait(tek_u32 part, const void *object, const void *frame)
 {
-	struct tek_profile_waiting waiting = {.thread = tek__profile_enter(part, frame)};
+	struct tek_profile_waiting waiting = {.thread = tek_prof__enter(part, frame)};
 	struct tek_profile_thread *thread = waiting.thread;
 
 	if (!thread)
@@ -192,14 +192,14 @@ struct tek_profile_waiting tek__profile_wait(tek_u32 part, const void *object, c
 	waiting.began = thread->since_ticks;
 	waiting.object = object;
 	if (object) {
-		tek__profile_self.place = tek__profile_place(object);
-		__atomic_fetch_add(&tek__profile_self.place->waiters, 1, __ATOMIC_RELAXED);
+		tek_prof__self.place = tek_prof__place(object);
+		__atomic_fetch_add(&tek_prof__self.place->waiters, 1, __ATOMIC_RELAXED);
 	}
 	/* Of files it is known how long the thread ran in them. */
 	waiting.is_asked = part != TEK_PROFILE_FILE && is_asked(thread, waiting.began);
 	waiting.delay_ns = thread->delay_ns;
 	thread->is_waiting = 1;
-	tek__profile_inactive(tek__profile_self.number, waiting.began);
+	tek_prof__inactive(tek_prof__self.number, waiting.began);
 	return waiting;
 }
 
@@ -211,28 +211,27 @@ static bool is_noted(tek_u32 part, uint64_t took)
 {
 	if (part == TEK_PROFILE_FILE)
 		return false;
-	return took >=
-	       tek__profile_ticks_of_ns(part == TEK_PROFILE_IDLE ? NOTED_IDLE_NS : NOTED_NS);
+	return took >= tek_prof__ticks_of_ns(part == TEK_PROFILE_IDLE ? NOTED_IDLE_NS : NOTED_NS);
 }
 
-uint64_t tek__profile_waited(struct tek_profile_waiting *waiting, tek_u32 part, tek_u32 kind,
-			     const void *site, struct tek_profile_object *counted)
+uint64_t tek_prof__waited(struct tek_profile_waiting *waiting, tek_u32 part, tek_u32 kind,
+			  const void *site, struct tek_profile_object *counted)
 {
 	struct tek_profile_thread *thread = waiting->thread;
 
 	waiting->thread = NULL;
-	if (!thread || !tek__profile_is_own(thread))
+	if (!thread || !tek_prof__is_own(thread))
 		return 0;
 	withdraw();
 	/* By a jump out of a signal handler the thread may be elsewhere by now. */
 	if (!thread->is_waiting)
 		return 0;
-	uint64_t now = tek__profile_ticks();
+	uint64_t now = tek_prof__ticks();
 	uint64_t took = now > waiting->began ? now - waiting->began : 0;
 	thread->is_waiting = 0;
-	tek__profile_active(tek__profile_self.number, now);
+	tek_prof__active(tek_prof__self.number, now);
 	if (waiting->is_asked) {
-		tek__profile_ask_scheduler(thread);
+		tek_prof__ask_scheduler(thread);
 		thread->sampled[part] += took;
 		thread->sampled_delay[part] += thread->delay_ns - waiting->delay_ns;
 	}
@@ -248,18 +247,17 @@ uint64_t tek__profile_waited(struct tek_profile_waiting *waiting, tek_u32 part, 
 		};
 		uint64_t released = 0;
 		if (waiting->object)
-			wait.waker = tek__profile_releaser(waiting->object, waiting->began,
-							   &released);
+			wait.waker = tek_prof__releaser(waiting->object, waiting->began, &released);
 		wait.released_ticks = released;
-		tek__profile_waits_add(thread, &wait);
+		tek_prof__waits_add(thread, &wait);
 	}
 	thread->inside = 0;
 	thread->timed[part]++;
 	thread->ticks[part] += took;
 	if (part == TEK_PROFILE_FILE) {
-		if (tek__profile_self.sample_weight)
-			tek__profile_sampled(thread, took);
-		if (took >= tek__profile_ticks_of_ns(TEK_PROFILE_LONG_NS))
+		if (tek_prof__self.sample_weight)
+			tek_prof__sampled(thread, took);
+		if (took >= tek_prof__ticks_of_ns(TEK_PROFILE_LONG_NS))
 			thread->long_ticks[part] += took;
 	}
 	if (counted) {

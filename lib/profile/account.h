@@ -31,12 +31,12 @@
 #define TEK_PROFILE_SAMPLED_EACH 8
 
 /* The calling thread has left the call that its last one was made from, by a jump. */
-void tek__profile_left(struct tek_profile_thread *thread);
+void tek_prof__left(struct tek_profile_thread *thread);
 
 /* Whether a call of the calling thread, with that frame, counts: it is about to be in that part. */
-static inline struct tek_profile_thread *tek__profile_call(tek_u32 part, const void *frame)
+static inline struct tek_profile_thread *tek_prof__call(tek_u32 part, const void *frame)
 {
-	struct tek_profile_thread *thread = tek__profile_thread();
+	struct tek_profile_thread *thread = tek_prof__thread();
 
 	if (__builtin_expect(!thread, 0))
 		return NULL;
@@ -45,18 +45,17 @@ static inline struct tek_profile_thread *tek__profile_call(tek_u32 part, const v
 		 * Calls that it makes have frames below its own. A call at the same place or above
 		 * was made by one of its callers: it did not return, but was left by longjmp().
 		 */
-		if (__builtin_expect((const char *)frame < tek__profile_self.frame, 1))
+		if (__builtin_expect((const char *)frame < tek_prof__self.frame, 1))
 			return NULL;
-		tek__profile_left(thread);
+		tek_prof__left(thread);
 	}
-	tek__profile_self.frame = frame;
+	tek_prof__self.frame = frame;
 	thread->calls[part]++;
 	return thread;
 }
 
 /* It is in that part, since then; 0: the time was not read. */
-static inline void tek__profile_inside(struct tek_profile_thread *thread, tek_u32 part,
-				       uint64_t since)
+static inline void tek_prof__inside(struct tek_profile_thread *thread, tek_u32 part, uint64_t since)
 {
 	thread->since_ticks = since;
 	/* A signal handler between these two finds a call that has just begun. */
@@ -68,73 +67,72 @@ static inline void tek__profile_inside(struct tek_profile_thread *thread, tek_u3
  * Whether it is still the calling thread's: not in a child that a signal handler forked out of the
  * call.
  */
-static inline bool tek__profile_is_own(const struct tek_profile_thread *thread)
+static inline bool tek_prof__is_own(const struct tek_profile_thread *thread)
 {
-	return __builtin_expect(thread == tek__profile_self.thread, 1) &&
-	       tek__profile_process_is_known();
+	return __builtin_expect(thread == tek_prof__self.thread, 1) && tek_prof__process_is_known();
 }
 
 /* A call for files begins that is timed: its turn to ask how long the thread runs may have come. */
-void tek__profile_sample(struct tek_profile_thread *thread);
+void tek_prof__sample(struct tek_profile_thread *thread);
 
 /* It was asked around the call that took so many ticks. */
-void tek__profile_sampled(struct tek_profile_thread *thread, uint64_t ticks);
+void tek_prof__sampled(struct tek_profile_thread *thread, uint64_t ticks);
 
-/* As tek__profile_call(); now it is in that part. */
-static inline struct tek_profile_thread *tek__profile_enter(tek_u32 part, const void *frame)
+/* As tek_prof__call(); now it is in that part. */
+static inline struct tek_profile_thread *tek_prof__enter(tek_u32 part, const void *frame)
 {
-	struct tek_profile_thread *thread = tek__profile_call(part, frame);
+	struct tek_profile_thread *thread = tek_prof__call(part, frame);
 
 	if (__builtin_expect(!thread, 0))
 		return NULL;
 	if (part == TEK_PROFILE_FILE)
-		tek__profile_sample(thread);
-	tek__profile_inside(thread, part, tek__profile_ticks());
+		tek_prof__sample(thread);
+	tek_prof__inside(thread, part, tek_prof__ticks());
 	return thread;
 }
 
-static inline bool tek__profile_is_alone(void)
+static inline bool tek_prof__is_alone(void)
 {
-	return (__atomic_load_n(&tek__profile_file->active, __ATOMIC_RELAXED) & 0xffff) == 1;
+	return (__atomic_load_n(&tek_prof__file->active, __ATOMIC_RELAXED) & 0xffff) == 1;
 }
 
 /* A call that took so long, and stands for so many. */
-static inline void tek__profile_add(struct tek_profile_thread *thread, tek_u32 part, uint64_t ticks,
-				    uint32_t weight)
+static inline void tek_prof__add(struct tek_profile_thread *thread, tek_u32 part, uint64_t ticks,
+				 uint32_t weight)
 {
 	thread->ticks[part] += ticks * weight;
-	if (__builtin_expect(ticks >= tek__profile_ticks_of_ns(TEK_PROFILE_LONG_NS), 0))
+	if (__builtin_expect(ticks >= tek_prof__ticks_of_ns(TEK_PROFILE_LONG_NS), 0))
 		thread->long_ticks[part] += ticks * weight;
-	if (tek__profile_is_alone())
+	if (tek_prof__is_alone())
 		thread->serial_part[part] += ticks * weight;
 }
 
 /* It returns.  Returns the ticks that it took. */
-static inline uint64_t tek__profile_leave(struct tek_profile_thread *thread, tek_u32 part)
+static inline uint64_t tek_prof__leave(struct tek_profile_thread *thread, tek_u32 part)
 {
-	if (!tek__profile_is_own(thread))
+	if (!tek_prof__is_own(thread))
 		return 0;
-	uint64_t now = tek__profile_ticks();
+	uint64_t now = tek_prof__ticks();
 	uint64_t took = now > thread->since_ticks ? now - thread->since_ticks : 0;
 
 	thread->inside = 0;
 	thread->timed[part]++;
-	if (part == TEK_PROFILE_FILE && tek__profile_self.sample_weight)
-		tek__profile_sampled(thread, took);
-	tek__profile_add(thread, part, took, 1);
+	if (part == TEK_PROFILE_FILE && tek_prof__self.sample_weight)
+		tek_prof__sampled(thread, took);
+	tek_prof__add(thread, part, took, 1);
 	return took;
 }
 
 /* The next timed one of the calls that are counted has come: for how many it stands. */
-uint32_t tek__profile_timed(struct tek_profile_thread *thread, tek_u32 part);
+uint32_t tek_prof__timed(struct tek_profile_thread *thread, tek_u32 part);
 
 /* One more that is counted: for how many it stands, 0 if it is not timed. */
-static inline uint32_t tek__profile_count(struct tek_profile_thread *thread, tek_u32 part)
+static inline uint32_t tek_prof__count(struct tek_profile_thread *thread, tek_u32 part)
 {
-	uint32_t *until = &tek__profile_self.until_timed[part];
+	uint32_t *until = &tek_prof__self.until_timed[part];
 
 	if (__builtin_expect(*until == 0, 0))
-		return tek__profile_timed(thread, part);
+		return tek_prof__timed(thread, part);
 	(*until)--;
 	return 0;
 }
@@ -143,27 +141,27 @@ static inline uint32_t tek__profile_count(struct tek_profile_thread *thread, tek
  * The same for a call that may only be counted; *weight says for how many it stands, 0: it is not
  * timed.  `is_long`: it is known to take long, and is always timed.
  */
-static inline struct tek_profile_thread *tek__profile_enter_counted(tek_u32 part, const void *frame,
-								    bool is_long, uint32_t *weight)
+static inline struct tek_profile_thread *tek_prof__enter_counted(tek_u32 part, const void *frame,
+								 bool is_long, uint32_t *weight)
 {
-	struct tek_profile_thread *thread = tek__profile_call(part, frame);
+	struct tek_profile_thread *thread = tek_prof__call(part, frame);
 
 	if (__builtin_expect(!thread, 0))
 		return NULL;
-	*weight = is_long ? 1 : tek__profile_count(thread, part);
-	tek__profile_inside(thread, part, *weight ? tek__profile_ticks() : 0);
+	*weight = is_long ? 1 : tek_prof__count(thread, part);
+	tek_prof__inside(thread, part, *weight ? tek_prof__ticks() : 0);
 	return thread;
 }
 
 /* A call that was timed returns, and stands for so many. */
-void tek__profile_leave_timed(struct tek_profile_thread *thread, tek_u32 part, uint32_t weight);
+void tek_prof__leave_timed(struct tek_profile_thread *thread, tek_u32 part, uint32_t weight);
 
-static inline void tek__profile_leave_counted(struct tek_profile_thread *thread, tek_u32 part,
-					      uint32_t weight)
+static inline void tek_prof__leave_counted(struct tek_profile_thread *thread, tek_u32 part,
+					   uint32_t weight)
 {
 	/* Where it is no longer the thread's own, these writes are never read. */
 	if (__builtin_expect(weight != 0, 0))
-		tek__profile_leave_timed(thread, part, weight);
+		tek_prof__leave_timed(thread, part, weight);
 	else
 		thread->inside = 0;
 }
@@ -179,11 +177,11 @@ struct tek_profile_waiting {
 };
 
 /* One begins: for that part, an object and a TEK_PROFILE_MUTEX, ... . */
-struct tek_profile_waiting tek__profile_wait(tek_u32 part, const void *object, const void *frame);
+struct tek_profile_waiting tek_prof__wait(tek_u32 part, const void *object, const void *frame);
 
 /* And there: of a wait that does not end it is known which one it is. */
-static inline void tek__profile_waits_for(const struct tek_profile_waiting *waiting,
-					  const void *site, tek_u32 kind)
+static inline void tek_prof__waits_for(const struct tek_profile_waiting *waiting, const void *site,
+				       tek_u32 kind)
 {
 	struct tek_profile_thread *thread = waiting->thread;
 
@@ -195,21 +193,21 @@ static inline void tek__profile_waits_for(const struct tek_profile_waiting *wait
 }
 
 /* It is over; returns how long it was.  `counted`: where it is added to, or NULL. */
-uint64_t tek__profile_waited(struct tek_profile_waiting *waiting, tek_u32 part, tek_u32 kind,
-			     const void *site, struct tek_profile_object *counted);
+uint64_t tek_prof__waited(struct tek_profile_waiting *waiting, tek_u32 part, tek_u32 kind,
+			  const void *site, struct tek_profile_object *counted);
 
 /* For __attribute__((cleanup)): a cancelled thread does not return from its wait. */
-static inline void tek__profile_wait_cleanup(struct tek_profile_waiting *waiting)
+static inline void tek_prof__wait_cleanup(struct tek_profile_waiting *waiting)
 {
-	if (__builtin_expect(waiting->thread != NULL, 0) && tek__profile_is_own(waiting->thread))
-		tek__profile_left(waiting->thread);
+	if (__builtin_expect(waiting->thread != NULL, 0) && tek_prof__is_own(waiting->thread))
+		tek_prof__left(waiting->thread);
 }
 
 #define TEK_PROFILE_WAITING \
-	struct tek_profile_waiting waiting_ __attribute__((cleanup(tek__profile_wait_cleanup)))
+	struct tek_profile_waiting waiting_ __attribute__((cleanup(tek_prof__wait_cleanup)))
 
 /* The calling thread joins those that do something, and leaves them. */
-void tek__profile_active(uint32_t number, uint64_t now);
-void tek__profile_inactive(uint32_t number, uint64_t now);
+void tek_prof__active(uint32_t number, uint64_t now);
+void tek_prof__inactive(uint32_t number, uint64_t now);
 
 #endif

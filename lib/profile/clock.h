@@ -10,12 +10,12 @@
 #include <stdint.h>
 #include <time.h>
 
-extern bool tek__profile_counts __attribute__((visibility("hidden")));
+extern bool tek_prof__counts __attribute__((visibility("hidden")));
 
 /* Ticks of a millisecond. */
-extern uint64_t tek__profile_rate __attribute__((visibility("hidden")));
+extern uint64_t tek_prof__rate __attribute__((visibility("hidden")));
 
-static inline uint64_t tek__profile_monotonic_ns(void)
+static inline uint64_t tek_prof__monotonic_ns(void)
 {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -26,30 +26,30 @@ static inline uint64_t tek__profile_monotonic_ns(void)
  * Ticks now.  The counter may be read a few instructions early or late: what is measured takes more
  * than that, and a fence would double the price.
  */
-static inline uint64_t tek__profile_ticks(void)
+static inline uint64_t tek_prof__ticks(void)
 {
 #if defined(__x86_64__)
-	if (__builtin_expect(tek__profile_counts, 1))
+	if (__builtin_expect(tek_prof__counts, 1))
 		return __builtin_ia32_rdtsc();
 #elif defined(__aarch64__)
-	if (__builtin_expect(tek__profile_counts, 1)) {
+	if (__builtin_expect(tek_prof__counts, 1)) {
 		uint64_t ticks;
 		__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
 		return ticks;
 	}
 #endif
-	return tek__profile_monotonic_ns();
+	return tek_prof__monotonic_ns();
 }
 
-static inline uint64_t tek__profile_ticks_of_ns(uint64_t ns)
+static inline uint64_t tek_prof__ticks_of_ns(uint64_t ns)
 {
-	return ns * tek__profile_rate / 1000000;
+	return ns * tek_prof__rate / 1000000;
 }
 
 /*
  * ns that the calling thread ran on a CPU, keeping errno: it costs as much as a short system call.
  */
-static inline uint64_t tek__profile_run_ns(void)
+static inline uint64_t tek_prof__run_ns(void)
 {
 	struct timespec now = {0, 0};
 	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -48,7 +48,7 @@ static bool ask(int fd, tek_u32 *part)
 	return is_there;
 }
 
-tek_u32 tek__profile_descriptor(int fd)
+tek_u32 tek_prof__descriptor(int fd)
 {
 	tek_u32 part;
 
@@ -62,14 +62,14 @@ tek_u32 tek__profile_descriptor(int fd)
 	return part;
 }
 
-void tek__profile_descriptor_forget(int fd)
+void tek_prof__descriptor_forget(int fd)
 {
 	if (fd >= 0 && fd < MOST_KNOWN && __atomic_load_n(&known[fd], __ATOMIC_RELAXED))
 		__atomic_store_n(&known[fd], 0, __ATOMIC_RELAXED);
 }
 
-void tek__profile_descriptors_forget(unsigned int first, unsigned int last)
+void tek_prof__descriptors_forget(unsigned int first, unsigned int last)
 {
 	for (unsigned int fd = first; fd <= last && fd < MOST_KNOWN; fd++)
-		tek__profile_descriptor_forget((int)fd);
+		tek_prof__descriptor_forget((int)fd);
 }

@@ -13,12 +13,12 @@
  * The part (TEK_PROFILE_*) in which calls for it wait: files for pipes, sockets and terminals, idle
  * for timers and events; 0: they do not wait, or it is none.  Keeps errno.
  */
-tek_u32 tek__profile_descriptor(int fd);
+tek_u32 tek_prof__descriptor(int fd);
 
 /* It is closed, or about to be another one. */
-void tek__profile_descriptor_forget(int fd);
+void tek_prof__descriptor_forget(int fd);
 
 /* All from `first` to `last`. */
-void tek__profile_descriptors_forget(unsigned int first, unsigned int last);
+void tek_prof__descriptors_forget(unsigned int first, unsigned int last);
 
 #endif

@@ -40,9 +40,9 @@ TEK_ABI_ASSERT(TEK_PROFILE_OBJECTS_OFFSET +
 		       TEK_PROFILE_OBJECTS * sizeof(struct tek_profile_object) <=
 	       TEK_PROFILE_THREAD_BYTES);
 
-bool tek__profile_counts;
-uint64_t tek__profile_rate = NS_PER_MS;
-struct tek_profile_header *tek__profile_file;
+bool tek_prof__counts;
+uint64_t tek_prof__rate = NS_PER_MS;
+struct tek_profile_header *tek_prof__file;
 static char directory[3072];
 static char path[sizeof(directory) + 64];
 static pid_t only_children_of; /* 0: all processes */
@@ -70,7 +70,7 @@ static bool allocate(size_t at, size_t bytes)
 	return done;
 }
 
-bool tek__profile_file_populate(struct tek_profile_header *file, size_t at, size_t bytes)
+bool tek_prof__file_populate(struct tek_profile_header *file, size_t at, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t from = at & ~(page - 1), to = (at + bytes + page - 1) & ~(page - 1);
@@ -84,14 +84,14 @@ bool tek__profile_file_populate(struct tek_profile_header *file, size_t at, size
 	return done;
 }
 
-void tek__profile_file_times(void)
+void tek_prof__file_times(void)
 {
-	struct tek_profile_header *file = tek__profile_file;
+	struct tek_profile_header *file = tek_prof__file;
 
 	if (!file)
 		return;
-	__atomic_store_n(&file->last_ns, tek__profile_monotonic_ns(), __ATOMIC_RELAXED);
-	__atomic_store_n(&file->last_ticks, tek__profile_ticks(), __ATOMIC_RELAXED);
+	__atomic_store_n(&file->last_ns, tek_prof__monotonic_ns(), __ATOMIC_RELAXED);
+	__atomic_store_n(&file->last_ticks, tek_prof__ticks(), __ATOMIC_RELAXED);
 }
 
 static int create(void)
@@ -134,20 +134,20 @@ static const char *make(void)
 	syscall(SYS_close, fd);
 	if (file == MAP_FAILED)
 		return "its file cannot be mapped";
-	if (!tek__profile_file_populate(file, 0,
-					TEK_PROFILE_THERE_OFFSET + THERE_WORDS * sizeof(tek_u64))) {
+	if (!tek_prof__file_populate(file, 0,
+				     TEK_PROFILE_THERE_OFFSET + THERE_WORDS * sizeof(tek_u64))) {
 		munmap(file, FILE_BYTES);
 		return "there is no room for its file";
 	}
 	file->version = TEK_PROFILE_VERSION;
-	file->clock = tek__profile_counts ? TEK_PROFILE_CLOCK_COUNTER : TEK_PROFILE_CLOCK_MONOTONIC;
+	file->clock = tek_prof__counts ? TEK_PROFILE_CLOCK_COUNTER : TEK_PROFILE_CLOCK_MONOTONIC;
 	file->pid = (tek_u32)getpid();
 	file->parent = (tek_u32)getppid();
 	note_program(file);
-	file->start_ns = tek__profile_monotonic_ns();
-	file->start_ticks = tek__profile_ticks();
-	tek__profile_file = file;
-	tek__profile_file_times();
+	file->start_ns = tek_prof__monotonic_ns();
+	file->start_ticks = tek_prof__ticks();
+	tek_prof__file = file;
+	tek_prof__file_times();
 	__atomic_store_n(&file->magic, TEK_PROFILE_MAGIC, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -157,21 +157,21 @@ static bool is_meant(void)
 	return !only_children_of || getppid() == only_children_of;
 }
 
-bool tek__profile_file_is_for(bool is_child)
+bool tek_prof__file_is_for(bool is_child)
 {
 	return is_child ? !only_children_of : is_meant();
 }
 
-void tek__profile_file_replaced(bool is_replaced)
+void tek_prof__file_replaced(bool is_replaced)
 {
-	struct tek_profile_header *file = tek__profile_file;
+	struct tek_profile_header *file = tek_prof__file;
 
 	/* A child by vfork() has the file of its parent, which goes on. */
 	if (file && file->pid == (tek_u32)getpid())
 		file->replaced = is_replaced;
 }
 
-const char *tek__profile_file_make(const char *variable)
+const char *tek_prof__file_make(const char *variable)
 {
 	const char *parent = strchr(variable, ':');
 	char *path = NULL;
@@ -180,30 +180,30 @@ const char *tek__profile_file_make(const char *variable)
 		only_children_of = (pid_t)strtol(parent + 1, &path, 10);
 	if (!path || path[0] != ':' || path[1] != '/' || strlen(path + 1) >= sizeof(directory))
 		return "TEK_PROFILE is not as tek profile sets it";
-	tek__profile_counts = false;
+	tek_prof__counts = false;
 #if defined(__x86_64__) || defined(__aarch64__)
 	if (strncmp(variable, "COUNTER@", 8) == 0) {
-		tek__profile_rate = strtoull(variable + 8, NULL, 10);
-		tek__profile_counts = tek__profile_rate != 0;
+		tek_prof__rate = strtoull(variable + 8, NULL, 10);
+		tek_prof__counts = tek_prof__rate != 0;
 	}
 #endif
-	if (!tek__profile_counts)
-		tek__profile_rate = NS_PER_MS;
+	if (!tek_prof__counts)
+		tek_prof__rate = NS_PER_MS;
 	strcpy(directory, path + 1);
 	return is_meant() ? make() : NULL;
 }
 
-void tek__profile_file_forked(void)
+void tek_prof__file_forked(void)
 {
-	struct tek_profile_header *parents = tek__profile_file;
+	struct tek_profile_header *parents = tek_prof__file;
 	int kept = errno;
 
 	if (!parents)
 		return;
-	tek__profile_file = NULL;
+	tek_prof__file = NULL;
 	spare_thread = 0;
 	if (is_meant() && !make())
-		tek__profile_modules_copy(tek__profile_file, parents);
+		tek_prof__modules_copy(tek_prof__file, parents);
 	/*
 	 * The parent goes on counting in its own file. A thread that forked in a signal handler
 	 * returns to a call that still writes there: these writes go to memory that is never read.
@@ -215,8 +215,7 @@ void tek__profile_file_forked(void)
 
 static tek_u64 *there(uint32_t number)
 {
-	return (tek_u64 *)((char *)tek__profile_file + TEK_PROFILE_THERE_OFFSET) +
-	       (number - 1) / 64;
+	return (tek_u64 *)((char *)tek_prof__file + TEK_PROFILE_THERE_OFFSET) + (number - 1) / 64;
 }
 
 static tek_u64 bit(uint32_t number)
@@ -224,7 +223,7 @@ static tek_u64 bit(uint32_t number)
 	return UINT64_C(1) << (number - 1) % 64;
 }
 
-bool tek__profile_file_has(uint32_t number)
+bool tek_prof__file_has(uint32_t number)
 {
 	return number - 1 < TEK_PROFILE_MAX_THREADS &&
 	       __atomic_load_n(there(number), __ATOMIC_ACQUIRE) & bit(number);
@@ -238,7 +237,7 @@ static uint32_t take(tek_u32 *counter, uint32_t limit)
 	return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-void tek__profile_file_give_back_thread(uint32_t number)
+void tek_prof__file_give_back_thread(uint32_t number)
 {
 	uint32_t none = 0;
 
@@ -247,34 +246,33 @@ void tek__profile_file_give_back_thread(uint32_t number)
 				    __ATOMIC_RELAXED);
 }
 
-uint32_t tek__profile_file_take_thread(void)
+uint32_t tek_prof__file_take_thread(void)
 {
 	uint32_t spare = __atomic_exchange_n(&spare_thread, 0, __ATOMIC_ACQUIRE);
 
 	if (spare)
 		return spare;
-	uint32_t at = take(&tek__profile_file->threads, TEK_PROFILE_MAX_THREADS);
+	uint32_t at = take(&tek_prof__file->threads, TEK_PROFILE_MAX_THREADS);
 
 	if (at >= TEK_PROFILE_MAX_THREADS ||
-	    !tek__profile_file_populate(tek__profile_file,
-					TEK_PROFILE_THREADS_OFFSET +
-						(size_t)at * TEK_PROFILE_THREAD_BYTES,
-					TEK_PROFILE_THREAD_BYTES))
+	    !tek_prof__file_populate(tek_prof__file,
+				     TEK_PROFILE_THREADS_OFFSET +
+					     (size_t)at * TEK_PROFILE_THREAD_BYTES,
+				     TEK_PROFILE_THREAD_BYTES))
 		return 0;
 	__atomic_fetch_or(there(at + 1), bit(at + 1), __ATOMIC_RELEASE);
 	return at + 1;
 }
 
-struct tek_profile_block *tek__profile_file_take_block(uint32_t thread, uint32_t sequence)
+struct tek_profile_block *tek_prof__file_take_block(uint32_t thread, uint32_t sequence)
 {
-	uint32_t number = take(&tek__profile_file->blocks, TEK_PROFILE_MAX_BLOCKS);
+	uint32_t number = take(&tek_prof__file->blocks, TEK_PROFILE_MAX_BLOCKS);
 	size_t at = TEK_PROFILE_BLOCKS_OFFSET + (size_t)number * TEK_PROFILE_BLOCK_BYTES;
 
 	if (number >= TEK_PROFILE_MAX_BLOCKS ||
-	    !tek__profile_file_populate(tek__profile_file, at, TEK_PROFILE_BLOCK_BYTES))
+	    !tek_prof__file_populate(tek_prof__file, at, TEK_PROFILE_BLOCK_BYTES))
 		return NULL;
-	struct tek_profile_block *block = (struct tek_profile_block *)((char *)tek__profile_file +
-								       at);
+	struct tek_profile_block *block = (struct tek_profile_block *)((char *)tek_prof__file + at);
 	block->thread = thread;
 	block->sequence = sequence;
 	__atomic_store_n(&block->magic, TEK_PROFILE_BLOCK_MAGIC, __ATOMIC_RELEASE);

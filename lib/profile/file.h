@@ -15,36 +15,34 @@
 #include <stdint.h>
 
 /* NULL: nothing is counted. */
-extern struct tek_profile_header *tek__profile_file __attribute__((visibility("hidden")));
+extern struct tek_profile_header *tek_prof__file __attribute__((visibility("hidden")));
 
 /*
  * Makes the file as TEK_PROFILE requests, CLOCK:PARENT:DIRECTORY. The clock is MONOTONIC, or
  * COUNTER@TICKS with so many ticks in a millisecond. Only children of that process are profiled, or
  * with 0 all processes. Returns NULL, or the reason why an expected file is missing.
  */
-const char *tek__profile_file_make(const char *variable);
+const char *tek_prof__file_make(const char *variable);
 
 /* Whether a program is profiled that a child of this process starts, or this process itself. */
-bool tek__profile_file_is_for(bool is_child);
+bool tek_prof__file_is_for(bool is_child);
 
 /* This process is about to run another program; false: that failed. */
-void tek__profile_file_replaced(bool is_replaced);
+void tek_prof__file_replaced(bool is_replaced);
 
 /* In a child: makes its own. */
-void tek__profile_file_forked(void);
+void tek_prof__file_forked(void);
 
 /* Writes a pair of times down: ticks and nanoseconds. */
-void tek__profile_file_times(void);
+void tek_prof__file_times(void);
 
-static inline struct tek_profile_thread *tek__profile_file_thread(uint32_t number)
+static inline struct tek_profile_thread *tek_prof__file_thread(uint32_t number)
 {
-	return (struct tek_profile_thread *)((char *)tek__profile_file +
-					     TEK_PROFILE_THREADS_OFFSET +
+	return (struct tek_profile_thread *)((char *)tek_prof__file + TEK_PROFILE_THREADS_OFFSET +
 					     (size_t)(number - 1) * TEK_PROFILE_THREAD_BYTES);
 }
 
-static inline struct tek_profile_object *
-tek__profile_file_objects(struct tek_profile_thread *thread)
+static inline struct tek_profile_object *tek_prof__file_objects(struct tek_profile_thread *thread)
 {
 	return (struct tek_profile_object *)((char *)thread + TEK_PROFILE_OBJECTS_OFFSET);
 }
@@ -53,17 +51,17 @@ tek__profile_file_objects(struct tek_profile_thread *thread)
  * Opens that part of the file, and has memory for it; false where there is none.  Many short
  * processes may be profiled at once, so what one does not need is not there.
  */
-bool tek__profile_file_populate(struct tek_profile_header *file, size_t at, size_t bytes);
+bool tek_prof__file_populate(struct tek_profile_header *file, size_t at, size_t bytes);
 
 /* The next part of the file for a thread, by number, exclusive to it; 0: there is no more room. */
-uint32_t tek__profile_file_take_thread(void);
+uint32_t tek_prof__file_take_thread(void);
 /* An unused number: the next request gets it. */
-void tek__profile_file_give_back_thread(uint32_t number);
+void tek_prof__file_give_back_thread(uint32_t number);
 
 /* Whether that part can be reached. */
-bool tek__profile_file_has(uint32_t number);
+bool tek_prof__file_has(uint32_t number);
 
 /* A block for its waits; NULL: there is no more room. */
-struct tek_profile_block *tek__profile_file_take_block(uint32_t thread, uint32_t sequence);
+struct tek_profile_block *tek_prof__file_take_block(uint32_t thread, uint32_t sequence);
 
 #endif

@@ -27,8 +27,8 @@ static bool has_room(struct tek_profile_header *file, tek_u32 count)
 {
 	const size_t had = file->modules * sizeof(struct tek_module);
 
-	return tek__profile_file_populate(file, TEK_PROFILE_MODULES_OFFSET + had,
-					  count * sizeof(struct tek_module) - had);
+	return tek_prof__file_populate(file, TEK_PROFILE_MODULES_OFFSET + had,
+				       count * sizeof(struct tek_module) - had);
 }
 
 static void set_path(struct tek_module *module, const char *name)
@@ -49,7 +49,7 @@ static void set_path(struct tek_module *module, const char *name)
 /* For dl_iterate_phdr(3). */
 static int note(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	struct tek_profile_header *file = tek__profile_file;
+	struct tek_profile_header *file = tek_prof__file;
 	uintptr_t start = UINTPTR_MAX, end = 0;
 
 	(void)size;
@@ -84,7 +84,7 @@ static int note(struct dl_phdr_info *info, size_t size, void *unused)
 /* The latest that has the address: of two the first was unloaded. */
 static const struct tek_module *module_of(uintptr_t address)
 {
-	struct tek_profile_header *file = tek__profile_file;
+	struct tek_profile_header *file = tek_prof__file;
 	tek_u32 count = file ? __atomic_load_n(&file->modules, __ATOMIC_ACQUIRE) : 0;
 
 	while (count-- > 0)
@@ -97,7 +97,7 @@ static const struct tek_module *module_of(uintptr_t address)
 static void note_file(uintptr_t address)
 {
 	if (address && !module_of(address))
-		tek__profile_modules_note();
+		tek_prof__modules_note();
 }
 
 static bool has(uintptr_t address, size_t bytes)
@@ -124,7 +124,7 @@ static unsigned int access_of(uintptr_t address, size_t bytes)
 	return segment.flags;
 }
 
-const struct tek_files tek__profile_files = {
+const struct tek_files tek_prof__files = {
 	.note = note_file,
 	.has = has,
 	.name = name_of,
@@ -132,14 +132,14 @@ const struct tek_files tek__profile_files = {
 	.of = module_of,
 };
 
-void tek__profile_modules_note(void)
+void tek_prof__modules_note(void)
 {
-	tek__profile_process_forked();
-	if (tek__profile_file)
+	tek_prof__process_forked();
+	if (tek_prof__file)
 		dl_iterate_phdr(note, NULL);
 }
 
-void tek__profile_modules_copy(struct tek_profile_header *to, const struct tek_profile_header *from)
+void tek_prof__modules_copy(struct tek_profile_header *to, const struct tek_profile_header *from)
 {
 	tek_u32 count = __atomic_load_n(&from->modules, __ATOMIC_ACQUIRE);
 

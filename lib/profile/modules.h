@@ -6,10 +6,10 @@
 #include "base/files.h"
 
 /* Writes down those that there are now and were not before; takes the loader's lock. */
-void tek__profile_modules_note(void);
+void tek_prof__modules_note(void);
 
 /* Those in the file, for base/start_routine.h. */
-extern const struct tek_files tek__profile_files;
+extern const struct tek_files tek_prof__files;
 
 struct tek_profile_header;
 
@@ -17,7 +17,6 @@ struct tek_profile_header;
  * In the child of a fork: the modules that the parent recorded. Another thread of the parent may
  * have held the loader's lock, which is never released here.
  */
-void tek__profile_modules_copy(struct tek_profile_header *to,
-			       const struct tek_profile_header *from);
+void tek_prof__modules_copy(struct tek_profile_header *to, const struct tek_profile_header *from);
 
 #endif

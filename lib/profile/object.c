@@ -10,7 +10,7 @@
 static struct tek_profile_object *find(struct tek_profile_thread *thread, uint64_t object,
 				       uint64_t site, tek_u32 kind, bool may_take)
 {
-	struct tek_profile_object *objects = tek__profile_file_objects(thread);
+	struct tek_profile_object *objects = tek_prof__file_objects(thread);
 	uint64_t hash = (object ^ site << 7 ^ kind) * UINT64_C(0x9e3779b97f4a7c15) >> 40;
 
 	for (unsigned int probe = 0; probe < PROBES; probe++) {
@@ -20,7 +20,7 @@ static struct tek_profile_object *find(struct tek_profile_thread *thread, uint64
 		if (!at->kind) {
 			if (!may_take)
 				return NULL;
-			tek__profile_self.objects++;
+			tek_prof__self.objects++;
 			at->object = object;
 			at->site = site;
 			at->kind = kind;
@@ -30,11 +30,10 @@ static struct tek_profile_object *find(struct tek_profile_thread *thread, uint64
 	return NULL;
 }
 
-struct tek_profile_object *tek__profile_object(struct tek_profile_thread *thread,
-					       const void *object, const void *site, tek_u32 kind,
-					       bool is_contended)
+struct tek_profile_object *tek_prof__object(struct tek_profile_thread *thread, const void *object,
+					    const void *site, tek_u32 kind, bool is_contended)
 {
-	struct tek_profile_self *self = &tek__profile_self;
+	struct tek_profile_self *self = &tek_prof__self;
 	uint64_t place = (uintptr_t)site;
 	/* Objects without waiters get no more than half of the table. */
 	bool may_take = is_contended || self->objects < TEK_PROFILE_OBJECTS / 2;
@@ -55,7 +54,7 @@ struct tek_profile_object *tek__profile_object(struct tek_profile_thread *thread
  */
 static unsigned int oldest(void)
 {
-	const struct tek_profile_held *holds = tek__profile_self.holds;
+	const struct tek_profile_held *holds = tek_prof__self.holds;
 	unsigned int found = 0;
 
 	for (unsigned int i = 1; i < TEK_PROFILE_HELD; i++)
@@ -64,9 +63,9 @@ static unsigned int oldest(void)
 	return found;
 }
 
-void tek__profile_holds(const void *object, struct tek_profile_object *counted, uint64_t now)
+void tek_prof__holds(const void *object, struct tek_profile_object *counted, uint64_t now)
 {
-	struct tek_profile_self *self = &tek__profile_self;
+	struct tek_profile_self *self = &tek_prof__self;
 	uint32_t weight = 1;
 
 	if (!now) {
@@ -76,10 +75,9 @@ void tek__profile_holds(const void *object, struct tek_profile_object *counted, 
 		}
 		weight = self->hold_stands ? self->hold_stands : 1;
 		/* Not in step with what the program locks one after the other. */
-		self->hold_stands = (uint8_t)(1 +
-					      tek__profile_random(2 * TEK_PROFILE_HOLD_EACH - 1));
+		self->hold_stands = (uint8_t)(1 + tek_prof__random(2 * TEK_PROFILE_HOLD_EACH - 1));
 		self->hold_in = self->hold_stands - 1;
-		now = tek__profile_ticks();
+		now = tek_prof__ticks();
 	}
 	if (!counted)
 		return;
@@ -91,15 +89,15 @@ void tek__profile_holds(const void *object, struct tek_profile_object *counted, 
 	self->holds[at] = (struct tek_profile_held){object, counted, now, weight};
 }
 
-void tek__profile_held(const void *object)
+void tek_prof__held(const void *object)
 {
-	struct tek_profile_self *self = &tek__profile_self;
+	struct tek_profile_self *self = &tek_prof__self;
 
 	for (unsigned int i = self->held; i-- > 0;) {
 		if (self->holds[i].object != object)
 			continue;
 		struct tek_profile_object *counted = self->holds[i].counted;
-		uint64_t took = tek__profile_ticks() - self->holds[i].since;
+		uint64_t took = tek_prof__ticks() - self->holds[i].since;
 		counted->holds += self->holds[i].weight;
 		counted->hold_ticks += took * self->holds[i].weight;
 		if (took > counted->hold_most)

@@ -16,20 +16,19 @@
 #define TEK_PROFILE_HOLD_EACH 16
 
 /* The object's counters; NULL: none. A wait may use more of the table than other operations. */
-struct tek_profile_object *tek__profile_object(struct tek_profile_thread *thread,
-					       const void *object, const void *site, tek_u32 kind,
-					       bool is_contended);
+struct tek_profile_object *tek_prof__object(struct tek_profile_thread *thread, const void *object,
+					    const void *site, tek_u32 kind, bool is_contended);
 
 /* The calling thread has it now, since `now`; 0: it is not measured unless its turn has come. */
-void tek__profile_holds(const void *object, struct tek_profile_object *counted, uint64_t now);
+void tek_prof__holds(const void *object, struct tek_profile_object *counted, uint64_t now);
 
 /* It gives it back. */
-void tek__profile_held(const void *object);
+void tek_prof__held(const void *object);
 
-static inline void tek__profile_gives_back(const void *object)
+static inline void tek_prof__gives_back(const void *object)
 {
-	if (__builtin_expect(tek__profile_self.held != 0, 0))
-		tek__profile_held(object);
+	if (__builtin_expect(tek_prof__self.held != 0, 0))
+		tek_prof__held(object);
 }
 
 #endif

@@ -17,21 +17,20 @@
 #include <stdint.h>
 
 /* 0: this is a child that has not begun anew. */
-extern uint32_t *tek__profile_process_word __attribute__((visibility("hidden")));
+extern uint32_t *tek_prof__process_word __attribute__((visibility("hidden")));
 
-static inline bool tek__profile_process_is_known(void)
+static inline bool tek_prof__process_is_known(void)
 {
-	return __builtin_expect(__atomic_load_n(tek__profile_process_word, __ATOMIC_RELAXED) != 0,
-				1);
+	return __builtin_expect(__atomic_load_n(tek_prof__process_word, __ATOMIC_RELAXED) != 0, 1);
 }
 
 /* Once, before anything is counted. */
-void tek__profile_process_start(void);
+void tek_prof__process_start(void);
 
 /*
  * In a child: it begins anew, with a file of its own and the calling thread as its first one.  Does
  * nothing elsewhere, and where a signal handler in the child has done so before.
  */
-void tek__profile_process_forked(void);
+void tek_prof__process_forked(void);
 
 #endif

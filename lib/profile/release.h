@@ -22,31 +22,31 @@ struct tek_profile_place {
 	uint64_t last;
 } __attribute__((aligned(64)));
 
-extern struct tek_profile_place tek__profile_places[TEK_PROFILE_PLACES]
+extern struct tek_profile_place tek_prof__places[TEK_PROFILE_PLACES]
 	__attribute__((visibility("hidden")));
 
-static inline struct tek_profile_place *tek__profile_place(const void *object)
+static inline struct tek_profile_place *tek_prof__place(const void *object)
 {
 	uint64_t hash = ((uintptr_t)object >> 3) * UINT64_C(0x9e3779b97f4a7c15);
 
-	return &tek__profile_places[hash >> 54];
+	return &tek_prof__places[hash >> 54];
 }
 
-void tek__profile_note_release(struct tek_profile_place *place);
+void tek_prof__note_release(struct tek_profile_place *place);
 
 /*
  * The calling thread is about to release the object: call it before, so that the waiter finds the
  * record. A waiter that comes after the check waits for a later release, or hardly at all.
  */
-static inline void tek__profile_releases(const void *object)
+static inline void tek_prof__releases(const void *object)
 {
-	struct tek_profile_place *place = tek__profile_place(object);
+	struct tek_profile_place *place = tek_prof__place(object);
 
 	if (__builtin_expect(__atomic_load_n(&place->waiters, __ATOMIC_RELAXED) != 0, 0))
-		tek__profile_note_release(place);
+		tek_prof__note_release(place);
 }
 
 /* The thread that released it last, and the time; 0: none since `begin`. */
-uint32_t tek__profile_releaser(const void *object, uint64_t begin, uint64_t *when);
+uint32_t tek_prof__releaser(const void *object, uint64_t begin, uint64_t *when);
 
 #endif

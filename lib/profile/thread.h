@@ -66,60 +66,60 @@ struct tek_profile_self {
 	struct tek_profile_held holds[TEK_PROFILE_HELD];
 };
 
-extern _Thread_local struct tek_profile_self tek__profile_self
+extern _Thread_local struct tek_profile_self tek_prof__self
 	__attribute__((visibility("hidden"), tls_model("initial-exec")));
 
 /* The calling thread's own; NULL where it does not count. */
-struct tek_profile_thread *tek__profile_adopt(void);
+struct tek_profile_thread *tek_prof__adopt(void);
 
-static inline struct tek_profile_thread *tek__profile_thread(void)
+static inline struct tek_profile_thread *tek_prof__thread(void)
 {
-	struct tek_profile_thread *thread = tek__profile_self.thread;
-	if (__builtin_expect(thread != NULL, 1) && tek__profile_process_is_known())
+	struct tek_profile_thread *thread = tek_prof__self.thread;
+	if (__builtin_expect(thread != NULL, 1) && tek_prof__process_is_known())
 		return thread;
-	return tek__profile_adopt();
+	return tek_prof__adopt();
 }
 
 /* Any number below that. */
-static inline uint32_t tek__profile_random(uint32_t below)
+static inline uint32_t tek_prof__random(uint32_t below)
 {
-	struct tek_profile_self *self = &tek__profile_self;
+	struct tek_profile_self *self = &tek_prof__self;
 
 	self->random = self->random * 1664525u + 1013904223u;
 	return (self->random >> 16) % below;
 }
 
 /* Once, before the first one begins. */
-void tek__profile_threads_prepare(void);
+void tek_prof__threads_prepare(void);
 
 /* From now on threads are found at their first call: the process's first one has its number. */
-void tek__profile_threads_open(void);
+void tek_prof__threads_open(void);
 
 /* A number and a place for a thread that is to be created; 0: there is none. */
-uint32_t tek__profile_thread_new(void);
+uint32_t tek_prof__thread_new(void);
 
 /* It was not created after all: the next one may have its number. */
-void tek__profile_thread_unused(uint32_t number);
+void tek_prof__thread_unused(uint32_t number);
 
 /* The calling thread begins, with that number. */
-void tek__profile_thread_begin(uint32_t number);
+void tek_prof__thread_begin(uint32_t number);
 
 /* The calling thread is the only one of its process, which has a new file. */
-void tek__profile_thread_begin_first(void);
+void tek_prof__thread_begin_first(void);
 
 /* A thread of this process was given a name: one that is killed does not say its own. */
-void tek__profile_thread_named(pthread_t handle, const char *name);
+void tek_prof__thread_named(pthread_t handle, const char *name);
 
 /* It ends; may be called twice. */
-void tek__profile_thread_end(void);
+void tek_prof__thread_end(void);
 
 /* The process ends, or becomes another program: what is to be noted of its threads. */
-void tek__profile_threads_last(void);
+void tek_prof__threads_last(void);
 
 /* Reads what the scheduler knows of a thread of this process, keeping errno. */
-bool tek__profile_scheduler(uint32_t tid, uint64_t *run_ns, uint64_t *delay_ns);
+bool tek_prof__scheduler(uint32_t tid, uint64_t *run_ns, uint64_t *delay_ns);
 
 /* And writes it down. */
-void tek__profile_ask_scheduler(struct tek_profile_thread *thread);
+void tek_prof__ask_scheduler(struct tek_profile_thread *thread);
 
 #endif

@@ -8,15 +8,15 @@
 	((TEK_PROFILE_BLOCK_BYTES - sizeof(struct tek_profile_block)) / \
 	 sizeof(struct tek_profile_wait))
 
-void tek__profile_waits_add(struct tek_profile_thread *thread, const struct tek_profile_wait *wait)
+void tek_prof__waits_add(struct tek_profile_thread *thread, const struct tek_profile_wait *wait)
 {
-	struct tek_profile_self *self = &tek__profile_self;
+	struct tek_profile_self *self = &tek_prof__self;
 	struct tek_profile_block *block = self->block;
 
 	if (!block || block->waits >= WAITS_OF_A_BLOCK) {
 		/* It is not asked again and again for what there is not. */
 		if (thread->lost_waits == 0)
-			block = tek__profile_file_take_block(self->number, self->blocks);
+			block = tek_prof__file_take_block(self->number, self->blocks);
 		else
 			block = NULL;
 		self->block = block;

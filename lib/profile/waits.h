@@ -9,6 +9,6 @@
 #include "tek_profile.h"
 
 /* By the thread itself. */
-void tek__profile_waits_add(struct tek_profile_thread *thread, const struct tek_profile_wait *wait);
+void tek_prof__waits_add(struct tek_profile_thread *thread, const struct tek_profile_wait *wait);
 
 #endif

@@ -23,10 +23,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEK_BARRIER_MAX 0x7fffffffu
+#define TEK_SYNC_BARRIER_MAX 0x7fffffffu
 
-struct tek_barrier {
-	unsigned int count;       /* threads of a round: 1 to TEK_BARRIER_MAX */
+struct tek_sync_barrier {
+	unsigned int count;       /* threads of a round: 1 to TEK_SYNC_BARRIER_MAX */
 	unsigned int reserved[3]; /* zero: in one of them the C library has "shared by processes" */
 	void *place;              /* NULL: not initialised */
 };
@@ -37,22 +37,22 @@ struct tek_barrier_kind {
 	bool sleeps;       /* a long wait sleeps */
 
 	/* 0, ENOMEM. The count is valid. */
-	int (*init)(struct tek_barrier *barrier, unsigned int count);
+	int (*init)(struct tek_sync_barrier *barrier, unsigned int count);
 	/* Returns true in one thread of each round. */
-	bool (*wait)(struct tek_barrier *barrier);
+	bool (*wait)(struct tek_sync_barrier *barrier);
 	/* 0; EBUSY: some threads wait, fewer than a round. */
-	int (*destroy)(struct tek_barrier *barrier);
+	int (*destroy)(struct tek_sync_barrier *barrier);
 };
 
 /* Ends with NULL; the order is that of --help. */
-extern const struct tek_barrier_kind *const tek__barrier_kinds[]
+extern const struct tek_barrier_kind *const tek_sync__barrier_kinds[]
 	__attribute__((visibility("hidden")));
 
 /* NULL: no kind has that name. */
-const struct tek_barrier_kind *tek__barrier_kind_named(const char *name);
+const struct tek_barrier_kind *tek_sync__barrier_kind_named(const char *name);
 
 #define TEK_BARRIER_KIND(kind) \
-	extern const struct tek_barrier_kind tek__barrier_##kind \
+	extern const struct tek_barrier_kind tek_sync__barrier_##kind \
 		__attribute__((visibility("hidden")))
 TEK_BARRIER_KIND(central);
 TEK_BARRIER_KIND(dissemination);

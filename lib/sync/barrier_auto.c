@@ -16,9 +16,9 @@ static unsigned int cpus(void)
 							    : CPU_SETSIZE;
 }
 
-static int init(struct tek_barrier *barrier, unsigned int count)
+static int init(struct tek_sync_barrier *barrier, unsigned int count)
 {
-	int error = tek__round_init(barrier, count);
+	int error = tek_sync__round_init(barrier, count);
 
 	if (!error) {
 		struct tek_round *place = barrier->place;
@@ -27,24 +27,24 @@ static int init(struct tek_barrier *barrier, unsigned int count)
 	return error;
 }
 
-static bool wait(struct tek_barrier *barrier)
+static bool wait(struct tek_sync_barrier *barrier)
 {
 	struct tek_round *place = barrier->place;
 	unsigned int target;
 
 	/* Before it arrives: once the round is over the place may be another barrier's. */
 	const bool crowded = place->crowded;
-	if (tek__round_arrive(barrier, &target))
+	if (tek_sync__round_arrive(barrier, &target))
 		return true;
-	tek__round_wait(place, target, !crowded);
+	tek_sync__round_wait(place, target, !crowded);
 	return false;
 }
 
-const struct tek_barrier_kind tek__barrier_auto = {
+const struct tek_barrier_kind tek_sync__barrier_auto = {
 	.name = "auto",
 	.about = "spins while there are CPUs for all, sleeps otherwise",
 	.sleeps = true,
 	.init = init,
 	.wait = wait,
-	.destroy = tek__round_destroy,
+	.destroy = tek_sync__round_destroy,
 };

@@ -6,22 +6,22 @@
  */
 #include "sync/barrier_round.h"
 
-static bool wait(struct tek_barrier *barrier)
+static bool wait(struct tek_sync_barrier *barrier)
 {
 	struct tek_round *place = barrier->place;
 	unsigned int target;
 
-	if (tek__round_arrive(barrier, &target))
+	if (tek_sync__round_arrive(barrier, &target))
 		return true;
-	tek__round_wait(place, target, true);
+	tek_sync__round_wait(place, target, true);
 	return false;
 }
 
-const struct tek_barrier_kind tek__barrier_block = {
+const struct tek_barrier_kind tek_sync__barrier_block = {
 	.name = "block",
 	.about = "spins for a while, then sleeps",
 	.sleeps = true,
-	.init = tek__round_init,
+	.init = tek_sync__round_init,
 	.wait = wait,
-	.destroy = tek__round_destroy,
+	.destroy = tek_sync__round_destroy,
 };

@@ -10,23 +10,23 @@
  */
 #include "sync/barrier_round.h"
 
-static bool wait(struct tek_barrier *barrier)
+static bool wait(struct tek_sync_barrier *barrier)
 {
 	struct tek_round *place = barrier->place;
 	struct tek_spinning spinning = {0};
 	unsigned int target;
 
-	if (tek__round_arrive(barrier, &target))
+	if (tek_sync__round_arrive(barrier, &target))
 		return true;
-	while (!tek__round_is_over(place, target))
-		tek__barrier_spin(&spinning);
+	while (!tek_sync__round_is_over(place, target))
+		tek_sync__barrier_spin(&spinning);
 	return false;
 }
 
-const struct tek_barrier_kind tek__barrier_central = {
+const struct tek_barrier_kind tek_sync__barrier_central = {
 	.name = "central",
 	.about = "counts in one place; spins until the last one has come",
-	.init = tek__round_init,
+	.init = tek_sync__round_init,
 	.wait = wait,
-	.destroy = tek__round_destroy,
+	.destroy = tek_sync__round_destroy,
 };

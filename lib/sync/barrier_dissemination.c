@@ -34,7 +34,7 @@ static atomic_uint *slot(struct place *place, unsigned int index)
 	return &place->slots[index * place->slot_words];
 }
 
-static int init(struct tek_barrier *barrier, unsigned int count)
+static int init(struct tek_sync_barrier *barrier, unsigned int count)
 {
 	unsigned int steps = 0;
 	size_t bytes;
@@ -53,11 +53,11 @@ static int init(struct tek_barrier *barrier, unsigned int count)
 	place->slot_words = slot_bytes / sizeof(atomic_uint);
 	for (size_t i = 0; i < place->slot_words * count; i++)
 		atomic_init(&place->slots[i], 0);
-	*barrier = (struct tek_barrier){.count = count, .place = place};
+	*barrier = (struct tek_sync_barrier){.count = count, .place = place};
 	return 0;
 }
 
-static bool wait(struct tek_barrier *barrier)
+static bool wait(struct tek_sync_barrier *barrier)
 {
 	struct place *place = barrier->place;
 	const unsigned int count = barrier->count;
@@ -73,7 +73,7 @@ static bool wait(struct tek_barrier *barrier)
 		atomic_fetch_add_explicit(slot(place, other) + 1 + step, 1, memory_order_release);
 		while ((int)(atomic_load_explicit(mine + 1 + step, memory_order_acquire) - round) <
 		       0)
-			tek__barrier_spin(&spinning);
+			tek_sync__barrier_spin(&spinning);
 	}
 	/* The last access. */
 	atomic_fetch_add_explicit(mine, 1, memory_order_release);
@@ -81,7 +81,7 @@ static bool wait(struct tek_barrier *barrier)
 }
 
 /* Waits for the threads that are leaving. */
-static int destroy(struct tek_barrier *barrier)
+static int destroy(struct tek_sync_barrier *barrier)
 {
 	struct place *place = barrier->place;
 	const uint64_t tickets = atomic_load_explicit(&place->tickets, memory_order_relaxed);
@@ -92,13 +92,13 @@ static int destroy(struct tek_barrier *barrier)
 		return EBUSY;
 	for (unsigned int i = 0; i < barrier->count; i++)
 		while (atomic_load_explicit(slot(place, i), memory_order_acquire) != rounds)
-			tek__spin(&spinning);
+			tek_sync__spin(&spinning);
 	barrier->place = NULL;
 	free(place);
 	return 0;
 }
 
-const struct tek_barrier_kind tek__barrier_dissemination = {
+const struct tek_barrier_kind tek_sync__barrier_dissemination = {
 	.name = "dissemination",
 	.about = "log2(threads) steps, each spins on a line of its own",
 	.init = init,

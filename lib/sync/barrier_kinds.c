@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-const struct tek_barrier_kind *const tek__barrier_kinds[] = {
-	&tek__barrier_block,         &tek__barrier_auto,  &tek__barrier_central,
-	&tek__barrier_dissemination, &tek__barrier_mutex, NULL,
+const struct tek_barrier_kind *const tek_sync__barrier_kinds[] = {
+	&tek_sync__barrier_block,         &tek_sync__barrier_auto,  &tek_sync__barrier_central,
+	&tek_sync__barrier_dissemination, &tek_sync__barrier_mutex, NULL,
 };
 
-const struct tek_barrier_kind *tek__barrier_kind_named(const char *name)
+const struct tek_barrier_kind *tek_sync__barrier_kind_named(const char *name)
 {
-	for (const struct tek_barrier_kind *const *kind = tek__barrier_kinds; *kind; kind++)
+	for (const struct tek_barrier_kind *const *kind = tek_sync__barrier_kinds; *kind; kind++)
 		if (strcmp((*kind)->name, name) == 0)
 			return *kind;
 	return NULL;

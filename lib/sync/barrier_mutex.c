@@ -16,7 +16,7 @@ struct place {
 	unsigned int arrived, round, inside;
 };
 
-static int init(struct tek_barrier *barrier, unsigned int count)
+static int init(struct tek_sync_barrier *barrier, unsigned int count)
 {
 	struct place *place = calloc(1, sizeof(*place));
 
@@ -25,11 +25,11 @@ static int init(struct tek_barrier *barrier, unsigned int count)
 	pthread_mutex_init(&place->mutex, NULL);
 	pthread_cond_init(&place->over, NULL);
 	pthread_cond_init(&place->left, NULL);
-	*barrier = (struct tek_barrier){.count = count, .place = place};
+	*barrier = (struct tek_sync_barrier){.count = count, .place = place};
 	return 0;
 }
 
-static bool wait(struct tek_barrier *barrier)
+static bool wait(struct tek_sync_barrier *barrier)
 {
 	struct place *place = barrier->place;
 	int cancel_state;
@@ -54,7 +54,7 @@ static bool wait(struct tek_barrier *barrier)
 }
 
 /* Waits for the threads that are leaving. */
-static int destroy(struct tek_barrier *barrier)
+static int destroy(struct tek_sync_barrier *barrier)
 {
 	struct place *place = barrier->place;
 
@@ -73,7 +73,7 @@ static int destroy(struct tek_barrier *barrier)
 	return 0;
 }
 
-const struct tek_barrier_kind tek__barrier_mutex = {
+const struct tek_barrier_kind tek_sync__barrier_mutex = {
 	.name = "mutex",
 	.about = "mutex and condition variable: the baseline",
 	.sleeps = true,

@@ -25,7 +25,7 @@
 
 static unsigned int times_limit(unsigned int times)
 {
-	return tek__spin_limit > UINT_MAX / times ? UINT_MAX : tek__spin_limit * times;
+	return tek_sync__spin_limit > UINT_MAX / times ? UINT_MAX : tek_sync__spin_limit * times;
 }
 
 static struct tek_round *spare;
@@ -45,17 +45,17 @@ static void get_more(void)
 	}
 }
 
-int tek__round_init(struct tek_barrier *barrier, unsigned int count)
+int tek_sync__round_init(struct tek_sync_barrier *barrier, unsigned int count)
 {
 	const int before = errno;
 
-	tek__guard_hold(&spare_guard);
+	tek_sync__guard_hold(&spare_guard);
 	if (!spare)
 		get_more();
 	struct tek_round *place = spare;
 	if (place)
 		spare = place->next;
-	tek__guard_let_go(&spare_guard);
+	tek_sync__guard_let_go(&spare_guard);
 	errno = before;
 	if (!place)
 		return ENOMEM;
@@ -64,21 +64,21 @@ int tek__round_init(struct tek_barrier *barrier, unsigned int count)
 	 * to complete its round.
 	 */
 	atomic_store_explicit(&place->turns, TURNS_BEGIN, memory_order_relaxed);
-	*barrier = (struct tek_barrier){.count = count, .place = place};
+	*barrier = (struct tek_sync_barrier){.count = count, .place = place};
 	return 0;
 }
 
-int tek__round_destroy(struct tek_barrier *barrier)
+int tek_sync__round_destroy(struct tek_sync_barrier *barrier)
 {
 	struct tek_round *place = barrier->place;
 
 	if ((uint32_t)atomic_load_explicit(&place->arrived, memory_order_relaxed))
 		return EBUSY;
 	barrier->place = NULL;
-	tek__guard_hold(&spare_guard);
+	tek_sync__guard_hold(&spare_guard);
 	place->next = spare;
 	spare = place;
-	tek__guard_let_go(&spare_guard);
+	tek_sync__guard_let_go(&spare_guard);
 	return 0;
 }
 
@@ -91,7 +91,7 @@ static void release(struct tek_round *place)
 						      memory_order_release, memory_order_relaxed))
 		;
 	if (over & 1)
-		tek__unpark(&place->over, UINT_MAX);
+		tek_sync__unpark(&place->over, UINT_MAX);
 }
 
 /*
@@ -100,7 +100,7 @@ static void release(struct tek_round *place)
  * any order. A thread that arrives in a round acquires what the round before has released, so it
  * may release that round.
  */
-bool tek__round_arrive(struct tek_barrier *barrier, unsigned int *target)
+bool tek_sync__round_arrive(struct tek_sync_barrier *barrier, unsigned int *target)
 {
 	struct tek_round *place = barrier->place;
 	const unsigned int count = barrier->count;
@@ -125,18 +125,18 @@ bool tek__round_arrive(struct tek_barrier *barrier, unsigned int *target)
 static bool spin(struct tek_round *place, unsigned int target, unsigned int turns)
 {
 	for (unsigned int i = 0; i < turns; i++) {
-		if (tek__round_is_over(place, target))
+		if (tek_sync__round_is_over(place, target))
 			return true;
 		tek__relax_cpu();
 	}
-	return tek__round_is_over(place, target);
+	return tek_sync__round_is_over(place, target);
 }
 
 static bool give_way(struct tek_round *place, unsigned int target)
 {
 	for (unsigned int i = 0; i < YIELDS; i++) {
-		tek__give_way();
-		if (tek__round_is_over(place, target))
+		tek_sync__give_way();
+		if (tek_sync__round_is_over(place, target))
 			return true;
 	}
 	return false;
@@ -152,7 +152,7 @@ static void sleep_until_over(struct tek_round *place, unsigned int target)
 		if ((over & 1) || atomic_compare_exchange_strong_explicit(
 					  &place->over, &over, over | 1, memory_order_relaxed,
 					  memory_order_relaxed))
-			tek__park(&place->over, over | 1, TEK_FOR_EVER);
+			tek_sync__park(&place->over, over | 1, TEK_FOR_EVER);
 	}
 }
 
@@ -184,10 +184,10 @@ static bool spin_as_learned(struct tek_round *place, unsigned int target)
 	return false;
 }
 
-void tek__round_wait(struct tek_round *place, unsigned int target, bool spins)
+void tek_sync__round_wait(struct tek_round *place, unsigned int target, bool spins)
 {
 	/* A user-level thread most likely waits for threads of its own worker. */
-	if (spins && !tek__on_user_level() && spin_as_learned(place, target))
+	if (spins && !tek_sync__on_user_level() && spin_as_learned(place, target))
 		return;
 	if (!give_way(place, target))
 		sleep_until_over(place, target);

@@ -27,17 +27,17 @@ struct tek_round {
 	bool crowded; /* auto */
 };
 
-int tek__round_init(struct tek_barrier *barrier, unsigned int count);
-int tek__round_destroy(struct tek_barrier *barrier);
+int tek_sync__round_init(struct tek_sync_barrier *barrier, unsigned int count);
+int tek_sync__round_destroy(struct tek_sync_barrier *barrier);
 
 /*
  * Arrives. The last thread: returns true, and all waiters are released. Otherwise *target is the
  * value to wait for.
  */
-bool tek__round_arrive(struct tek_barrier *barrier, unsigned int *target);
+bool tek_sync__round_arrive(struct tek_sync_barrier *barrier, unsigned int *target);
 
 /* Acquires what all arrived threads have released. */
-static inline bool tek__round_is_over(struct tek_round *place, unsigned int target)
+static inline bool tek_sync__round_is_over(struct tek_round *place, unsigned int target)
 {
 	if ((int)(atomic_load_explicit(&place->over, memory_order_relaxed) - target) < 0)
 		return false;
@@ -49,7 +49,7 @@ static inline bool tek__round_is_over(struct tek_round *place, unsigned int targ
  * Waits. If `spins`, it first spins as long as that has paid so far; then it yields; at last it
  * sleeps.
  */
-void tek__round_wait(struct tek_round *place, unsigned int target, bool spins);
+void tek_sync__round_wait(struct tek_round *place, unsigned int target, bool spins);
 
 #define TEK_BARRIER_TURNS 1024u
 
@@ -58,11 +58,11 @@ void tek__round_wait(struct tek_round *place, unsigned int target, bool spins);
  * have those of its CPU where threads outnumber CPUs. A switch costs less than TEK_BARRIER_TURNS
  * iterations.
  */
-static inline void tek__barrier_spin(struct tek_spinning *spinning)
+static inline void tek_sync__barrier_spin(struct tek_spinning *spinning)
 {
-	tek__spin(spinning);
-	if (spinning->turns % TEK_BARRIER_TURNS == 0 || tek__on_user_level())
-		tek__give_way();
+	tek_sync__spin(spinning);
+	if (spinning->turns % TEK_BARRIER_TURNS == 0 || tek_sync__on_user_level())
+		tek_sync__give_way();
 }
 
 #endif

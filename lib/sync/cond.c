@@ -24,24 +24,24 @@ enum {
  * True if the list belongs to this process. A list of the parent has no waiters here. A list of a
  * child that shares the memory of *cond has none that this process could wake.
  */
-static bool is_ours(const struct tek_cond *cond)
+static bool is_ours(const struct tek_sync_cond *cond)
 {
-	return cond->process == tek__process();
+	return cond->process == tek_sync__process();
 }
 
-static struct tek_cond_waiter *first_of(struct tek_cond *cond)
+static struct tek_sync_cond_waiter *first_of(struct tek_sync_cond *cond)
 {
 	return is_ours(cond) ? atomic_load_explicit(&cond->first, memory_order_relaxed) : NULL;
 }
 
-static void add(struct tek_cond *cond, struct tek_cond_waiter *waiter)
+static void add(struct tek_sync_cond *cond, struct tek_sync_cond_waiter *waiter)
 {
-	struct tek_cond_waiter *const first = first_of(cond);
-	struct tek_cond_waiter *before = first ? cond->last : NULL;
+	struct tek_sync_cond_waiter *const first = first_of(cond);
+	struct tek_sync_cond_waiter *before = first ? cond->last : NULL;
 
 	if (!is_ours(cond))
 		cond->owing = 0;
-	cond->process = tek__process();
+	cond->process = tek_sync__process();
 	/* An ordinary thread goes to the end at once. */
 	while (before && before->urgency < waiter->urgency)
 		before = before->previous;
@@ -57,7 +57,7 @@ static void add(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 		cond->last = waiter;
 }
 
-static void take_out(struct tek_cond *cond, struct tek_cond_waiter *waiter)
+static void take_out(struct tek_sync_cond *cond, struct tek_sync_cond_waiter *waiter)
 {
 	if (waiter->previous)
 		waiter->previous->next = waiter->next;
@@ -70,7 +70,7 @@ static void take_out(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 }
 
 /* Returns whether it was LISTED. The list's lock orders all other accesses. */
-static bool change(struct tek_cond_waiter *waiter, unsigned int to)
+static bool change(struct tek_sync_cond_waiter *waiter, unsigned int to)
 {
 	unsigned int listed = LISTED;
 	return atomic_compare_exchange_strong_explicit(&waiter->place, &listed, to,
@@ -79,25 +79,25 @@ static bool change(struct tek_cond_waiter *waiter, unsigned int to)
 
 /* ---- called by the waiter ---- */
 
-void tek__cond_enter(struct tek_cond *cond, struct tek_cond_waiter *waiter)
+void tek_sync__cond_enter(struct tek_sync_cond *cond, struct tek_sync_cond_waiter *waiter)
 {
-	tek__sleeper_init(&waiter->sleeper);
+	tek_sync__sleeper_init(&waiter->sleeper);
 	atomic_init(&waiter->place, LISTED);
-	waiter->urgency = tek__urgency();
-	tek__guard_hold(&cond->held);
+	waiter->urgency = tek_sync__urgency();
+	tek_sync__guard_hold(&cond->held);
 	add(cond, waiter);
-	tek__guard_let_go(&cond->held);
+	tek_sync__guard_let_go(&cond->held);
 }
 
 /* True: no thread wakes it, and it is out of the list. False: it is about to be woken. */
-static bool withdraw(struct tek_cond *cond, struct tek_cond_waiter *waiter)
+static bool withdraw(struct tek_sync_cond *cond, struct tek_sync_cond_waiter *waiter)
 {
 	if (!change(waiter, LEAVING))
 		return false;
-	tek__guard_hold(&cond->held);
+	tek_sync__guard_hold(&cond->held);
 	if (is_ours(cond))
 		take_out(cond, waiter);
-	tek__guard_let_go(&cond->held);
+	tek_sync__guard_let_go(&cond->held);
 	return true;
 }
 
@@ -105,7 +105,7 @@ static bool withdraw(struct tek_cond *cond, struct tek_cond_waiter *waiter)
  * True if it was signalled while another thread waited: if cancelled, it has to hand that signal
  * on.
  */
-static bool is_owing(struct tek_cond_waiter *waiter)
+static bool is_owing(struct tek_sync_cond_waiter *waiter)
 {
 	return atomic_load_explicit(&waiter->place, memory_order_relaxed) == SIGNALLED;
 }
@@ -114,15 +114,15 @@ static bool is_owing(struct tek_cond_waiter *waiter)
  * Takes one from `owing`: the waiter's last access to the condition variable, which may be gone
  * then.
  */
-static void be_quits(struct tek_cond *cond)
+static void be_quits(struct tek_sync_cond *cond)
 {
-	tek__guard_hold(&cond->held);
+	tek_sync__guard_hold(&cond->held);
 	if (is_ours(cond) && cond->owing)
 		cond->owing--;
-	tek__guard_let_go(&cond->held);
+	tek_sync__guard_let_go(&cond->held);
 }
 
-static bool is_awake(struct tek_cond_waiter *waiter)
+static bool is_awake(struct tek_sync_cond_waiter *waiter)
 {
 	return atomic_load_explicit(&waiter->sleeper.awake, memory_order_acquire) != 0;
 }
@@ -148,23 +148,24 @@ static void let_cancellation_arrive(void)
  * if asynchronous, anywhere: so that is enabled for the sleep alone. An engine wakes its thread and
  * leaves the rest to the next cancellation point.
  */
-static int sleep_cancellably(struct tek_cond_waiter *waiter, struct tek_until until)
+static int sleep_cancellably(struct tek_sync_cond_waiter *waiter, struct tek_until until)
 {
 	int error, type;
 
 	if (waiter->sleeper.thread) {
-		error = tek__sync_host->park(until);
+		error = tek_sync__host->park(until);
 		pthread_testcancel();
 		return error;
 	}
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	error = tek__futex_wait_until(&waiter->sleeper.awake, 0, until);
+	error = tek_sync__futex_wait_until(&waiter->sleeper.awake, 0, until);
 	pthread_setcanceltype(type, NULL);
 	let_cancellation_arrive();
 	return error;
 }
 
-int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct tek_until until)
+int tek_sync__cond_sleep(struct tek_sync_cond *cond, struct tek_sync_cond_waiter *waiter,
+			 struct tek_until until)
 {
 	int error = 0;
 
@@ -173,23 +174,23 @@ int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter, struc
 	if (!is_awake(waiter) && withdraw(cond, waiter))
 		return error;
 	/* The waker needs *waiter until it has let it go. */
-	tek__sleep(&waiter->sleeper, TEK_FOR_EVER);
+	tek_sync__sleep(&waiter->sleeper, TEK_FOR_EVER);
 	if (is_owing(waiter))
 		be_quits(cond);
 	return 0;
 }
 
-void tek__cond_leave(struct tek_cond *cond, struct tek_cond_waiter *waiter)
+void tek_sync__cond_leave(struct tek_sync_cond *cond, struct tek_sync_cond_waiter *waiter)
 {
 	if (withdraw(cond, waiter))
 		return;
-	tek__sleep(&waiter->sleeper, TEK_FOR_EVER);
+	tek_sync__sleep(&waiter->sleeper, TEK_FOR_EVER);
 	/*
 	 * If no other thread waited, no signal has to be handed on, and the condition variable may
 	 * be gone.
 	 */
 	if (is_owing(waiter)) {
-		tek__cond_signal(cond);
+		tek_sync__cond_signal(cond);
 		be_quits(cond);
 	}
 }
@@ -200,18 +201,18 @@ void tek__cond_leave(struct tek_cond *cond, struct tek_cond_waiter *waiter)
  * A waiter is seen here without the list's lock, if its unlock, or another synchronisation with the
  * caller, came after it had entered.
  */
-static bool is_empty(struct tek_cond *cond)
+static bool is_empty(struct tek_sync_cond *cond)
 {
 	return atomic_load_explicit(&cond->first, memory_order_relaxed) == NULL;
 }
 
-void tek__cond_signal(struct tek_cond *cond)
+void tek_sync__cond_signal(struct tek_sync_cond *cond)
 {
-	struct tek_cond_waiter *waiter;
+	struct tek_sync_cond_waiter *waiter;
 
 	if (is_empty(cond))
 		return;
-	tek__guard_hold(&cond->held);
+	tek_sync__guard_hold(&cond->held);
 	for (waiter = first_of(cond); waiter; waiter = waiter->next) {
 		const bool only = !waiter->next && !waiter->previous;
 		if (!change(waiter, only ? LAST : SIGNALLED))
@@ -220,19 +221,19 @@ void tek__cond_signal(struct tek_cond *cond)
 		cond->owing += !only;
 		break;
 	}
-	tek__guard_let_go(&cond->held);
+	tek_sync__guard_let_go(&cond->held);
 	if (waiter)
-		tek__awaken(&waiter->sleeper);
+		tek_sync__awaken(&waiter->sleeper);
 }
 
-void tek__cond_broadcast(struct tek_cond *cond)
+void tek_sync__cond_broadcast(struct tek_sync_cond *cond)
 {
-	struct tek_cond_waiter *woken = NULL, **end = &woken;
+	struct tek_sync_cond_waiter *woken = NULL, **end = &woken;
 
 	if (is_empty(cond))
 		return;
-	tek__guard_hold(&cond->held);
-	for (struct tek_cond_waiter *waiter = first_of(cond), *next; waiter; waiter = next) {
+	tek_sync__guard_hold(&cond->held);
+	for (struct tek_sync_cond_waiter *waiter = first_of(cond), *next; waiter; waiter = next) {
 		next = waiter->next;
 		if (!change(waiter, LAST))
 			continue;
@@ -241,10 +242,10 @@ void tek__cond_broadcast(struct tek_cond *cond)
 		end = &waiter->next;
 	}
 	*end = NULL;
-	tek__guard_let_go(&cond->held);
+	tek_sync__guard_let_go(&cond->held);
 	while (woken) {
-		struct tek_cond_waiter *next = woken->next;
-		tek__awaken(&woken->sleeper);
+		struct tek_sync_cond_waiter *next = woken->next;
+		tek_sync__awaken(&woken->sleeper);
 		woken = next;
 	}
 }
@@ -252,22 +253,22 @@ void tek__cond_broadcast(struct tek_cond *cond)
 /* The thread that it waits for may be of lower priority, on this CPU. */
 #define NAP_NS 50000
 
-int tek__cond_destroy(struct tek_cond *cond)
+int tek_sync__cond_destroy(struct tek_sync_cond *cond)
 {
 	bool used = false, left = true;
 
 	for (unsigned int turns = 0; left && !used; turns++) {
 		if (turns >= TEK_TURNS)
-			tek__nap(NAP_NS);
+			tek_sync__nap(NAP_NS);
 		else if (turns)
-			tek__turn();
-		tek__guard_hold(&cond->held);
-		struct tek_cond_waiter *waiter = first_of(cond);
+			tek_sync__turn();
+		tek_sync__guard_hold(&cond->held);
+		struct tek_sync_cond_waiter *waiter = first_of(cond);
 		left = waiter || (is_ours(cond) && cond->owing);
 		for (; waiter; waiter = waiter->next)
 			used |= atomic_load_explicit(&waiter->place, memory_order_relaxed) ==
 				LISTED;
-		tek__guard_let_go(&cond->held);
+		tek_sync__guard_let_go(&cond->held);
 	}
 	return used ? EBUSY : 0;
 }

@@ -4,10 +4,10 @@
  * and acquires the lock again. Waiters are kernel threads or user-level threads. Nothing here
  * allocates.
  *
- *	struct tek_cond_waiter waiter;
- *	tek__cond_enter(&cond, &waiter);
+ *	struct tek_sync_cond_waiter waiter;
+ *	tek_sync__cond_enter(&cond, &waiter);
  *	kind->unlock(&lock);
- *	error = tek__cond_sleep(&cond, &waiter, until);
+ *	error = tek_sync__cond_sleep(&cond, &waiter, until);
  *	kind->lock(&lock);
  *
  * All zero is a condition variable without waiters. It lies in a pthread_cond_t
@@ -20,9 +20,9 @@
  *
  * Life cycle: it may be destroyed after a broadcast, and freed at once. The waker does not access
  * it once the waiter is awake. Of the woken waiters only one that was signalled while another one
- * waited accesses it once more: if cancelled, it hands the signal on. tek__cond_destroy() waits for
- * those waiters, and for those that are giving up. As in the C library, it waits for ever for a
- * waiter that never leaves its wait (longjmp(3) in a handler).
+ * waited accesses it once more: if cancelled, it hands the signal on. tek_sync__cond_destroy()
+ * waits for those waiters, and for those that are giving up. As in the C library, it waits for ever
+ * for a waiter that never leaves its wait (longjmp(3) in a handler).
  */
 #ifndef TEK_SYNC_COND_H
 #define TEK_SYNC_COND_H
@@ -30,42 +30,43 @@
 #include "base/until.h"
 #include "sync/waiting.h"
 
-struct tek_cond_waiter {
+struct tek_sync_cond_waiter {
 	struct tek_sleeper sleeper;
 	atomic_uint place; /* its state: cond.c */
-	int urgency;       /* the more urgent waiter is woken first: tek__urgency() */
-	struct tek_cond_waiter *next, *previous;
+	int urgency;       /* the more urgent waiter is woken first: tek_sync__urgency() */
+	struct tek_sync_cond_waiter *next, *previous;
 };
 
-struct tek_cond {
+struct tek_sync_cond {
 	atomic_uint held;     /* the lock of the list: guard.h */
 	unsigned int process; /* the process that wrote the list last: forked.h */
-	_Atomic(struct tek_cond_waiter *) first;
-	struct tek_cond_waiter *last;
+	_Atomic(struct tek_sync_cond_waiter *) first;
+	struct tek_sync_cond_waiter *last;
 	unsigned int owing; /* waiters that may still have to hand a signal on */
 };
 
 /* Puts the calling thread, which holds the lock of the condition, into the list. */
-void tek__cond_enter(struct tek_cond *cond, struct tek_cond_waiter *waiter);
+void tek_sync__cond_enter(struct tek_sync_cond *cond, struct tek_sync_cond_waiter *waiter);
 
 /*
  * Waits until it is woken: 0, ETIMEDOUT, EINVAL (`until` is not a valid time). Signals are handled
- * meanwhile. A cancellation point: its clean-up handler has to call tek__cond_leave().
+ * meanwhile. A cancellation point: its clean-up handler has to call tek_sync__cond_leave().
  */
-int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct tek_until until);
+int tek_sync__cond_sleep(struct tek_sync_cond *cond, struct tek_sync_cond_waiter *waiter,
+			 struct tek_until until);
 
 /*
  * For a waiter that has entered and does not wait. A signal that it has received goes to another
  * waiter.
  */
-void tek__cond_leave(struct tek_cond *cond, struct tek_cond_waiter *waiter);
+void tek_sync__cond_leave(struct tek_sync_cond *cond, struct tek_sync_cond_waiter *waiter);
 
 /* Wakes one waiter. */
-void tek__cond_signal(struct tek_cond *cond);
+void tek_sync__cond_signal(struct tek_sync_cond *cond);
 /* Wakes all waiters. */
-void tek__cond_broadcast(struct tek_cond *cond);
+void tek_sync__cond_broadcast(struct tek_sync_cond *cond);
 
 /* 0; EBUSY: a thread waits. May block: see above. */
-int tek__cond_destroy(struct tek_cond *cond);
+int tek_sync__cond_destroy(struct tek_sync_cond *cond);
 
 #endif

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 static atomic_uint before_start = TEK_PROCESS_FIRST;
-atomic_uint *tek__process_word = &before_start;
+atomic_uint *tek_sync__process_word = &before_start;
 
 /* A number that no forefather had. */
-unsigned int tek__process_ask(void)
+unsigned int tek_sync__process_ask(void)
 {
 	static atomic_uint last = TEK_PROCESS_FIRST;
 	const unsigned int next = atomic_fetch_add_explicit(&last, TEK_PROCESS_FIRST,
@@ -19,15 +19,15 @@ unsigned int tek__process_ask(void)
 				  TEK_PROCESS_FIRST;
 	unsigned int number = 0;
 
-	return atomic_compare_exchange_strong_explicit(tek__process_word, &number, next,
+	return atomic_compare_exchange_strong_explicit(tek_sync__process_word, &number, next,
 						       memory_order_relaxed, memory_order_relaxed)
 		       ? next
 		       : number;
 }
 
-bool tek__process_claim(atomic_uint *process)
+bool tek_sync__process_claim(atomic_uint *process)
 {
-	const unsigned int mine = tek__process();
+	const unsigned int mine = tek_sync__process();
 	struct tek_spinning spinning = {0};
 	unsigned int seen = atomic_load_explicit(process, memory_order_acquire);
 
@@ -35,7 +35,7 @@ bool tek__process_claim(atomic_uint *process)
 		if (seen == mine)
 			return false;
 		if (seen == (mine | TEK_PROCESS_CLAIMED)) {
-			tek__spin(&spinning);
+			tek_sync__spin(&spinning);
 			seen = atomic_load_explicit(process, memory_order_acquire);
 		} else if (atomic_compare_exchange_weak_explicit(
 				   process, &seen, mine | TEK_PROCESS_CLAIMED, memory_order_acquire,
@@ -45,23 +45,23 @@ bool tek__process_claim(atomic_uint *process)
 	}
 }
 
-void tek__process_claimed(atomic_uint *process)
+void tek_sync__process_claimed(atomic_uint *process)
 {
-	atomic_store_explicit(process, tek__process(), memory_order_release);
+	atomic_store_explicit(process, tek_sync__process(), memory_order_release);
 }
 
 /* Where the kernel cannot clear a page (before Linux 4.14, an emulator). */
 static void clear(void)
 {
-	atomic_store_explicit(tek__process_word, 0, memory_order_relaxed);
+	atomic_store_explicit(tek_sync__process_word, 0, memory_order_relaxed);
 }
 
-__attribute__((constructor)) void tek__process_start(void)
+__attribute__((constructor)) void tek_sync__process_start(void)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	const int before = errno;
 
-	if (tek__process_word != &before_start)
+	if (tek_sync__process_word != &before_start)
 		return;
 	atomic_uint *word = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 				 -1, 0);
@@ -69,7 +69,7 @@ __attribute__((constructor)) void tek__process_start(void)
 		pthread_atfork(NULL, NULL, clear);
 	} else {
 		atomic_store_explicit(word, TEK_PROCESS_FIRST, memory_order_relaxed);
-		tek__process_word = word;
+		tek_sync__process_word = word;
 	}
 	errno = before;
 }

@@ -22,36 +22,38 @@
 /* The number of the first process, and the step to the next one. */
 #define TEK_PROCESS_FIRST 2u
 
-extern atomic_uint *tek__process_word __attribute__((visibility("hidden")));
+extern atomic_uint *tek_sync__process_word __attribute__((visibility("hidden")));
 
 /* Slow path: the first call in a child. */
-__attribute__((cold, noinline)) unsigned int tek__process_ask(void);
+__attribute__((cold, noinline)) unsigned int tek_sync__process_ask(void);
 
 /*
  * The number of this process among those that descend from one another by fork(): not 0, without
  * CLAIMED.
  */
-static inline unsigned int tek__process(void)
+static inline unsigned int tek_sync__process(void)
 {
-	const unsigned int number = atomic_load_explicit(tek__process_word, memory_order_relaxed);
-	return __builtin_expect(number != 0, 1) ? number : tek__process_ask();
+	const unsigned int number = atomic_load_explicit(tek_sync__process_word,
+							 memory_order_relaxed);
+	return __builtin_expect(number != 0, 1) ? number : tek_sync__process_ask();
 }
 
-/* Whether this process wrote it last.  Acquires what tek__process_claimed() has released. */
-static inline bool tek__process_is_ours(atomic_uint *process)
+/* Whether this process wrote it last.  Acquires what tek_sync__process_claimed() has released. */
+static inline bool tek_sync__process_is_ours(atomic_uint *process)
 {
 	const unsigned int seen = atomic_load_explicit(process, memory_order_acquire);
-	return seen == tek__process();
+	return seen == tek_sync__process();
 }
 
 /*
  * Takes over an object that another process wrote last. True in one thread: it resets the object
- * and then calls tek__process_claimed(), while the other callers wait. False once that is done.
+ * and then calls tek_sync__process_claimed(), while the other callers wait. False once that is
+ * done.
  */
-bool tek__process_claim(atomic_uint *process);
-void tek__process_claimed(atomic_uint *process);
+bool tek_sync__process_claim(atomic_uint *process);
+void tek_sync__process_claimed(atomic_uint *process);
 
 /* Once, before the process forks; by a constructor at the latest. */
-void tek__process_start(void);
+void tek_sync__process_start(void);
 
 #endif

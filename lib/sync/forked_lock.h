@@ -14,50 +14,51 @@
 #include "sync/lock.h"
 
 /* For a lock that another process wrote last. False: it was locked then. */
-bool tek__forked_lock_adopt(struct tek_lock *lock, atomic_uint *process,
-			    const struct tek_lock_kind *kind);
+bool tek_sync__forked_lock_adopt(struct tek_lock *lock, atomic_uint *process,
+				 const struct tek_lock_kind *kind);
 /* The same, but waits: 0, ETIMEDOUT, EINVAL. */
-int tek__forked_lock_adopt_until(struct tek_lock *lock, atomic_uint *process,
-				 const struct tek_lock_kind *kind, struct tek_until until);
+int tek_sync__forked_lock_adopt_until(struct tek_lock *lock, atomic_uint *process,
+				      const struct tek_lock_kind *kind, struct tek_until until);
 /* For the thread that has held it since before the fork; a free lock is left alone. Returns 0. */
-int tek__forked_lock_unlock(struct tek_lock *lock, atomic_uint *process,
-			    const struct tek_lock_kind *kind);
+int tek_sync__forked_lock_unlock(struct tek_lock *lock, atomic_uint *process,
+				 const struct tek_lock_kind *kind);
 
 /* 0. */
-static inline int tek__forked_lock(struct tek_lock *lock, atomic_uint *process,
-				   const struct tek_lock_kind *kind)
+static inline int tek_sync__forked_lock(struct tek_lock *lock, atomic_uint *process,
+					const struct tek_lock_kind *kind)
 {
-	if (__builtin_expect(!tek__process_is_ours(process), 0))
-		tek__forked_lock_adopt_until(lock, process, kind, TEK_FOR_EVER);
+	if (__builtin_expect(!tek_sync__process_is_ours(process), 0))
+		tek_sync__forked_lock_adopt_until(lock, process, kind, TEK_FOR_EVER);
 	return kind->lock(lock);
 }
 
-static inline bool tek__forked_lock_try(struct tek_lock *lock, atomic_uint *process,
-					const struct tek_lock_kind *kind)
+static inline bool tek_sync__forked_lock_try(struct tek_lock *lock, atomic_uint *process,
+					     const struct tek_lock_kind *kind)
 {
-	if (__builtin_expect(!tek__process_is_ours(process), 0) &&
-	    !tek__forked_lock_adopt(lock, process, kind))
+	if (__builtin_expect(!tek_sync__process_is_ours(process), 0) &&
+	    !tek_sync__forked_lock_adopt(lock, process, kind))
 		return false;
 	return kind->try(lock);
 }
 
-static inline int tek__forked_lock_until(struct tek_lock *lock, atomic_uint *process,
-					 const struct tek_lock_kind *kind, struct tek_until until)
+static inline int tek_sync__forked_lock_until(struct tek_lock *lock, atomic_uint *process,
+					      const struct tek_lock_kind *kind,
+					      struct tek_until until)
 {
 	int error = 0;
 
-	if (__builtin_expect(!tek__process_is_ours(process), 0))
-		error = tek__forked_lock_adopt_until(lock, process, kind, until);
+	if (__builtin_expect(!tek_sync__process_is_ours(process), 0))
+		error = tek_sync__forked_lock_adopt_until(lock, process, kind, until);
 	return error ? error : kind->lock_until(lock, until);
 }
 
 /* 0. */
-static inline int tek__forked_unlock(struct tek_lock *lock, atomic_uint *process,
-				     const struct tek_lock_kind *kind)
+static inline int tek_sync__forked_unlock(struct tek_lock *lock, atomic_uint *process,
+					  const struct tek_lock_kind *kind)
 {
-	return __builtin_expect(tek__process_is_ours(process), 1)
+	return __builtin_expect(tek_sync__process_is_ours(process), 1)
 		       ? kind->unlock(lock)
-		       : tek__forked_lock_unlock(lock, process, kind);
+		       : tek_sync__forked_lock_unlock(lock, process, kind);
 }
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-int tek__futex_wait_until(atomic_uint *word, unsigned int seen, struct tek_until until)
+int tek_sync__futex_wait_until(atomic_uint *word, unsigned int seen, struct tek_until until)
 {
 	const int before = errno;
 	int operation = FUTEX_WAIT_BITSET_PRIVATE;
@@ -25,7 +25,7 @@ int tek__futex_wait_until(atomic_uint *word, unsigned int seen, struct tek_until
 	return error;
 }
 
-void tek__futex_wake(atomic_uint *word, int most)
+void tek_sync__futex_wake(atomic_uint *word, int most)
 {
 	const int before = errno;
 
@@ -47,7 +47,7 @@ static long lock_pi(atomic_uint *word, struct tek_until until)
 }
 
 /* EOVERFLOW and such mean a failure of the kernel's; a waiter's own error is one of these. */
-int tek__futex_lock_pi(atomic_uint *word, struct tek_until until)
+int tek_sync__futex_lock_pi(atomic_uint *word, struct tek_until until)
 {
 	const int before = errno;
 	int error = 0;
@@ -63,7 +63,7 @@ int tek__futex_lock_pi(atomic_uint *word, struct tek_until until)
 	return error;
 }
 
-void tek__futex_unlock_pi(atomic_uint *word)
+void tek_sync__futex_unlock_pi(atomic_uint *word)
 {
 	const int before = errno;
 

@@ -12,18 +12,18 @@
  * valid time). May return 0 early. CLOCK_REALTIME is the kernel's, so setting that clock takes
  * effect.
  */
-int tek__futex_wait_until(atomic_uint *word, unsigned int seen, struct tek_until until);
+int tek_sync__futex_wait_until(atomic_uint *word, unsigned int seen, struct tek_until until);
 
 /* Wakes at most `most` sleepers of this address; it neither reads nor writes *word. */
-void tek__futex_wake(atomic_uint *word, int most);
+void tek_sync__futex_wake(atomic_uint *word, int most);
 
 /*
  * FUTEX_LOCK_PI: the word is the holder's kernel id, 0 if free. The caller has tried that first. 0,
  * ETIMEDOUT, EINVAL, EDEADLK (the caller holds it), ESRCH (its holder has ended), ENOMEM; ENOSYS:
  * the kernel does not support it for that clock.
  */
-int tek__futex_lock_pi(atomic_uint *word, struct tek_until until);
+int tek_sync__futex_lock_pi(atomic_uint *word, struct tek_until until);
 /* Called by the holder if there are waiters. */
-void tek__futex_unlock_pi(atomic_uint *word);
+void tek_sync__futex_unlock_pi(atomic_uint *word);
 
 #endif

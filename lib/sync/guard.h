@@ -10,9 +10,9 @@
 #include "sync/forked.h"
 #include "sync/waiting.h"
 
-static inline bool tek__guard_try(atomic_uint *guard)
+static inline bool tek_sync__guard_try(atomic_uint *guard)
 {
-	const unsigned int mine = tek__process();
+	const unsigned int mine = tek_sync__process();
 	unsigned int seen = atomic_load_explicit(guard, memory_order_relaxed);
 
 	return seen != mine &&
@@ -20,15 +20,15 @@ static inline bool tek__guard_try(atomic_uint *guard)
 						     memory_order_relaxed);
 }
 
-static inline void tek__guard_hold(atomic_uint *guard)
+static inline void tek_sync__guard_hold(atomic_uint *guard)
 {
 	struct tek_spinning spinning = {0};
 
-	while (!tek__guard_try(guard))
-		tek__spin(&spinning);
+	while (!tek_sync__guard_try(guard))
+		tek_sync__spin(&spinning);
 }
 
-static inline void tek__guard_let_go(atomic_uint *guard)
+static inline void tek_sync__guard_let_go(atomic_uint *guard)
 {
 	atomic_store_explicit(guard, 0, memory_order_release);
 }

@@ -4,37 +4,38 @@
 
 #include <string.h>
 
-const struct tek_lock_kind *const tek__lock_kinds[] = {
-	&tek__lock_tas,   &tek__lock_tatas, &tek__lock_ticket, &tek__lock_ticket_pb,
-	&tek__lock_k42,   &tek__lock_mcs,   &tek__lock_tp,     &tek__lock_park,
-	&tek__lock_futex, &tek__lock_pi,    &tek__lock_auto,   NULL,
+const struct tek_lock_kind *const tek_sync__lock_kinds[] = {
+	&tek_sync__lock_tas,       &tek_sync__lock_tatas, &tek_sync__lock_ticket,
+	&tek_sync__lock_ticket_pb, &tek_sync__lock_k42,   &tek_sync__lock_mcs,
+	&tek_sync__lock_tp,        &tek_sync__lock_park,  &tek_sync__lock_futex,
+	&tek_sync__lock_pi,        &tek_sync__lock_auto,  NULL,
 };
 
-const struct tek_spin_kind *const tek__spin_kinds[] = {
-	&tek__spin_tas,
-	&tek__spin_tatas,
-	&tek__spin_ticket,
+const struct tek_spin_kind *const tek_sync__spin_kinds[] = {
+	&tek_sync__spin_tas,
+	&tek_sync__spin_tatas,
+	&tek_sync__spin_ticket,
 	NULL,
 };
 
-const struct tek_lock_kind *tek__lock_kind_named(const char *name)
+const struct tek_lock_kind *tek_sync__lock_kind_named(const char *name)
 {
-	for (const struct tek_lock_kind *const *kind = tek__lock_kinds; *kind; kind++)
+	for (const struct tek_lock_kind *const *kind = tek_sync__lock_kinds; *kind; kind++)
 		if (strcmp((*kind)->name, name) == 0)
 			return *kind;
 	return NULL;
 }
 
-const struct tek_spin_kind *tek__spin_kind_for(const char *name)
+const struct tek_spin_kind *tek_sync__spin_kind_for(const char *name)
 {
-	const struct tek_lock_kind *lock = tek__lock_kind_named(name);
+	const struct tek_lock_kind *lock = tek_sync__lock_kind_named(name);
 
-	for (const struct tek_spin_kind *const *kind = tek__spin_kinds; *kind; kind++)
+	for (const struct tek_spin_kind *const *kind = tek_sync__spin_kinds; *kind; kind++)
 		if (strcmp((*kind)->name, name) == 0)
 			return *kind;
 	/*
 	 * A kind that sleeps elsewhere spins here, and not in a queue of threads that may be
 	 * preempted.
 	 */
-	return !lock ? NULL : lock->fifo ? &tek__spin_ticket : &tek__spin_tatas;
+	return !lock ? NULL : lock->fifo ? &tek_sync__spin_ticket : &tek_sync__spin_tatas;
 }

@@ -58,19 +58,21 @@ struct tek_lock_kind {
 };
 
 /* Ends with NULL; the order is that of --help. */
-extern const struct tek_lock_kind *const tek__lock_kinds[] __attribute__((visibility("hidden")));
+extern const struct tek_lock_kind *const tek_sync__lock_kinds[]
+	__attribute__((visibility("hidden")));
 
 /* NULL: no kind has that name. */
-const struct tek_lock_kind *tek__lock_kind_named(const char *name);
+const struct tek_lock_kind *tek_sync__lock_kind_named(const char *name);
 
 /* For the kinds where a first word of 0 means free, and any other one locked. */
-static inline bool tek__lock_has_first(const struct tek_lock *lock)
+static inline bool tek_sync__lock_has_first(const struct tek_lock *lock)
 {
 	return atomic_load_explicit(&lock->first, memory_order_relaxed) != 0;
 }
 
 #define TEK_LOCK_KIND(kind) \
-	extern const struct tek_lock_kind tek__lock_##kind __attribute__((visibility("hidden")))
+	extern const struct tek_lock_kind tek_sync__lock_##kind \
+		__attribute__((visibility("hidden")))
 TEK_LOCK_KIND(tas);
 TEK_LOCK_KIND(tatas);
 TEK_LOCK_KIND(ticket);
@@ -88,19 +90,19 @@ struct tek_lock_auto_counts {
 	unsigned long to_park; /* changes from spinning to parking */
 	unsigned long to_spin; /* and back */
 };
-void tek__lock_auto_counts(struct tek_lock_auto_counts *counts);
+void tek_sync__lock_auto_counts(struct tek_lock_auto_counts *counts);
 
 /*
  * A thread has to find no sleeper so many times in a row, at any locks; then the lock at hand spins
  * again.
  */
-extern unsigned int tek__lock_auto_calm __attribute__((visibility("hidden")));
+extern unsigned int tek_sync__lock_auto_calm __attribute__((visibility("hidden")));
 
 /*
  * The same of single locks, by number from 0; false: there are no more. *lock may no longer exist.
  */
 #define TEK_LOCK_AUTO_CHANGED 16
-bool tek__lock_auto_changed(unsigned int number, const struct tek_lock **lock,
-			    struct tek_lock_auto_counts *counts);
+bool tek_sync__lock_auto_changed(unsigned int number, const struct tek_lock **lock,
+				 struct tek_lock_auto_counts *counts);
 
 #endif

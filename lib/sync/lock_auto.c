@@ -48,7 +48,7 @@ static struct {
 	atomic_ulong to_park, to_spin;
 } changed[TEK_LOCK_AUTO_CHANGED];
 
-unsigned int tek__lock_auto_calm = 4000;
+unsigned int tek_sync__lock_auto_calm = 4000;
 static __thread unsigned int calm __attribute__((tls_model("initial-exec")));
 
 static atomic_uint *word_of(struct tek_lock *lock)
@@ -195,12 +195,12 @@ static void ask_to_park(struct tek_lock *lock)
 static int nap(long *ns, struct tek_until until)
 {
 	struct tek_spinning spinning = {0};
-	int error = tek__spin_until(&spinning, until);
+	int error = tek_sync__spin_until(&spinning, until);
 
 	if (error)
 		return error;
-	tek__nap(*ns);
-	if (*ns < NAP_NS_MAX && !tek__is_real_time())
+	tek_sync__nap(*ns);
+	if (*ns < NAP_NS_MAX && !tek_sync__is_real_time())
 		*ns *= 2;
 	return 0;
 }
@@ -210,7 +210,7 @@ static int sleep(struct tek_lock *lock, unsigned int seen, bool is_owed, struct 
 {
 	if (is_owed)
 		atomic_fetch_or_explicit(number_of(lock), OWED, memory_order_relaxed);
-	return tek__park(word_of(lock), seen, until);
+	return tek_sync__park(word_of(lock), seen, until);
 }
 
 /* A waiter that has slept and leaves without the lock wakes another one in its place. */
@@ -222,7 +222,7 @@ static int take_turn(struct tek_lock *lock, struct tek_until until)
 
 	do {
 		bool (*const again)(struct tek_lock *) = has_slept ? look_again : look;
-		if (again(lock) || (!until.at && tek__poll_patiently(lock, again)))
+		if (again(lock) || (!until.at && tek_sync__poll_patiently(lock, again)))
 			return 0;
 		const unsigned int number = read_number(lock);
 		const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
@@ -230,27 +230,27 @@ static int take_turn(struct tek_lock *lock, struct tek_until until)
 		if (seen == free_one(number))
 			continue;
 		if (seen == (free_one(number) | KEPT)) {
-			tek__let_come_first();
+			tek_sync__let_come_first();
 			if (take_as(lock, seen, number, FLAGS))
 				return 0;
 		} else if (!(seen & LOCKED)) {
 			ask_to_park(lock);
 			error = nap(&ns, until);
 		} else if (seen == parked || exchange(lock, seen, parked)) {
-			error = sleep(lock, parked, has_slept && tek__is_owed(), until);
+			error = sleep(lock, parked, has_slept && tek_sync__is_owed(), until);
 			has_slept = true;
 		}
 	} while (!error);
 	if (has_slept)
-		tek__unpark(word_of(lock), 1);
+		tek_sync__unpark(word_of(lock), 1);
 	return error;
 }
 
 static __attribute__((noinline)) int wait(struct tek_lock *lock, struct tek_until until)
 {
-	if (tek__poll(lock, look, until))
+	if (tek_sync__poll(lock, look, until))
 		return 0;
-	return HAS_TURN ? tek__wait_in_turn(lock, turn_of(lock), until, take_turn)
+	return HAS_TURN ? tek_sync__wait_in_turn(lock, turn_of(lock), until, take_turn)
 			: take_turn(lock, until);
 }
 
@@ -280,7 +280,7 @@ static int lock(struct tek_lock *lock)
  */
 static bool has_calmed(unsigned int seen)
 {
-	if (!(seen & PARKED) && ++calm < tek__lock_auto_calm)
+	if (!(seen & PARKED) && ++calm < tek_sync__lock_auto_calm)
 		return false;
 	calm = 0;
 	return !(seen & PARKED);
@@ -309,7 +309,7 @@ static int let_go_and_wake(struct tek_lock *lock, unsigned int number, unsigned 
 		note(lock, false);
 	}
 	if (atomic_exchange_explicit(word_of(lock), left, memory_order_release) & PARKED)
-		tek__unpark(word_of(lock), 1);
+		tek_sync__unpark(word_of(lock), 1);
 	return 0;
 }
 
@@ -345,7 +345,7 @@ static bool is_locked(const struct tek_lock *lock)
 	return has_holder(seen, number);
 }
 
-void tek__lock_auto_counts(struct tek_lock_auto_counts *counts)
+void tek_sync__lock_auto_counts(struct tek_lock_auto_counts *counts)
 {
 	*counts = (struct tek_lock_auto_counts){
 		.to_park = atomic_load_explicit(&to_park, memory_order_relaxed),
@@ -353,8 +353,8 @@ void tek__lock_auto_counts(struct tek_lock_auto_counts *counts)
 	};
 }
 
-bool tek__lock_auto_changed(unsigned int number, const struct tek_lock **lock,
-			    struct tek_lock_auto_counts *counts)
+bool tek_sync__lock_auto_changed(unsigned int number, const struct tek_lock **lock,
+				 struct tek_lock_auto_counts *counts)
 {
 	if (number >= TEK_LOCK_AUTO_CHANGED)
 		return false;
@@ -366,7 +366,7 @@ bool tek__lock_auto_changed(unsigned int number, const struct tek_lock **lock,
 	return *lock;
 }
 
-const struct tek_lock_kind tek__lock_auto = {
+const struct tek_lock_kind tek_sync__lock_auto = {
 	.name = "auto",
 	.about = "spins or sleeps, by what it has seen",
 	.sleeps = true,

@@ -15,12 +15,12 @@ static atomic_uint *word_of(struct tek_lock *lock)
 
 static bool try(struct tek_lock *lock)
 {
-	return tek__word_try(word_of(lock));
+	return tek_sync__word_try(word_of(lock));
 }
 
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
-	return try(lock) ? 0 : tek__word_sleep(word_of(lock), until);
+	return try(lock) ? 0 : tek_sync__word_sleep(word_of(lock), until);
 }
 
 static int lock(struct tek_lock *lock)
@@ -30,11 +30,11 @@ static int lock(struct tek_lock *lock)
 
 static int unlock(struct tek_lock *lock)
 {
-	tek__word_unlock(word_of(lock));
+	tek_sync__word_unlock(word_of(lock));
 	return 0;
 }
 
-const struct tek_lock_kind tek__lock_futex = {
+const struct tek_lock_kind tek_sync__lock_futex = {
 	.name = "futex",
 	.about = "sleeps at once",
 	.sleeps = true,
@@ -42,5 +42,5 @@ const struct tek_lock_kind tek__lock_futex = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
-	.is_locked = tek__lock_has_first,
+	.is_locked = tek_sync__lock_has_first,
 };

@@ -39,7 +39,7 @@ static uintptr_t next_of(_Atomic uintptr_t *next)
 	uintptr_t seen;
 
 	while ((seen = atomic_load_explicit(next, memory_order_acquire)) == 0)
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	return seen;
 }
 
@@ -75,7 +75,7 @@ static void wait_in_queue(struct tek_lock *lock, struct waiter *waiter, uintptr_
 	atomic_store_explicit(&((struct waiter *)before)->next, (uintptr_t)waiter,
 			      memory_order_release);
 	while (atomic_load_explicit(&waiter->waits, memory_order_acquire))
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	leave_queue(lock, waiter);
 }
 
@@ -114,7 +114,7 @@ static int lock(struct tek_lock *lock)
 /* A waiter cannot leave the queue, as its node would go: so a wait with a deadline polls. */
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
-	return tek__poll_until(lock, try, until);
+	return tek_sync__poll_until(lock, try, until);
 }
 
 static int unlock(struct tek_lock *lock)
@@ -134,7 +134,7 @@ static int unlock(struct tek_lock *lock)
 	return 0;
 }
 
-const struct tek_lock_kind tek__lock_k42 = {
+const struct tek_lock_kind tek_sync__lock_k42 = {
 	.name = "k42",
 	.about = "spin lock: a queue with its nodes on the stacks of the waiting threads",
 	.fifo = true,
@@ -142,5 +142,5 @@ const struct tek_lock_kind tek__lock_k42 = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
-	.is_locked = tek__lock_has_first,
+	.is_locked = tek_sync__lock_has_first,
 };

@@ -37,8 +37,8 @@ wait_behind(struct tek_mcs_node *before, struct tek_mcs_node *node, const struct
 	for (int looks = 0; looks < LOOKS_BEFORE && waits(node); looks++)
 		tek__relax_cpu();
 	while (waits(node))
-		tek__spin(&spinning);
-	tek__mcs_node_has_lock(node, lock);
+		tek_sync__spin(&spinning);
+	tek_sync__mcs_node_has_lock(node, lock);
 	return 0;
 }
 
@@ -53,22 +53,22 @@ static inline int lock_with(struct tek_mcs_node *node, struct tek_lock *lock)
 
 	if (before)
 		return wait_behind(before, node, lock);
-	tek__mcs_node_has_lock(node, lock);
+	tek_sync__mcs_node_has_lock(node, lock);
 	return 0;
 }
 
 static __attribute__((noinline)) int lock_with_other(struct tek_lock *lock)
 {
-	struct tek_mcs_node *node = tek__mcs_node_take_other();
+	struct tek_mcs_node *node = tek_sync__mcs_node_take_other();
 
 	lock_with(node, lock);
-	tek__mcs_node_forget_before(node, lock);
+	tek_sync__mcs_node_forget_before(node, lock);
 	return 0;
 }
 
 static int lock(struct tek_lock *lock)
 {
-	struct tek_mcs_node *node = tek__mcs_node_take_first();
+	struct tek_mcs_node *node = tek_sync__mcs_node_take_first();
 
 	return node ? lock_with(node, lock) : lock_with_other(lock);
 }
@@ -79,24 +79,24 @@ static bool try(struct tek_lock *lock)
 
 	if (atomic_load_explicit(&lock->first, memory_order_relaxed) != 0)
 		return false;
-	struct tek_mcs_node *node = tek__mcs_node_take_first();
+	struct tek_mcs_node *node = tek_sync__mcs_node_take_first();
 
 	if (!node)
-		node = tek__mcs_node_take_other();
+		node = tek_sync__mcs_node_take_other();
 	if (!atomic_compare_exchange_strong_explicit(&lock->first, &last, (uintptr_t)node,
 						     memory_order_acq_rel, memory_order_relaxed)) {
-		tek__mcs_node_give(node);
+		tek_sync__mcs_node_give(node);
 		return false;
 	}
-	tek__mcs_node_has_lock(node, lock);
-	tek__mcs_node_forget_before(node, lock);
+	tek_sync__mcs_node_has_lock(node, lock);
+	tek_sync__mcs_node_forget_before(node, lock);
 	return true;
 }
 
 /* A waiter cannot leave the queue. */
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
-	return tek__poll_until(lock, try, until);
+	return tek_sync__poll_until(lock, try, until);
 }
 
 /*
@@ -112,11 +112,11 @@ static __attribute__((noinline)) int hand_over(struct tek_mcs_node *node,
 	while (!(next = atomic_load_explicit(&node->next, memory_order_acquire))) {
 		if (atomic_load_explicit(&node->lock, memory_order_relaxed) != lock)
 			return 0;
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	}
 	atomic_store_explicit(&next->waits_for, NULL, memory_order_release);
 	atomic_store_explicit(&node->next, NULL, memory_order_relaxed);
-	tek__mcs_node_give(node);
+	tek_sync__mcs_node_give(node);
 	return 0;
 }
 
@@ -132,13 +132,13 @@ static inline int unlock_with(struct tek_mcs_node *node, struct tek_lock *lock)
 	    !atomic_compare_exchange_strong_explicit(&lock->first, &last, 0, memory_order_release,
 						     memory_order_relaxed))
 		return last ? hand_over(node, lock) : 0;
-	tek__mcs_node_give(node);
+	tek_sync__mcs_node_give(node);
 	return 0;
 }
 
 static __attribute__((noinline)) int unlock_with_other(struct tek_lock *lock)
 {
-	struct tek_mcs_node *node = tek__mcs_node_search(lock);
+	struct tek_mcs_node *node = tek_sync__mcs_node_search(lock);
 
 	return node ? unlock_with(node, lock) : 0;
 }
@@ -149,14 +149,14 @@ static __attribute__((noinline)) int unlock_with_other(struct tek_lock *lock)
  */
 static int unlock(struct tek_lock *lock)
 {
-	struct tek_mcs_node *node = tek__mcs_page;
+	struct tek_mcs_node *node = tek_sync__mcs_page;
 
 	if (!node || atomic_load_explicit(&node->lock, memory_order_relaxed) != lock)
 		return unlock_with_other(lock);
 	return unlock_with(node, lock);
 }
 
-const struct tek_lock_kind tek__lock_mcs = {
+const struct tek_lock_kind tek_sync__lock_mcs = {
 	.name = "mcs",
 	.about = "spin lock: a queue of nodes, one for each lock that a thread has",
 	.fifo = true,
@@ -164,6 +164,6 @@ const struct tek_lock_kind tek__lock_mcs = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
-	.is_locked = tek__lock_has_first,
-	.leave = tek__mcs_node_leave,
+	.is_locked = tek_sync__lock_has_first,
+	.leave = tek_sync__mcs_node_leave,
 };

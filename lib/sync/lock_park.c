@@ -69,30 +69,30 @@ static int take_turn(struct tek_lock *lock, struct tek_until until)
 	bool is_late = false;
 	int error = 0;
 
-	if (until.at ? look(lock) : tek__poll_patiently(lock, look))
+	if (until.at ? look(lock) : tek_sync__poll_patiently(lock, look))
 		return 0;
 	if (atomic_load_explicit(word_of(lock), memory_order_relaxed) == KEPT)
-		tek__let_come_first();
+		tek_sync__let_come_first();
 	do {
-		const unsigned int sleeps = is_late && tek__is_owed() ? OWED : PARKED;
+		const unsigned int sleeps = is_late && tek_sync__is_owed() ? OWED : PARKED;
 		const unsigned int seen = atomic_exchange_explicit(word_of(lock), sleeps,
 								   memory_order_acquire);
 		if (seen == FREE || seen == KEPT) {
 			atomic_store_explicit(word_of(lock), PARKED, memory_order_relaxed);
 			return 0;
 		}
-		error = tek__park(word_of(lock), sleeps, until);
+		error = tek_sync__park(word_of(lock), sleeps, until);
 		is_late = true;
 	} while (!error && !look_again(lock) &&
-		 (until.at || !tek__poll_patiently(lock, look_again)));
+		 (until.at || !tek_sync__poll_patiently(lock, look_again)));
 	return error;
 }
 
 static __attribute__((noinline)) int wait(struct tek_lock *lock, struct tek_until until)
 {
-	return tek__poll(lock, look, until)
+	return tek_sync__poll(lock, look, until)
 		       ? 0
-		       : tek__wait_in_turn(lock, turn_of(lock), until, take_turn);
+		       : tek_sync__wait_in_turn(lock, turn_of(lock), until, take_turn);
 }
 
 static int lock_until(struct tek_lock *lock, struct tek_until until)
@@ -110,7 +110,7 @@ static __attribute__((noinline)) int unlock_and_wake(struct tek_lock *lock, unsi
 	atomic_uint *word = word_of(lock);
 
 	atomic_exchange_explicit(word, seen == OWED ? KEPT : FREE, memory_order_release);
-	tek__unpark(word, 1);
+	tek_sync__unpark(word, 1);
 	return 0;
 }
 
@@ -131,7 +131,7 @@ static bool is_locked(const struct tek_lock *lock)
 	return word != FREE && word != KEPT;
 }
 
-const struct tek_lock_kind tek__lock_park = {
+const struct tek_lock_kind tek_sync__lock_park = {
 	.name = "park",
 	.about = "spins for a while, then sleeps",
 	.sleeps = true,

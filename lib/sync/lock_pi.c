@@ -30,7 +30,7 @@ static atomic_uint *word_of(struct tek_lock *lock)
 /* The kernel leaves 30 bits for the thread id, and uses the other ones. */
 static unsigned int self(void)
 {
-	return (unsigned int)tek__sync_gettid();
+	return (unsigned int)tek_sync__gettid();
 }
 
 /* Acquires: synchronises with the exchange that releases. */
@@ -38,8 +38,8 @@ static bool try(struct tek_lock *lock)
 {
 	unsigned int free = 0;
 
-	if (tek__sync_host)
-		return tek__word_try(word_of(lock));
+	if (tek_sync__host)
+		return tek_sync__word_try(word_of(lock));
 	return atomic_compare_exchange_strong_explicit(word_of(lock), &free, self(),
 						       memory_order_acquire, memory_order_relaxed);
 }
@@ -58,7 +58,7 @@ static int wait_in_vain(struct tek_until until)
 	int error = 0;
 
 	while (!error)
-		error = tek__futex_wait_until(&nobody, 0, until);
+		error = tek_sync__futex_wait_until(&nobody, 0, until);
 	return error;
 }
 
@@ -69,16 +69,16 @@ static int wait_without_inheritance(struct tek_lock *lock, struct tek_until unti
 
 	while (!error && !try(lock)) {
 		struct tek_spinning spinning = {0}; /* looks at the time each time */
-		error = tek__spin_until(&spinning, until);
+		error = tek_sync__spin_until(&spinning, until);
 		if (!error)
-			tek__nap(NAP_NS);
+			tek_sync__nap(NAP_NS);
 	}
 	return error;
 }
 
 static int sleep(struct tek_lock *lock, struct tek_until until)
 {
-	switch (tek__futex_lock_pi(word_of(lock), until)) {
+	switch (tek_sync__futex_lock_pi(word_of(lock), until)) {
 	case 0: /* acquires what was released before the kernel was asked to hand it over */
 		(void)atomic_load_explicit(word_of(lock), memory_order_acquire);
 		return 0;
@@ -104,9 +104,10 @@ static int sleep(struct tek_lock *lock, struct tek_until until)
  */
 static __attribute__((noinline)) int wait(struct tek_lock *lock, struct tek_until until)
 {
-	if (tek__sync_host)
-		return tek__word_sleep(word_of(lock), until);
-	if (tek__poll(lock, look, until) || (!until.at && tek__poll_patiently(lock, look)))
+	if (tek_sync__host)
+		return tek_sync__word_sleep(word_of(lock), until);
+	if (tek_sync__poll(lock, look, until) ||
+	    (!until.at && tek_sync__poll_patiently(lock, look)))
 		return 0;
 	return sleep(lock, until);
 }
@@ -124,7 +125,7 @@ static int lock(struct tek_lock *lock)
 static __attribute__((noinline)) int hand_over(struct tek_lock *lock)
 {
 	atomic_fetch_or_explicit(word_of(lock), 0, memory_order_release);
-	tek__futex_unlock_pi(word_of(lock));
+	tek_sync__futex_unlock_pi(word_of(lock));
 	return 0;
 }
 
@@ -132,15 +133,15 @@ static int unlock(struct tek_lock *lock)
 {
 	unsigned int mine = self();
 
-	if (tek__sync_host)
-		tek__word_unlock(word_of(lock));
+	if (tek_sync__host)
+		tek_sync__word_unlock(word_of(lock));
 	else if (!atomic_compare_exchange_strong_explicit(
 			 word_of(lock), &mine, 0, memory_order_release, memory_order_relaxed))
 		return hand_over(lock);
 	return 0;
 }
 
-const struct tek_lock_kind tek__lock_pi = {
+const struct tek_lock_kind tek_sync__lock_pi = {
 	.name = "pi",
 	.about = "spins for a while, then sleeps, with priority inheritance",
 	.sleeps = true,
@@ -148,5 +149,5 @@ const struct tek_lock_kind tek__lock_pi = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
-	.is_locked = tek__lock_has_first,
+	.is_locked = tek_sync__lock_has_first,
 };

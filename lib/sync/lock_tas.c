@@ -23,7 +23,7 @@ static __attribute__((noinline)) int spin(struct tek_lock *lock)
 	struct tek_spinning spinning = {0};
 
 	do
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	while (!try(lock));
 	return 0;
 }
@@ -36,7 +36,7 @@ static int lock(struct tek_lock *lock)
 
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
-	return tek__poll_until(lock, try, until);
+	return tek_sync__poll_until(lock, try, until);
 }
 
 static int unlock(struct tek_lock *lock)
@@ -45,12 +45,12 @@ static int unlock(struct tek_lock *lock)
 	return 0;
 }
 
-const struct tek_lock_kind tek__lock_tas = {
+const struct tek_lock_kind tek_sync__lock_tas = {
 	.name = "tas",
 	.about = "spin lock: test-and-set",
 	.lock = lock,
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
-	.is_locked = tek__lock_has_first,
+	.is_locked = tek_sync__lock_has_first,
 };

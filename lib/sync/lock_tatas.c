@@ -35,7 +35,7 @@ static __attribute__((noinline)) int spin(struct tek_lock *lock)
 	struct tek_spinning spinning = {0};
 
 	do
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	while (!try(lock));
 	return 0;
 }
@@ -48,7 +48,7 @@ static int lock(struct tek_lock *lock)
 
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
-	return tek__poll_until(lock, try, until);
+	return tek_sync__poll_until(lock, try, until);
 }
 
 static int unlock(struct tek_lock *lock)
@@ -57,12 +57,12 @@ static int unlock(struct tek_lock *lock)
 	return 0;
 }
 
-const struct tek_lock_kind tek__lock_tatas = {
+const struct tek_lock_kind tek_sync__lock_tatas = {
 	.name = "tatas",
 	.about = "spin lock: reads until it is free, then test-and-set",
 	.lock = lock,
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
-	.is_locked = tek__lock_has_first,
+	.is_locked = tek_sync__lock_has_first,
 };

@@ -23,9 +23,10 @@ static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t 
 {
 	struct tek_spinning spinning = {0};
 
-	for (unsigned int turns = 2; tek__ticket_is_before(tek__ticket_served(lock), ticket);) {
+	for (unsigned int turns = 2;
+	     tek_sync__ticket_is_before(tek_sync__ticket_served(lock), ticket);) {
 		for (unsigned int i = 0; i < turns; i++)
-			tek__spin(&spinning);
+			tek_sync__spin(&spinning);
 		if (turns < TURNS_MAX)
 			turns *= 2;
 	}
@@ -33,33 +34,33 @@ static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t 
 
 static int lock(struct tek_lock *lock)
 {
-	const uintptr_t ticket = tek__ticket_take(lock);
+	const uintptr_t ticket = tek_sync__ticket_take(lock);
 
-	for (unsigned int looks = 0; tek__ticket_is_before(tek__ticket_served(lock), ticket);
-	     looks++) {
+	for (unsigned int looks = 0;
+	     tek_sync__ticket_is_before(tek_sync__ticket_served(lock), ticket); looks++) {
 		if (looks == LOOKS_BEFORE) {
 			back_off(lock, ticket);
 			break;
 		}
-		tek__turn();
+		tek_sync__turn();
 	}
-	tek__ticket_begin(lock);
+	tek_sync__ticket_begin(lock);
 	return 0;
 }
 
 /* A ticket cannot be returned. */
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
-	return tek__poll_until(lock, tek__ticket_try, until);
+	return tek_sync__poll_until(lock, tek_sync__ticket_try, until);
 }
 
-const struct tek_lock_kind tek__lock_ticket = {
+const struct tek_lock_kind tek_sync__lock_ticket = {
 	.name = "ticket",
 	.about = "spin lock: tickets, with exponential back-off",
 	.fifo = true,
 	.lock = lock,
-	.try = tek__ticket_try,
+	.try = tek_sync__ticket_try,
 	.lock_until = lock_until,
-	.unlock = tek__ticket_unlock,
-	.is_locked = tek__ticket_is_taken,
+	.unlock = tek_sync__ticket_unlock,
+	.is_locked = tek_sync__ticket_is_taken,
 };

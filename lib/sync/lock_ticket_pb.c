@@ -21,34 +21,34 @@ static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t 
 	struct tek_spinning spinning = {0};
 	uintptr_t served;
 
-	while (tek__ticket_is_before(served = tek__ticket_served(lock), ticket))
+	while (tek_sync__ticket_is_before(served = tek_sync__ticket_served(lock), ticket))
 		for (uintptr_t i = 0; i < 1 + (ticket - served - 1) * TURNS_EACH; i++)
-			tek__spin(&spinning);
+			tek_sync__spin(&spinning);
 }
 
 static int lock(struct tek_lock *lock)
 {
-	const uintptr_t ticket = tek__ticket_take(lock);
+	const uintptr_t ticket = tek_sync__ticket_take(lock);
 
-	if (tek__ticket_is_before(tek__ticket_served(lock), ticket))
+	if (tek_sync__ticket_is_before(tek_sync__ticket_served(lock), ticket))
 		back_off(lock, ticket);
-	tek__ticket_begin(lock);
+	tek_sync__ticket_begin(lock);
 	return 0;
 }
 
 /* A ticket cannot be returned. */
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
-	return tek__poll_until(lock, tek__ticket_try, until);
+	return tek_sync__poll_until(lock, tek_sync__ticket_try, until);
 }
 
-const struct tek_lock_kind tek__lock_ticket_pb = {
+const struct tek_lock_kind tek_sync__lock_ticket_pb = {
 	.name = "ticket-pb",
 	.about = "spin lock: tickets, with proportional back-off",
 	.fifo = true,
 	.lock = lock,
-	.try = tek__ticket_try,
+	.try = tek_sync__ticket_try,
 	.lock_until = lock_until,
-	.unlock = tek__ticket_unlock,
-	.is_locked = tek__ticket_is_taken,
+	.unlock = tek_sync__ticket_unlock,
+	.is_locked = tek_sync__ticket_is_taken,
 };

@@ -83,13 +83,13 @@ static struct waiter *take_out(struct tek_lock *lock, struct waiter *waiter)
 			     &lock->first, &last, 0, memory_order_release, memory_order_relaxed))
 		return NULL;
 	while (!next) {
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 		/*
 		 * The next waiter may have been preempted before it linked itself, and wait for
 		 * this CPU.
 		 */
 		if (spinning.turns % TURNS_TO_WAY == 0)
-			tek__give_way();
+			tek_sync__give_way();
 		next = atomic_load_explicit(&waiter->next, memory_order_acquire);
 	}
 	return next;
@@ -129,9 +129,9 @@ static bool wait_for_turn(struct waiter *waiter)
 
 	while ((status = atomic_load_explicit(&waiter->status, memory_order_acquire)) == WAITS) {
 		publish(waiter);
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 		if (spinning.turns % TURNS_TO_WAY == 0)
-			tek__give_way();
+			tek_sync__give_way();
 	}
 	return status == ITS_TURN;
 }
@@ -153,7 +153,7 @@ static void take_turn(struct tek_lock *lock)
 
 	while (!try(lock)) {
 		for (unsigned int i = 0; i < turns; i++)
-			tek__spin(&spinning);
+			tek_sync__spin(&spinning);
 		if (turns < TURNS_APART) {
 			turns *= 2;
 			continue;
@@ -161,7 +161,7 @@ static void take_turn(struct tek_lock *lock)
 		if ((int)(now_us() - since) > PATIENCE_US)
 			want(lock);
 		if (spinning.turns / TURNS_APART % (TURNS_TO_WAY / TURNS_APART) == 0)
-			tek__give_way();
+			tek_sync__give_way();
 	}
 }
 
@@ -197,7 +197,7 @@ static int lock(struct tek_lock *lock)
 /* Beside the queue: any thread may take a free lock. */
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
-	return tek__poll_until(lock, try, until);
+	return tek_sync__poll_until(lock, try, until);
 }
 
 /* A WANTED that is set between the two is lost, and set again. */
@@ -207,7 +207,7 @@ static __attribute__((noinline)) int unlock_wanted(struct tek_lock *lock)
 
 	atomic_store_explicit(&lock->second, 0, memory_order_release);
 	for (int i = 0; seen & WANTED && i < TURNS_AWAY; i++)
-		tek__turn();
+		tek_sync__turn();
 	return 0;
 }
 
@@ -225,7 +225,7 @@ static bool is_locked(const struct tek_lock *lock)
 	return atomic_load_explicit(&lock->second, memory_order_relaxed) != 0;
 }
 
-const struct tek_lock_kind tek__lock_tp = {
+const struct tek_lock_kind tek_sync__lock_tp = {
 	.name = "tp",
 	.about = "spins in a queue that passes over those that are preempted",
 	.lock = lock,

@@ -25,9 +25,9 @@ struct page {
 };
 static struct page pages[PAGES];
 
-__thread struct tek_mcs_node *tek__mcs_page __attribute__((tls_model("initial-exec")));
+__thread struct tek_mcs_node *tek_sync__mcs_page __attribute__((tls_model("initial-exec")));
 
-const struct tek_lock tek__mcs_waits;
+const struct tek_lock tek_sync__mcs_waits;
 
 static pthread_key_t key;
 static bool has_key;
@@ -38,7 +38,7 @@ static bool has_key;
  */
 static void give_page_back(void *page)
 {
-	tek__mcs_page = NULL;
+	tek_sync__mcs_page = NULL;
 	atomic_store_explicit(&((struct page *)page)->taken, false, memory_order_release);
 }
 
@@ -85,7 +85,7 @@ static bool take_page(void)
 			atomic_store_explicit(&page->taken, false, memory_order_release);
 			return false;
 		}
-		tek__mcs_page = page->nodes;
+		tek_sync__mcs_page = page->nodes;
 		if (pthread_setspecific(key, page) != 0)
 			has_key = false; /* and this one stays taken */
 		return true;
@@ -110,9 +110,9 @@ static struct tek_mcs_node *take_from(struct block *block)
 		struct tek_mcs_node *node = &block->nodes[i];
 		const struct tek_lock *nobody = NULL;
 		if (!atomic_load_explicit(&node->lock, memory_order_relaxed) &&
-		    atomic_compare_exchange_strong_explicit(&node->lock, &nobody, &tek__mcs_waits,
-							    memory_order_acquire,
-							    memory_order_relaxed))
+		    atomic_compare_exchange_strong_explicit(
+			    &node->lock, &nobody, &tek_sync__mcs_waits, memory_order_acquire,
+			    memory_order_relaxed))
 			return node;
 	}
 	return NULL;
@@ -145,7 +145,7 @@ static struct tek_mcs_node *take_shared(void)
 				return node;
 		}
 		add_block();
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	}
 }
 
@@ -153,25 +153,25 @@ static struct tek_mcs_node *take_shared(void)
 static struct tek_mcs_node *take_own(void)
 {
 	for (unsigned int i = 0; i < TEK_MCS_NODES; i++) {
-		struct tek_mcs_node *node = &tek__mcs_page[i];
+		struct tek_mcs_node *node = &tek_sync__mcs_page[i];
 		if (atomic_load_explicit(&node->lock, memory_order_acquire))
 			continue;
-		atomic_store_explicit(&node->lock, &tek__mcs_waits, memory_order_relaxed);
+		atomic_store_explicit(&node->lock, &tek_sync__mcs_waits, memory_order_relaxed);
 		return node;
 	}
 	return NULL;
 }
 
-struct tek_mcs_node *tek__mcs_node_take_other(void)
+struct tek_mcs_node *tek_sync__mcs_node_take_other(void)
 {
 	static __thread unsigned int until_look __attribute__((tls_model("initial-exec")));
 	struct tek_mcs_node *node = NULL;
 
-	if (!tek__mcs_page && until_look)
+	if (!tek_sync__mcs_page && until_look)
 		until_look--;
-	else if (!tek__mcs_page && !take_page())
+	else if (!tek_sync__mcs_page && !take_page())
 		until_look = LOOKS_APART;
-	if (tek__mcs_page)
+	if (tek_sync__mcs_page)
 		node = take_own();
 	return node ? node : take_shared();
 }
@@ -181,27 +181,27 @@ struct tek_mcs_node *tek__mcs_node_take_other(void)
  * still write to it, so it is never used again. A thread that unlocks in its place may return it
  * right now.
  */
-void tek__mcs_node_forget_before(struct tek_mcs_node *node, const struct tek_lock *lock)
+void tek_sync__mcs_node_forget_before(struct tek_mcs_node *node, const struct tek_lock *lock)
 {
-	struct tek_mcs_node *page = tek__mcs_page;
+	struct tek_mcs_node *page = tek_sync__mcs_page;
 
 	for (unsigned int i = 0; page && i < TEK_MCS_NODES && &page[i] != node; i++) {
 		const struct tek_lock *seen = lock;
 		if (atomic_load_explicit(&page[i].lock, memory_order_relaxed) == lock)
 			atomic_compare_exchange_strong_explicit(
-				&page[i].lock, &seen, &tek__mcs_waits, memory_order_relaxed,
+				&page[i].lock, &seen, &tek_sync__mcs_waits, memory_order_relaxed,
 				memory_order_relaxed);
 	}
 }
 
-void tek__mcs_node_leave(const struct tek_lock *lock)
+void tek_sync__mcs_node_leave(const struct tek_lock *lock)
 {
-	struct tek_mcs_node *page = tek__mcs_page;
+	struct tek_mcs_node *page = tek_sync__mcs_page;
 
 	for (unsigned int i = 0; page && i < TEK_MCS_NODES; i++)
 		if (atomic_load_explicit(&page[i].lock, memory_order_relaxed) == lock) {
 			atomic_store_explicit(&page[i].next, NULL, memory_order_relaxed);
-			tek__mcs_node_give(&page[i]);
+			tek_sync__mcs_node_give(&page[i]);
 		}
 }
 
@@ -222,15 +222,15 @@ static struct tek_mcs_node *search_queue(struct tek_lock *lock)
 			if (atomic_load_explicit(&node->lock, memory_order_relaxed) == lock)
 				return node;
 		while ((node = atomic_load_explicit(&node->waits_for, memory_order_acquire)));
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	}
 	return NULL;
 }
 
 /* Of the thread's nodes it is one of the first, as they are taken in turn. */
-struct tek_mcs_node *tek__mcs_node_search(struct tek_lock *lock)
+struct tek_mcs_node *tek_sync__mcs_node_search(struct tek_lock *lock)
 {
-	struct tek_mcs_node *page = tek__mcs_page;
+	struct tek_mcs_node *page = tek_sync__mcs_page;
 
 	for (unsigned int i = 0; page && i < FIRST; i++)
 		if (atomic_load_explicit(&page[i].lock, memory_order_relaxed) == lock)

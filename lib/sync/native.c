@@ -11,7 +11,7 @@ extern const struct tek_sync_host tek_sync_host __attribute__((weak));
 
 __attribute__((constructor)) static void start(void)
 {
-	tek__sync_host = &tek_sync_host;
+	tek_sync__host = &tek_sync_host;
 }
 
 /* Both are two words of the same size; the kind's functions alone read and write them. */
@@ -31,12 +31,13 @@ static atomic_uint *process_of(tek_lock_t *lock)
 
 static const struct tek_lock_kind *kind_of(const tek_lock_t *lock)
 {
-	return lock->kind_ ? lock->kind_ : &tek__lock_auto;
+	return lock->kind_ ? lock->kind_ : &tek_sync__lock_auto;
 }
 
 TEK_EXPORT int tek_lock_init(tek_lock_t *lock, const char *kind)
 {
-	const struct tek_lock_kind *named = kind ? tek__lock_kind_named(kind) : &tek__lock_auto;
+	const struct tek_lock_kind *named = kind ? tek_sync__lock_kind_named(kind)
+						 : &tek_sync__lock_auto;
 
 	if (!named)
 		return EINVAL;
@@ -46,25 +47,25 @@ TEK_EXPORT int tek_lock_init(tek_lock_t *lock, const char *kind)
 
 TEK_EXPORT void tek_lock_lock(tek_lock_t *lock)
 {
-	tek__forked_lock(inner(lock), process_of(lock), kind_of(lock));
+	tek_sync__forked_lock(inner(lock), process_of(lock), kind_of(lock));
 }
 
 TEK_EXPORT int tek_lock_trylock(tek_lock_t *lock)
 {
-	return tek__forked_lock_try(inner(lock), process_of(lock), kind_of(lock)) ? 0 : EBUSY;
+	return tek_sync__forked_lock_try(inner(lock), process_of(lock), kind_of(lock)) ? 0 : EBUSY;
 }
 
 TEK_EXPORT int tek_lock_timedlock(tek_lock_t *lock, clockid_t clock, const struct timespec *until)
 {
 	if (!tek__clock_is_known(clock))
 		return EINVAL;
-	return tek__forked_lock_until(inner(lock), process_of(lock), kind_of(lock),
-				      (struct tek_until){clock, until});
+	return tek_sync__forked_lock_until(inner(lock), process_of(lock), kind_of(lock),
+					   (struct tek_until){clock, until});
 }
 
 TEK_EXPORT void tek_lock_unlock(tek_lock_t *lock)
 {
-	tek__forked_unlock(inner(lock), process_of(lock), kind_of(lock));
+	tek_sync__forked_unlock(inner(lock), process_of(lock), kind_of(lock));
 }
 
 TEK_EXPORT const char *tek_lock_kind_of(const tek_lock_t *lock)
@@ -77,9 +78,9 @@ static const struct tek_lock_kind *numbered(unsigned int number)
 {
 	unsigned int count = 0;
 
-	while (count < number && tek__lock_kinds[count])
+	while (count < number && tek_sync__lock_kinds[count])
 		count++;
-	return tek__lock_kinds[count];
+	return tek_sync__lock_kinds[count];
 }
 
 TEK_EXPORT const char *tek_lock_kind_name(unsigned int number)
@@ -98,7 +99,7 @@ TEK_EXPORT void tek_lock_auto_changes(unsigned long *to_sleeping, unsigned long 
 {
 	struct tek_lock_auto_counts counts;
 
-	tek__lock_auto_counts(&counts);
+	tek_sync__lock_auto_counts(&counts);
 	if (to_sleeping)
 		*to_sleeping = counts.to_park;
 	if (to_spinning)

@@ -36,18 +36,18 @@ static struct bucket *bucket_of(const atomic_uint *word)
 /* The parent's sleepers do not exist in the child of a fork(). */
 static void hold(struct bucket *bucket)
 {
-	tek__guard_hold(&bucket->held);
-	if (bucket->process == tek__process())
+	tek_sync__guard_hold(&bucket->held);
+	if (bucket->process == tek_sync__process())
 		return;
 	atomic_store_explicit(&bucket->count, 0, memory_order_relaxed);
 	bucket->first = NULL;
 	bucket->end = &bucket->first;
-	bucket->process = tek__process();
+	bucket->process = tek_sync__process();
 }
 
 static void let_go(struct bucket *bucket)
 {
-	tek__guard_let_go(&bucket->held);
+	tek_sync__guard_let_go(&bucket->held);
 }
 
 static void take_out(struct bucket *bucket, struct parked **place)
@@ -81,10 +81,10 @@ static int park_on_user_level(atomic_uint *word, unsigned int seen, struct tek_u
 	struct bucket *bucket = bucket_of(word);
 	struct parked parked = {.word = word};
 
-	tek__sleeper_init(&parked.sleeper);
+	tek_sync__sleeper_init(&parked.sleeper);
 	hold(bucket);
 	/*
-	 * Both this and tek__unpark() write the count: there after the word has changed, here
+	 * Both this and tek_sync__unpark() write the count: there after the word has changed, here
 	 * before it is read.  Either this write comes first, and is seen there; or it reads what
 	 * the other has written, and so acquires the change.
 	 */
@@ -98,17 +98,17 @@ static int park_on_user_level(atomic_uint *word, unsigned int seen, struct tek_u
 	*bucket->end = &parked;
 	bucket->end = &parked.next;
 	let_go(bucket);
-	int error = tek__sleep(&parked.sleeper, until);
+	int error = tek_sync__sleep(&parked.sleeper, until);
 	/* The thread that took it out is about to wake it, and needs it until then. */
 	if (error && !leave(bucket, &parked))
-		error = tek__sleep(&parked.sleeper, TEK_FOR_EVER);
+		error = tek_sync__sleep(&parked.sleeper, TEK_FOR_EVER);
 	return error;
 }
 
-int tek__park(atomic_uint *word, unsigned int seen, struct tek_until until)
+int tek_sync__park(atomic_uint *word, unsigned int seen, struct tek_until until)
 {
-	return tek__on_user_level() ? park_on_user_level(word, seen, until)
-				    : tek__futex_wait_until(word, seen, until);
+	return tek_sync__on_user_level() ? park_on_user_level(word, seen, until)
+					 : tek_sync__futex_wait_until(word, seen, until);
 }
 
 /* Wakes at most so many; returns how many it has not found. */
@@ -138,16 +138,16 @@ static unsigned int unpark_user_level(atomic_uint *word, unsigned int most)
 	let_go(bucket);
 	while (woken) {
 		struct parked *next = woken->next;
-		tek__awaken(&woken->sleeper);
+		tek_sync__awaken(&woken->sleeper);
 		woken = next;
 	}
 	return most;
 }
 
-void tek__unpark(atomic_uint *word, unsigned int most)
+void tek_sync__unpark(atomic_uint *word, unsigned int most)
 {
-	if (__builtin_expect(tek__sync_host != NULL, 0))
+	if (__builtin_expect(tek_sync__host != NULL, 0))
 		most = unpark_user_level(word, most);
 	if (most)
-		tek__futex_wake(word, most < INT_MAX ? (int)most : INT_MAX);
+		tek_sync__futex_wake(word, most < INT_MAX ? (int)most : INT_MAX);
 }

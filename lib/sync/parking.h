@@ -13,12 +13,12 @@
 
 /*
  * Sleeps while *word is `seen`, at most until that time: 0, ETIMEDOUT, EINVAL (`until` is not a
- * valid time). May return 0 early. A thread that changes the word and then calls tek__unpark()
+ * valid time). May return 0 early. A thread that changes the word and then calls tek_sync__unpark()
  * misses no sleeper.
  */
-int tek__park(atomic_uint *word, unsigned int seen, struct tek_until until);
+int tek_sync__park(atomic_uint *word, unsigned int seen, struct tek_until until);
 
 /* Wakes at most `most` of the word's sleepers. It does not access the word, which may be gone. */
-void tek__unpark(atomic_uint *word, unsigned int most);
+void tek_sync__unpark(atomic_uint *word, unsigned int most);
 
 #endif

@@ -9,7 +9,7 @@
 #define WAYS 8
 #define PATIENCE_NS 100000
 
-__thread unsigned int tek__spin_halvings;
+__thread unsigned int tek_sync__spin_halvings;
 
 static long ns_since(const struct timespec *then)
 {
@@ -20,18 +20,18 @@ static long ns_since(const struct timespec *then)
 }
 
 /* Not for real-time threads: the threads that should run then may be of lower priority. */
-bool tek__poll_patiently(struct tek_lock *lock, bool (*try)(struct tek_lock *))
+bool tek_sync__poll_patiently(struct tek_lock *lock, bool (*try)(struct tek_lock *))
 {
 	struct timespec begin;
 
 	if (try(lock))
 		return true;
-	if (tek__spin_limit == 0 || tek__is_real_time())
+	if (tek_sync__spin_limit == 0 || tek_sync__is_real_time())
 		return false;
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	for (int i = 0; i < WAYS && ns_since(&begin) < PATIENCE_NS; i++) {
-		tek__give_way();
-		if (try(lock) || tek__poll_apart(lock, try, TEK_FOR_EVER, TEK_TURNS_APART))
+		tek_sync__give_way();
+		if (try(lock) || tek_sync__poll_apart(lock, try, TEK_FOR_EVER, TEK_TURNS_APART))
 			return true;
 	}
 	return false;

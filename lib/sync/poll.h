@@ -18,8 +18,8 @@
 #define TEK_TURNS_APART 64u
 
 /* 0, ETIMEDOUT, EINVAL. */
-static inline int tek__poll_until(struct tek_lock *lock, bool (*try)(struct tek_lock *),
-				  struct tek_until until)
+static inline int tek_sync__poll_until(struct tek_lock *lock, bool (*try)(struct tek_lock *),
+				       struct tek_until until)
 {
 	struct tek_spinning spinning = {0};
 	int error = 0;
@@ -28,21 +28,21 @@ static inline int tek__poll_until(struct tek_lock *lock, bool (*try)(struct tek_
 	 * After an error it does not try again: it would report a lock that it holds as not held.
 	 */
 	while (!error && !try(lock))
-		error = tek__spin_until(&spinning, until);
+		error = tek_sync__spin_until(&spinning, until);
 	return error;
 }
 
 /* Each halves this thread's spin iterations until spinning pays again. */
 #define TEK_HALVINGS_MOST 4u
-extern __thread unsigned int tek__spin_halvings
+extern __thread unsigned int tek_sync__spin_halvings
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-static inline void tek__spin_has_paid(bool has_paid)
+static inline void tek_sync__spin_has_paid(bool has_paid)
 {
-	if (has_paid && tek__spin_halvings)
-		tek__spin_halvings--;
-	else if (!has_paid && tek__spin_halvings < TEK_HALVINGS_MOST)
-		tek__spin_halvings++;
+	if (has_paid && tek_sync__spin_halvings)
+		tek_sync__spin_halvings--;
+	else if (!has_paid && tek_sync__spin_halvings < TEK_HALVINGS_MOST)
+		tek_sync__spin_halvings++;
 }
 
 /*
@@ -50,38 +50,38 @@ static inline void tek__spin_has_paid(bool has_paid)
  * distance of polls. It spins less where that does not pay: the holder may wait for this CPU. A
  * user-level thread yields to the other threads of its worker instead.
  */
-static inline bool tek__poll_apart(struct tek_lock *lock, bool (*try)(struct tek_lock *),
-				   struct tek_until until, unsigned int apart)
+static inline bool tek_sync__poll_apart(struct tek_lock *lock, bool (*try)(struct tek_lock *),
+					struct tek_until until, unsigned int apart)
 {
-	const unsigned int most = tek__spin_limit >> tek__spin_halvings;
+	const unsigned int most = tek_sync__spin_limit >> tek_sync__spin_halvings;
 	struct tek_spinning spinning = {0};
 
-	if (tek__spin_limit && tek__on_user_level()) {
-		tek__give_way();
+	if (tek_sync__spin_limit && tek_sync__on_user_level()) {
+		tek_sync__give_way();
 		return try(lock);
 	}
 	while (spinning.turns < most) {
 		for (unsigned int i = 0; i < apart; i++)
-			if (tek__spin_until(&spinning, until))
+			if (tek_sync__spin_until(&spinning, until))
 				return false;
 		if (apart < TEK_TURNS_APART)
 			apart *= 2;
 		if (try(lock)) {
-			tek__spin_has_paid(true);
+			tek_sync__spin_has_paid(true);
 			return true;
 		}
 	}
-	tek__spin_has_paid(false);
+	tek_sync__spin_has_paid(false);
 	return false;
 }
 
-static inline bool tek__poll(struct tek_lock *lock, bool (*try)(struct tek_lock *),
-			     struct tek_until until)
+static inline bool tek_sync__poll(struct tek_lock *lock, bool (*try)(struct tek_lock *),
+				  struct tek_until until)
 {
-	return tek__poll_apart(lock, try, until, TEK_TURNS_FIRST);
+	return tek_sync__poll_apart(lock, try, until, TEK_TURNS_FIRST);
 }
 
 /* True if the lock was taken within a while in which the caller yields, to the holder perhaps. */
-bool tek__poll_patiently(struct tek_lock *lock, bool (*try)(struct tek_lock *));
+bool tek_sync__poll_patiently(struct tek_lock *lock, bool (*try)(struct tek_lock *));
 
 #endif

@@ -32,7 +32,7 @@ enum {
 
 struct tek_rwlock_waiter;
 
-struct tek_rwlock {
+struct tek_sync_rwlock {
 	union {
 		struct {
 			atomic_uint readers_in, readers_out, writers_in, writers_out;
@@ -69,32 +69,33 @@ struct tek_rwlock_kind {
 	bool recursive;    /* a reader may lock again past a waiting writer, if readers go first */
 	bool sleeps;       /* a long wait sleeps */
 
-	bool (*try_read)(struct tek_rwlock *lock);
-	bool (*try_write)(struct tek_rwlock *lock);
+	bool (*try_read)(struct tek_sync_rwlock *lock);
+	bool (*try_write)(struct tek_sync_rwlock *lock);
 	/* 0, ETIMEDOUT; EINVAL: `until` is not a valid time (checked only if it has to wait). */
-	int (*read_until)(struct tek_rwlock *lock, struct tek_until until);
-	int (*write_until)(struct tek_rwlock *lock, struct tek_until until);
+	int (*read_until)(struct tek_sync_rwlock *lock, struct tek_until until);
+	int (*write_until)(struct tek_sync_rwlock *lock, struct tek_until until);
 	/*
 	 * In a child process, before any other call: there are no waiters. Holders at the fork
 	 * still hold it. `written`: the holder is a writer; otherwise a writer may have been
 	 * entering or leaving.
 	 */
-	void (*adopt)(struct tek_rwlock *lock, bool written);
+	void (*adopt)(struct tek_sync_rwlock *lock, bool written);
 	/* By the holder of the read lock, or of the write lock. */
-	void (*unlock_read)(struct tek_rwlock *lock);
-	void (*unlock_write)(struct tek_rwlock *lock);
+	void (*unlock_read)(struct tek_sync_rwlock *lock);
+	void (*unlock_write)(struct tek_sync_rwlock *lock);
 };
 
 /* Ends with NULL; the order is that of --help. */
-extern const struct tek_rwlock_kind *const tek__rwlock_kinds[]
+extern const struct tek_rwlock_kind *const tek_sync__rwlock_kinds[]
 	__attribute__((visibility("hidden")));
 
 /* NULL: no kind has that name. */
-const struct tek_rwlock_kind *tek__rwlock_kind_named(const char *name);
+const struct tek_rwlock_kind *tek_sync__rwlock_kind_named(const char *name);
 
 #define TEK_RWLOCK_KIND(kind) \
-	extern const struct tek_rwlock_kind tek__rwlock_##kind __attribute__((visibility("hidde" \
-											 "n")))
+	extern const struct tek_rwlock_kind tek_sync__rwlock_##kind \
+		__attribute__((visibility("hidde" \
+					  "n")))
 TEK_RWLOCK_KIND(pf);
 TEK_RWLOCK_KIND(park);
 

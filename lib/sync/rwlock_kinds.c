@@ -3,15 +3,15 @@
 
 #include <string.h>
 
-const struct tek_rwlock_kind *const tek__rwlock_kinds[] = {
-	&tek__rwlock_park,
-	&tek__rwlock_pf,
+const struct tek_rwlock_kind *const tek_sync__rwlock_kinds[] = {
+	&tek_sync__rwlock_park,
+	&tek_sync__rwlock_pf,
 	NULL,
 };
 
-const struct tek_rwlock_kind *tek__rwlock_kind_named(const char *name)
+const struct tek_rwlock_kind *tek_sync__rwlock_kind_named(const char *name)
 {
-	for (const struct tek_rwlock_kind *const *kind = tek__rwlock_kinds; *kind; kind++)
+	for (const struct tek_rwlock_kind *const *kind = tek_sync__rwlock_kinds; *kind; kind++)
 		if (strcmp((*kind)->name, name) == 0)
 			return *kind;
 	return NULL;

@@ -43,23 +43,23 @@ static unsigned int with(unsigned int state, bool writes)
 	return writes ? state | WRITER : state + READER;
 }
 
-static unsigned int load(struct tek_rwlock *lock)
+static unsigned int load(struct tek_sync_rwlock *lock)
 {
 	return atomic_load_explicit(&lock->park.state, memory_order_relaxed);
 }
 
 static void let_holder_go_on(struct tek_spinning *spinning)
 {
-	tek__spin(spinning);
+	tek_sync__spin(spinning);
 	if (spinning->turns % TEK_TURNS == 0)
-		tek__give_way();
+		tek_sync__give_way();
 }
 
 /*
  * Acquires what every earlier holder has released. Either only exchanges lie between, which do not
  * hide it, or a thread has held GUARD, which acquires and releases too.
  */
-static inline bool try(struct tek_rwlock *lock, bool writes)
+static inline bool try(struct tek_sync_rwlock *lock, bool writes)
 {
 	struct tek_spinning spinning = {0};
 	unsigned int state = load(lock);
@@ -78,7 +78,7 @@ static inline bool try(struct tek_rwlock *lock, bool writes)
 }
 
 /* Returns the state without the guard. */
-static unsigned int hold(struct tek_rwlock *lock)
+static unsigned int hold(struct tek_sync_rwlock *lock)
 {
 	struct tek_spinning spinning = {0};
 	unsigned int state = load(lock);
@@ -97,7 +97,7 @@ static unsigned int hold(struct tek_rwlock *lock)
 
 /* ---- the list, under the guard ---- */
 
-static void add_first(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter)
+static void add_first(struct tek_sync_rwlock *lock, struct tek_rwlock_waiter *waiter)
 {
 	waiter->next = lock->park.first;
 	lock->park.first = waiter;
@@ -106,7 +106,7 @@ static void add_first(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter)
 	waiter->listed = true;
 }
 
-static void add_last(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter)
+static void add_last(struct tek_sync_rwlock *lock, struct tek_rwlock_waiter *waiter)
 {
 	waiter->next = NULL;
 	if (lock->park.first)
@@ -117,7 +117,7 @@ static void add_last(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter)
 	waiter->listed = true;
 }
 
-static void take_out(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter)
+static void take_out(struct tek_sync_rwlock *lock, struct tek_rwlock_waiter *waiter)
 {
 	struct tek_rwlock_waiter *before = NULL;
 
@@ -132,7 +132,7 @@ static void take_out(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter)
 	waiter->listed = false;
 }
 
-static struct tek_rwlock_waiter *first_that(struct tek_rwlock *lock, bool writes)
+static struct tek_rwlock_waiter *first_that(struct tek_sync_rwlock *lock, bool writes)
 {
 	struct tek_rwlock_waiter *waiter = lock->park.first;
 
@@ -142,7 +142,7 @@ static struct tek_rwlock_waiter *first_that(struct tek_rwlock *lock, bool writes
 }
 
 /* Takes out the next owners: all readers, or one writer. */
-static struct tek_rwlock_waiter *choose(struct tek_rwlock *lock, unsigned int state)
+static struct tek_rwlock_waiter *choose(struct tek_sync_rwlock *lock, unsigned int state)
 {
 	struct tek_rwlock_waiter *chosen = NULL, *waiter;
 
@@ -161,7 +161,7 @@ static struct tek_rwlock_waiter *choose(struct tek_rwlock *lock, unsigned int st
 }
 
 /* Restores the invariant, releases GUARD, and wakes. The store that releases is the last access. */
-static void settle(struct tek_rwlock *lock, unsigned int state)
+static void settle(struct tek_sync_rwlock *lock, unsigned int state)
 {
 	struct tek_rwlock_waiter *woken = NULL, *next;
 
@@ -175,7 +175,7 @@ static void settle(struct tek_rwlock *lock, unsigned int state)
 	atomic_store_explicit(&lock->park.state, state, memory_order_release);
 	for (; woken; woken = next) {
 		next = woken->next;
-		tek__awaken(&woken->sleeper);
+		tek_sync__awaken(&woken->sleeper);
 	}
 }
 
@@ -185,10 +185,10 @@ static void settle(struct tek_rwlock *lock, unsigned int state)
  * Sleeps until it is woken: 0; or until the deadline, and is out of the list then: ETIMEDOUT,
  * EINVAL.
  */
-static int sleep_in_list(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter,
+static int sleep_in_list(struct tek_sync_rwlock *lock, struct tek_rwlock_waiter *waiter,
 			 struct tek_until until)
 {
-	int error = tek__sleep(&waiter->sleeper, until);
+	int error = tek_sync__sleep(&waiter->sleeper, until);
 
 	if (!error)
 		return 0;
@@ -203,10 +203,10 @@ static int sleep_in_list(struct tek_rwlock *lock, struct tek_rwlock_waiter *wait
 	}
 	settle(lock, state);
 	/* The waker still needs *waiter. */
-	return tek__sleep(&waiter->sleeper, TEK_FOR_EVER);
+	return tek_sync__sleep(&waiter->sleeper, TEK_FOR_EVER);
 }
 
-static int queue(struct tek_rwlock *lock, bool writes, struct tek_until until)
+static int queue(struct tek_sync_rwlock *lock, bool writes, struct tek_until until)
 {
 	struct tek_rwlock_waiter waiter = {.writes = writes};
 	unsigned int state = hold(lock);
@@ -218,7 +218,7 @@ static int queue(struct tek_rwlock *lock, bool writes, struct tek_until until)
 	}
 	if (writes)
 		lock->park.writers++;
-	tek__sleeper_init(&waiter.sleeper);
+	tek_sync__sleeper_init(&waiter.sleeper);
 	add_last(lock, &waiter);
 	settle(lock, state);
 	while (!(error = sleep_in_list(lock, &waiter, until))) {
@@ -229,26 +229,26 @@ static int queue(struct tek_rwlock *lock, bool writes, struct tek_until until)
 			settle(lock, with(state, writes));
 			break;
 		}
-		tek__sleeper_init(&waiter.sleeper);
+		tek_sync__sleeper_init(&waiter.sleeper);
 		add_first(lock, &waiter);
 		settle(lock, state);
 	}
 	return error;
 }
 
-static bool spin(struct tek_rwlock *lock, bool writes)
+static bool spin(struct tek_sync_rwlock *lock, bool writes)
 {
 	struct tek_spinning spinning = {0};
 
-	while (spinning.turns < tek__spin_limit) {
+	while (spinning.turns < tek_sync__spin_limit) {
 		if (is_to_be_had(load(lock), writes) && try(lock, writes))
 			return true;
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	}
 	return false;
 }
 
-static int lock_until(struct tek_rwlock *lock, bool writes, struct tek_until until)
+static int lock_until(struct tek_sync_rwlock *lock, bool writes, struct tek_until until)
 {
 	return try(lock, writes) || spin(lock, writes) ? 0 : queue(lock, writes, until);
 }
@@ -262,7 +262,7 @@ static inline bool wakes_nobody(unsigned int state, unsigned int left)
 	return !(state & WAITERS) || (state & WOKEN) || left >= READER;
 }
 
-static inline void unlock(struct tek_rwlock *lock, bool writes)
+static inline void unlock(struct tek_sync_rwlock *lock, bool writes)
 {
 	const unsigned int change = writes ? WRITER : READER;
 	unsigned int state = load(lock);
@@ -275,38 +275,38 @@ static inline void unlock(struct tek_rwlock *lock, bool writes)
 	settle(lock, hold(lock) - change);
 }
 
-static bool try_read(struct tek_rwlock *lock)
+static bool try_read(struct tek_sync_rwlock *lock)
 {
 	return try(lock, false);
 }
 
-static bool try_write(struct tek_rwlock *lock)
+static bool try_write(struct tek_sync_rwlock *lock)
 {
 	return try(lock, true);
 }
 
-static int read_until(struct tek_rwlock *lock, struct tek_until until)
+static int read_until(struct tek_sync_rwlock *lock, struct tek_until until)
 {
 	return lock_until(lock, false, until);
 }
 
-static int write_until(struct tek_rwlock *lock, struct tek_until until)
+static int write_until(struct tek_sync_rwlock *lock, struct tek_until until)
 {
 	return lock_until(lock, true, until);
 }
 
-static void unlock_read(struct tek_rwlock *lock)
+static void unlock_read(struct tek_sync_rwlock *lock)
 {
 	unlock(lock, false);
 }
 
-static void unlock_write(struct tek_rwlock *lock)
+static void unlock_write(struct tek_sync_rwlock *lock)
 {
 	unlock(lock, true);
 }
 
 /* The state records the holders exactly: a holder of GUARD had not changed it yet. */
-static void adopt(struct tek_rwlock *lock, bool written)
+static void adopt(struct tek_sync_rwlock *lock, bool written)
 {
 	(void)written;
 	lock->park.first = lock->park.last = NULL;
@@ -315,7 +315,7 @@ static void adopt(struct tek_rwlock *lock, bool written)
 			      memory_order_relaxed);
 }
 
-const struct tek_rwlock_kind tek__rwlock_park = {
+const struct tek_rwlock_kind tek_sync__rwlock_park = {
 	.name = "park",
 	.about = "spins for a while, then sleeps; prefers readers or writers as the program's "
 		 "attribute says",

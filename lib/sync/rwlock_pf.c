@@ -35,17 +35,17 @@ static unsigned int look(atomic_uint *word)
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
 
-static unsigned int readers_in(struct tek_rwlock *lock)
+static unsigned int readers_in(struct tek_sync_rwlock *lock)
 {
 	return atomic_load_explicit(&lock->pf.readers_in, memory_order_acquire);
 }
 
-static unsigned int readers_out(struct tek_rwlock *lock)
+static unsigned int readers_out(struct tek_sync_rwlock *lock)
 {
 	return atomic_load_explicit(&lock->pf.readers_out, memory_order_acquire);
 }
 
-static bool try_read(struct tek_rwlock *lock)
+static bool try_read(struct tek_sync_rwlock *lock)
 {
 	unsigned int in = atomic_load_explicit(&lock->pf.readers_in, memory_order_relaxed);
 
@@ -58,7 +58,7 @@ static bool try_read(struct tek_rwlock *lock)
 	return false;
 }
 
-static void read_in_turn(struct tek_rwlock *lock)
+static void read_in_turn(struct tek_sync_rwlock *lock)
 {
 	const unsigned int in = atomic_fetch_add_explicit(&lock->pf.readers_in, READER,
 							  memory_order_acquire);
@@ -72,12 +72,12 @@ static void read_in_turn(struct tek_rwlock *lock)
 	if (!(in & PRESENT))
 		return;
 	while ((look(&lock->pf.readers_in) & BITS) == (in & BITS))
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	readers_in(lock);
 }
 
 /* Releases the reads: the next writer acquires them when it sees that all readers have left. */
-static void unlock_read(struct tek_rwlock *lock)
+static void unlock_read(struct tek_sync_rwlock *lock)
 {
 	atomic_fetch_add_explicit(&lock->pf.readers_out, READER, memory_order_release);
 }
@@ -89,12 +89,12 @@ static unsigned int entry(unsigned int in)
 }
 
 /* Called by the writer whose ticket is served. */
-static void pass_turn(struct tek_rwlock *lock, unsigned int ticket)
+static void pass_turn(struct tek_sync_rwlock *lock, unsigned int ticket)
 {
 	atomic_store_explicit(&lock->pf.writers_out, ticket + 1, memory_order_release);
 }
 
-static bool try_write(struct tek_rwlock *lock)
+static bool try_write(struct tek_sync_rwlock *lock)
 {
 	unsigned int ticket = atomic_load_explicit(&lock->pf.writers_out, memory_order_acquire);
 	unsigned int in, out;
@@ -120,27 +120,27 @@ static bool try_write(struct tek_rwlock *lock)
 	return true;
 }
 
-static void write_in_turn(struct tek_rwlock *lock)
+static void write_in_turn(struct tek_sync_rwlock *lock)
 {
 	const unsigned int ticket = atomic_fetch_add_explicit(&lock->pf.writers_in, 1,
 							      memory_order_relaxed);
 	struct tek_spinning spinning = {0};
 
 	while (look(&lock->pf.writers_out) != ticket)
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	(void)atomic_load_explicit(&lock->pf.writers_out, memory_order_acquire);
 	/* The previous writer is leaving. */
 	unsigned int in;
 	while ((in = readers_in(lock)) & PRESENT)
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	/* From here on new readers wait; the earlier ones are to leave. */
 	in = atomic_fetch_add_explicit(&lock->pf.readers_in, entry(in), memory_order_acquire);
 	while (look(&lock->pf.readers_out) != (in & ~BITS))
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	readers_out(lock);
 }
 
-static void unlock_write(struct tek_rwlock *lock)
+static void unlock_write(struct tek_sync_rwlock *lock)
 {
 	/* Only the writer that is served writes there. */
 	pass_turn(lock, atomic_load_explicit(&lock->pf.writers_out, memory_order_relaxed));
@@ -151,7 +151,7 @@ static void unlock_write(struct tek_rwlock *lock)
  * Where a writer waits for readers to leave, the number of readers inside is unknown. One is
  * assumed, which may be the child's only thread.
  */
-static void adopt(struct tek_rwlock *lock, bool written)
+static void adopt(struct tek_sync_rwlock *lock, bool written)
 {
 	const unsigned int in = readers_in(lock);
 	const unsigned int readers = in & PRESENT ? READER : (in & ~BITS) - readers_out(lock);
@@ -162,18 +162,18 @@ static void adopt(struct tek_rwlock *lock, bool written)
 	lock->pf.writers_out = 0;
 }
 
-static int try_until(struct tek_rwlock *lock, bool (*try)(struct tek_rwlock *),
+static int try_until(struct tek_sync_rwlock *lock, bool (*try)(struct tek_sync_rwlock *),
 		     struct tek_until until)
 {
 	struct tek_spinning spinning = {0};
 	int error = 0;
 
 	while (!error && !try(lock))
-		error = tek__spin_until(&spinning, until);
+		error = tek_sync__spin_until(&spinning, until);
 	return error;
 }
 
-static int read_until(struct tek_rwlock *lock, struct tek_until until)
+static int read_until(struct tek_sync_rwlock *lock, struct tek_until until)
 {
 	if (until.at)
 		return try_until(lock, try_read, until);
@@ -181,7 +181,7 @@ static int read_until(struct tek_rwlock *lock, struct tek_until until)
 	return 0;
 }
 
-static int write_until(struct tek_rwlock *lock, struct tek_until until)
+static int write_until(struct tek_sync_rwlock *lock, struct tek_until until)
 {
 	if (until.at)
 		return try_until(lock, try_write, until);
@@ -189,7 +189,7 @@ static int write_until(struct tek_rwlock *lock, struct tek_until until)
 	return 0;
 }
 
-const struct tek_rwlock_kind tek__rwlock_pf = {
+const struct tek_rwlock_kind tek_sync__rwlock_pf = {
 	.name = "pf",
 	.about = "phase-fair ticket spin lock: readers and writers take turns",
 	.try_read = try_read,

@@ -16,32 +16,33 @@ struct tek_sync_id {
 	pid_t tid;
 	unsigned int process;
 };
-extern __thread struct tek_sync_id tek__sync_id
+extern __thread struct tek_sync_id tek_sync__id
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-__attribute__((cold, noinline)) pid_t tek__sync_ask_tid(void);
+__attribute__((cold, noinline)) pid_t tek_sync__ask_tid(void);
 
 /* For kernel threads. Not for the child of a vfork(), which has its parent's variables. */
-static inline pid_t tek__sync_gettid(void)
+static inline pid_t tek_sync__gettid(void)
 {
-	return __builtin_expect(tek__sync_id.process == tek__process(), 1) ? tek__sync_id.tid
-									   : tek__sync_ask_tid();
+	return __builtin_expect(tek_sync__id.process == tek_sync__process(), 1)
+		       ? tek_sync__id.tid
+		       : tek_sync__ask_tid();
 }
 
 /* 0: the thread has no number yet. */
-extern __thread uintptr_t tek__sync_serial
+extern __thread uintptr_t tek_sync__serial
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-__attribute__((cold, noinline)) uintptr_t tek__sync_take_serial(void);
+__attribute__((cold, noinline)) uintptr_t tek_sync__take_serial(void);
 
 /*
  * A number that no other thread of the process has or had; not 0. A child's thread keeps its
  * number.
  */
-static inline uintptr_t tek__sync_self(void)
+static inline uintptr_t tek_sync__self(void)
 {
-	return __builtin_expect(tek__sync_serial != 0, 1) ? tek__sync_serial
-							  : tek__sync_take_serial();
+	return __builtin_expect(tek_sync__serial != 0, 1) ? tek_sync__serial
+							  : tek_sync__take_serial();
 }
 
 #endif

@@ -24,16 +24,17 @@ struct tek_spin_kind {
 };
 
 /* Ends with NULL. */
-extern const struct tek_spin_kind *const tek__spin_kinds[] __attribute__((visibility("hidden")));
+extern const struct tek_spin_kind *const tek_sync__spin_kinds[]
+	__attribute__((visibility("hidden")));
 
 /*
  * The kind for a lock of that name (lock.h): the same kind, or its nearest substitute, which has
  * another name. NULL: there is no such lock.
  */
-const struct tek_spin_kind *tek__spin_kind_for(const char *name);
+const struct tek_spin_kind *tek_sync__spin_kind_for(const char *name);
 
-extern const struct tek_spin_kind tek__spin_tas __attribute__((visibility("hidden")));
-extern const struct tek_spin_kind tek__spin_tatas __attribute__((visibility("hidden")));
-extern const struct tek_spin_kind tek__spin_ticket __attribute__((visibility("hidden")));
+extern const struct tek_spin_kind tek_sync__spin_tas __attribute__((visibility("hidden")));
+extern const struct tek_spin_kind tek_sync__spin_tatas __attribute__((visibility("hidden")));
+extern const struct tek_spin_kind tek_sync__spin_ticket __attribute__((visibility("hidden")));
 
 #endif

@@ -14,7 +14,7 @@ static void lock(atomic_uint *word)
 	struct tek_spinning spinning = {0};
 
 	while (!try(word))
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 }
 
 static void unlock(atomic_uint *word)
@@ -22,7 +22,7 @@ static void unlock(atomic_uint *word)
 	atomic_store_explicit(word, 0, memory_order_release);
 }
 
-const struct tek_spin_kind tek__spin_tas = {
+const struct tek_spin_kind tek_sync__spin_tas = {
 	.name = "tas",
 	.lock = lock,
 	.try = try,

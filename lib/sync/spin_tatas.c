@@ -25,7 +25,7 @@ static void lock(atomic_uint *word)
 
 	while (!take(word))
 		do
-			tek__spin(&spinning);
+			tek_sync__spin(&spinning);
 		while (!is_free(word));
 }
 
@@ -34,7 +34,7 @@ static void unlock(atomic_uint *word)
 	atomic_store_explicit(word, 0, memory_order_release);
 }
 
-const struct tek_spin_kind tek__spin_tatas = {
+const struct tek_spin_kind tek_sync__spin_tatas = {
 	.name = "tatas",
 	.lock = lock,
 	.try = try,

@@ -20,7 +20,7 @@ static uint16_t served_of(unsigned int word)
 	return (uint16_t)word;
 }
 
-/* As tek__ticket_is_before(). */
+/* As tek_sync__ticket_is_before(). */
 static bool is_before(uint16_t served, uint16_t ticket)
 {
 	return (int16_t)(served - ticket) < 0;
@@ -53,7 +53,7 @@ static void lock(atomic_uint *word)
 	if (served_of(seen) == ticket)
 		return;
 	do
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 	while (is_before(served_of(atomic_load_explicit(word, memory_order_relaxed)), ticket));
 	(void)atomic_load_explicit(word, memory_order_acquire);
 }
@@ -74,7 +74,7 @@ static void unlock(atomic_uint *word)
 							memory_order_relaxed));
 }
 
-const struct tek_spin_kind tek__spin_ticket = {
+const struct tek_spin_kind tek_sync__spin_ticket = {
 	.name = "ticket",
 	.lock = lock,
 	.try = try,

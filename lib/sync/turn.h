@@ -20,10 +20,10 @@
 #define TEK_KEPT_NS 200000
 
 /* A lock is reserved for waiters that have slept. They do not precede a real-time thread. */
-static inline void tek__let_come_first(void)
+static inline void tek_sync__let_come_first(void)
 {
-	if (!tek__is_real_time())
-		tek__nap(TEK_KEPT_NS);
+	if (!tek_sync__is_real_time())
+		tek_sync__nap(TEK_KEPT_NS);
 }
 
 /*
@@ -31,7 +31,7 @@ static inline void tek__let_come_first(void)
  * waiters. By chance, because the one woken is the first sleeper: with a count that could always be
  * another one.
  */
-static inline bool tek__is_owed(void)
+static inline bool tek_sync__is_owed(void)
 {
 	return tek__in_ns(0).tv_nsec >> 6 & 1;
 }
@@ -42,22 +42,22 @@ static inline bool tek__is_owed(void)
  * Locks by `take`, which several threads may run at once, and returns its result: 0, ETIMEDOUT,
  * EINVAL.
  */
-static inline int tek__wait_in_turn(struct tek_lock *lock, atomic_uint *turn,
-				    struct tek_until until,
-				    int (*take)(struct tek_lock *lock, struct tek_until until))
+static inline int tek_sync__wait_in_turn(struct tek_lock *lock, atomic_uint *turn,
+					 struct tek_until until,
+					 int (*take)(struct tek_lock *lock, struct tek_until until))
 {
 	struct timespec end;
 	int error;
 
-	if (until.at || tek__is_real_time())
+	if (until.at || tek_sync__is_real_time())
 		return take(lock, until);
-	if (!tek__word_try(turn)) {
+	if (!tek_sync__word_try(turn)) {
 		end = tek__in_ns(TEK_TURN_NS);
-		if (tek__word_sleep(turn, (struct tek_until){CLOCK_MONOTONIC, &end}))
+		if (tek_sync__word_sleep(turn, (struct tek_until){CLOCK_MONOTONIC, &end}))
 			return take(lock, until);
 	}
 	error = take(lock, until);
-	tek__word_unlock(turn);
+	tek_sync__word_unlock(turn);
 	return error;
 }
 

@@ -15,9 +15,9 @@
 #define TURN_NS 50
 #define PAUSES_MAX 32
 
-const struct tek_sync_host *tek__sync_host;
-unsigned int tek__spin_limit = 100;
-unsigned int tek__turn_pauses = 1;
+const struct tek_sync_host *tek_sync__host;
+unsigned int tek_sync__spin_limit = 100;
+unsigned int tek_sync__turn_pauses = 1;
 
 static long ns_of_pauses(unsigned int pauses)
 {
@@ -45,12 +45,12 @@ __attribute__((constructor)) static void measure_turn(void)
 		return;
 	const long pauses = (2L * TURN_NS * PAUSES / (least - reading) + 1) / 2; /* rounded */
 	if (pauses > 1)
-		tek__turn_pauses = (unsigned int)(pauses < PAUSES_MAX ? pauses : PAUSES_MAX);
+		tek_sync__turn_pauses = (unsigned int)(pauses < PAUSES_MAX ? pauses : PAUSES_MAX);
 }
 
 static atomic_bool is_confined;
 
-void tek__waiting_is_confined(void)
+void tek_sync__waiting_is_confined(void)
 {
 	atomic_store_explicit(&is_confined, true, memory_order_relaxed);
 }
@@ -70,18 +70,18 @@ static long policy(void)
 	return result < 0 ? SCHED_OTHER : result & ~SCHED_RESET_ON_FORK;
 }
 
-bool tek__is_real_time(void)
+bool tek_sync__is_real_time(void)
 {
 	const long mine = policy();
 	return mine == SCHED_FIFO || mine == SCHED_RR || mine == SCHED_DEADLINE;
 }
 
-int tek__urgency(void)
+int tek_sync__urgency(void)
 {
 	struct sched_param param = {0};
 	const int before = errno;
 
-	if (tek__on_user_level())
+	if (tek_sync__on_user_level())
 		return 0;
 	const long mine = policy();
 	if (mine == SCHED_DEADLINE)
@@ -94,48 +94,48 @@ int tek__urgency(void)
 }
 
 /* By futex(2), because clock_nanosleep(2) would be a cancellation point. */
-void tek__nap(long ns)
+void tek_sync__nap(long ns)
 {
 	atomic_uint nobody = 0;
 
-	if (tek__on_user_level()) {
-		tek__sync_host->yield();
+	if (tek_sync__on_user_level()) {
+		tek_sync__host->yield();
 		return;
 	}
 	const struct timespec end = tek__in_ns(ns);
-	tek__futex_wait_until(&nobody, 0, (struct tek_until){CLOCK_MONOTONIC, &end});
+	tek_sync__futex_wait_until(&nobody, 0, (struct tek_until){CLOCK_MONOTONIC, &end});
 }
 
 /* Under SCHED_DEADLINE sched_yield(2) would give up all that is left until the next period. */
 static void yield(void)
 {
 	if (atomic_load_explicit(&is_confined, memory_order_relaxed) || policy() == SCHED_DEADLINE)
-		tek__nap(MOMENT_NS);
+		tek_sync__nap(MOMENT_NS);
 	else
 		sched_yield();
 }
 
-void tek__give_way(void)
+void tek_sync__give_way(void)
 {
-	if (tek__on_user_level())
-		tek__sync_host->yield();
+	if (tek_sync__on_user_level())
+		tek_sync__host->yield();
 	else
 		yield();
 }
 
-void tek__spin_long(unsigned int turns)
+void tek_sync__spin_long(unsigned int turns)
 {
-	if (tek__on_user_level())
-		tek__sync_host->yield();
-	else if (!tek__is_real_time())
+	if (tek_sync__on_user_level())
+		tek_sync__host->yield();
+	else if (!tek_sync__is_real_time())
 		return;
 	else if (turns < TURNS_AWAKE)
 		yield();
 	else
-		tek__nap(MOMENT_NS);
+		tek_sync__nap(MOMENT_NS);
 }
 
-int tek__time_is_left(struct tek_until until)
+int tek_sync__time_is_left(struct tek_until until)
 {
 	struct timespec now;
 
@@ -154,10 +154,10 @@ int tek__time_is_left(struct tek_until until)
  */
 enum { ASLEEP, AWAKE, LET_GO };
 
-void tek__sleeper_init(struct tek_sleeper *sleeper)
+void tek_sync__sleeper_init(struct tek_sleeper *sleeper)
 {
 	atomic_init(&sleeper->awake, ASLEEP);
-	sleeper->thread = tek__sync_host ? tek__sync_host->self() : NULL;
+	sleeper->thread = tek_sync__host ? tek_sync__host->self() : NULL;
 }
 
 /* Acquires what its waker has released. */
@@ -171,16 +171,17 @@ static void wait_until_let_go(struct tek_sleeper *sleeper)
 	struct tek_spinning spinning = {0};
 
 	while (atomic_load_explicit(&sleeper->awake, memory_order_acquire) != LET_GO)
-		tek__spin(&spinning);
+		tek_sync__spin(&spinning);
 }
 
-int tek__sleep(struct tek_sleeper *sleeper, struct tek_until until)
+int tek_sync__sleep(struct tek_sleeper *sleeper, struct tek_until until)
 {
 	int error = 0;
 
 	while (!is_awake(sleeper) && !error)
-		error = sleeper->thread ? tek__sync_host->park(until)
-					: tek__futex_wait_until(&sleeper->awake, ASLEEP, until);
+		error = sleeper->thread
+				? tek_sync__host->park(until)
+				: tek_sync__futex_wait_until(&sleeper->awake, ASLEEP, until);
 	if (!is_awake(sleeper))
 		return error;
 	if (sleeper->thread)
@@ -188,15 +189,15 @@ int tek__sleep(struct tek_sleeper *sleeper, struct tek_until until)
 	return 0;
 }
 
-void tek__awaken(struct tek_sleeper *sleeper)
+void tek_sync__awaken(struct tek_sleeper *sleeper)
 {
 	void *thread = sleeper->thread;
 
 	atomic_store_explicit(&sleeper->awake, AWAKE, memory_order_release);
 	if (thread) {
-		tek__sync_host->unpark(thread);
+		tek_sync__host->unpark(thread);
 		atomic_store_explicit(&sleeper->awake, LET_GO, memory_order_release);
 	} else {
-		tek__futex_wake(&sleeper->awake, 1);
+		tek_sync__futex_wake(&sleeper->awake, 1);
 	}
 }

@@ -25,38 +25,38 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-extern const struct tek_sync_host *tek__sync_host __attribute__((visibility("hidden")));
+extern const struct tek_sync_host *tek_sync__host __attribute__((visibility("hidden")));
 
-static inline bool tek__on_user_level(void)
+static inline bool tek_sync__on_user_level(void)
 {
-	return __builtin_expect(tek__sync_host != NULL, 0) && tek__sync_host->self() != NULL;
+	return __builtin_expect(tek_sync__host != NULL, 0) && tek_sync__host->self() != NULL;
 }
 
 /*
  * A seccomp filter may kill the process for the call that queries a thread's policy. From now on
  * all threads count as ordinary ones.
  */
-void tek__waiting_is_confined(void);
+void tek_sync__waiting_is_confined(void);
 
 /* True if the kernel runs the calling kernel thread before all ordinary ones. */
-bool tek__is_real_time(void);
+bool tek_sync__is_real_time(void);
 
 /* The wake-up priority of the calling thread; 0: an ordinary thread, as user-level threads are. */
-int tek__urgency(void);
+int tek_sync__urgency(void);
 
 /* Spin iterations before a waiter sleeps (--spin). */
-extern unsigned int tek__spin_limit __attribute__((visibility("hidden")));
+extern unsigned int tek_sync__spin_limit __attribute__((visibility("hidden")));
 
 /*
  * Pauses of one spin iteration: about 50 ns, measured when the library is loaded. The length of a
  * pause depends on the processor (25 ns on AMD's Zen 4). Polling a line faster than it travels
  * between caches delays its writer.
  */
-extern unsigned int tek__turn_pauses __attribute__((visibility("hidden")));
+extern unsigned int tek_sync__turn_pauses __attribute__((visibility("hidden")));
 
-static inline void tek__turn(void)
+static inline void tek_sync__turn(void)
 {
-	for (unsigned int i = 0; i < tek__turn_pauses; i++)
+	for (unsigned int i = 0; i < tek_sync__turn_pauses; i++)
 		tek__relax_cpu();
 }
 
@@ -68,39 +68,39 @@ struct tek_spinning {
 /* After so many spin iterations the engine or the kernel's scheduler is queried. */
 #define TEK_TURNS 128
 
-void tek__spin_long(unsigned int turns);
+void tek_sync__spin_long(unsigned int turns);
 
 /*
  * One spin iteration. No callee keeps *spinning, so it can be in a register: the time of a poll
  * determines how fast a lock is handed over.
  */
-static inline void tek__spin(struct tek_spinning *spinning)
+static inline void tek_sync__spin(struct tek_spinning *spinning)
 {
-	tek__turn();
+	tek_sync__turn();
 	if (__builtin_expect(++spinning->turns % TEK_TURNS == 0, 0))
-		tek__spin_long(spinning->turns);
+		tek_sync__spin_long(spinning->turns);
 }
 
 /* 0; ETIMEDOUT: the deadline has passed. EINVAL: it is not a valid time. */
-int tek__time_is_left(struct tek_until until);
+int tek_sync__time_is_left(struct tek_until until);
 
 /* The same with a deadline: 0, ETIMEDOUT, EINVAL (detected at the first iteration). */
-static inline int tek__spin_until(struct tek_spinning *spinning, struct tek_until until)
+static inline int tek_sync__spin_until(struct tek_spinning *spinning, struct tek_until until)
 {
 	int error = 0;
 
 	if (until.at && spinning->turns % TEK_TURNS == 0)
-		error = tek__time_is_left(until);
+		error = tek_sync__time_is_left(until);
 	if (!error)
-		tek__spin(spinning);
+		tek_sync__spin(spinning);
 	return error;
 }
 
 /* Yields to the other threads of its worker, or of its CPU. */
-void tek__give_way(void);
+void tek_sync__give_way(void);
 
 /* Sleeps for `ns`, less than a second; a user-level thread yields instead. May return early. */
-void tek__nap(long ns);
+void tek_sync__nap(long ns);
 
 struct tek_sleeper {
 	atomic_uint awake; /* read by the waiter; a kernel thread's futex */
@@ -108,15 +108,15 @@ struct tek_sleeper {
 };
 
 /* Prepares it for the calling thread to sleep in. */
-void tek__sleeper_init(struct tek_sleeper *sleeper);
+void tek_sync__sleeper_init(struct tek_sleeper *sleeper);
 
 /*
- * Sleeps until tek__awaken(), which may have come before: 0, ETIMEDOUT, EINVAL. Never returns
+ * Sleeps until tek_sync__awaken(), which may have come before: 0, ETIMEDOUT, EINVAL. Never returns
  * early.
  */
-int tek__sleep(struct tek_sleeper *sleeper, struct tek_until until);
+int tek_sync__sleep(struct tek_sleeper *sleeper, struct tek_until until);
 
 /* Called once. From then on *sleeper may be gone. */
-void tek__awaken(struct tek_sleeper *sleeper);
+void tek_sync__awaken(struct tek_sleeper *sleeper);
 
 #endif

@@ -17,7 +17,7 @@ enum {
 };
 
 /* Acquires: synchronises with the exchange that releases. */
-static inline bool tek__word_try(atomic_uint *word)
+static inline bool tek_sync__word_try(atomic_uint *word)
 {
 	unsigned int free = TEK_WORD_FREE;
 	return atomic_compare_exchange_strong_explicit(word, &free, TEK_WORD_LOCKED,
@@ -28,11 +28,11 @@ static inline bool tek__word_try(atomic_uint *word)
  * 0, ETIMEDOUT, EINVAL. A thread that has slept sets PARKED: it cannot know that no other one
  * sleeps.
  */
-static inline int tek__word_sleep(atomic_uint *word, struct tek_until until)
+static inline int tek_sync__word_sleep(atomic_uint *word, struct tek_until until)
 {
 	while (atomic_exchange_explicit(word, TEK_WORD_PARKED, memory_order_acquire) !=
 	       TEK_WORD_FREE) {
-		int error = tek__park(word, TEK_WORD_PARKED, until);
+		int error = tek_sync__park(word, TEK_WORD_PARKED, until);
 		if (error)
 			return error;
 	}
@@ -40,10 +40,10 @@ static inline int tek__word_sleep(atomic_uint *word, struct tek_until until)
 }
 
 /* An exchange: a concurrent store of PARKED is either seen here or comes after it. */
-static inline void tek__word_unlock(atomic_uint *word)
+static inline void tek_sync__word_unlock(atomic_uint *word)
 {
 	if (atomic_exchange_explicit(word, TEK_WORD_FREE, memory_order_release) == TEK_WORD_PARKED)
-		tek__unpark(word, 1);
+		tek_sync__unpark(word, 1);
 }
 
 #endif

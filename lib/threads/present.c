@@ -47,7 +47,7 @@ enum {
 
 static atomic_int kept = NONE;
 static atomic_bool without_scan; /* the kernel is older */
-static struct tek_file pagemap;
+static struct tek_file_identity pagemap;
 
 unsigned int tek__present_ways = TEK_PRESENT_SCAN | TEK_PRESENT_PAGEMAP | TEK_PRESENT_MINCORE;
 

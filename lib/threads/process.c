@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-static struct tek_lock lock;
+static struct tek_pi_lock lock;
 static pid_t pid;
 
 /* The values that are restored when the holder releases the lock. */
@@ -44,13 +44,13 @@ bool tek__lock(void)
 		return false;
 	/* The code under the lock includes cancellation points such as open(2). */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_cancellation);
-	if (!tek__lock_take(&lock)) {
+	if (!tek__pi_lock_take(&lock)) {
 		pthread_setcancelstate(saved_cancellation, NULL);
 		return false;
 	}
 	/* While this thread waited for the lock a filter may have come. */
 	if (stands_down) {
-		tek__lock_release(&lock);
+		tek__pi_lock_release(&lock);
 		pthread_setcancelstate(saved_cancellation, NULL);
 		return false;
 	}
@@ -64,7 +64,7 @@ __attribute__((cold)) static void release_and_report(void)
 	struct tek_noted noted;
 
 	tek__report_take(&noted);
-	tek__lock_release(&lock);
+	tek__pi_lock_release(&lock);
 	tek__report_write(&noted);
 }
 
@@ -76,18 +76,18 @@ void tek__unlock(void)
 	if (tek__report_pending())
 		release_and_report();
 	else
-		tek__lock_release(&lock);
+		tek__pi_lock_release(&lock);
 	errno = saved_errno;
 	pthread_setcancelstate(saved_cancellation, NULL);
 }
 
 bool tek__lock_brief(void)
 {
-	if (!tek__process_is_known() || stands_down || !tek__lock_try(&lock))
+	if (!tek__process_is_known() || stands_down || !tek__pi_lock_try(&lock))
 		return false;
 	if (!stands_down)
 		return true;
-	tek__lock_release(&lock);
+	tek__pi_lock_release(&lock);
 	return false;
 }
 
@@ -96,7 +96,7 @@ void tek__unlock_brief(void)
 	int cancellation;
 
 	if (!tek__report_pending()) {
-		tek__lock_release(&lock);
+		tek__pi_lock_release(&lock);
 		return;
 	}
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
@@ -146,7 +146,7 @@ bool tek__process_is_new(void)
 
 bool tek__process_is_interrupted(void)
 {
-	return tek__lock_is_held(&lock);
+	return tek__pi_lock_is_held(&lock);
 }
 
 void tek__process_stand_down(void)

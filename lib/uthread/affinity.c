@@ -13,13 +13,13 @@
 
 static cpu_set_t allowed;
 
-void tek__affinity_start(void)
+void tek_ut__affinity_start(void)
 {
 	CPU_ZERO(&allowed);
 	syscall(SYS_sched_getaffinity, 0, sizeof(allowed), &allowed);
 }
 
-unsigned int tek__affinity_cpus(void)
+unsigned int tek_ut__affinity_cpus(void)
 {
 	int count = CPU_COUNT(&allowed);
 	return count > 0 ? (unsigned int)count : 1;
@@ -60,22 +60,23 @@ static bool has_own_cpus(const struct tek_carrier *carrier)
 	       !is_at(atomic_load(&carrier->place), &now);
 }
 
-void tek__affinity_set(struct tek_worker *worker, struct tek_carrier *carrier)
+void tek_ut__affinity_set(struct tek_worker *worker, struct tek_carrier *carrier)
 {
-	if (!tek__engine.pin || has_own_cpus(carrier))
+	if (!tek_ut__engine.pin || has_own_cpus(carrier))
 		return;
 	const unsigned int cpu =
-		tek__engine.pin_count
-			? (unsigned int)tek__engine.pin_cpus[worker->number % tek__engine.pin_count]
-			: (unsigned int)cpu_at(worker->number % tek__affinity_cpus());
+		tek_ut__engine.pin_count
+			? (unsigned int)
+				  tek_ut__engine.pin_cpus[worker->number % tek_ut__engine.pin_count]
+			: (unsigned int)cpu_at(worker->number % tek_ut__affinity_cpus());
 	atomic_store(&carrier->place, set_cpu(carrier->tid, cpu) == 0 ? cpu + 1 : 0);
 }
 
 static struct tek_carrier *carrier_of(pid_t tid)
 {
-	if (tid == 0 || !tek__engine.pin)
-		return tek__engine.pin ? tek__here_carrier() : NULL;
-	struct tek_carrier *carrier = atomic_load(&tek__carriers);
+	if (tid == 0 || !tek_ut__engine.pin)
+		return tek_ut__engine.pin ? tek_ut__here_carrier() : NULL;
+	struct tek_carrier *carrier = atomic_load(&tek_ut__carriers);
 	while (carrier && carrier->tid != tid)
 		carrier = carrier->all;
 	return carrier;
@@ -98,7 +99,7 @@ static cpu_set_t set_of(size_t bytes, const cpu_set_t *cpus)
 	return set;
 }
 
-void tek__affinity_tell(pid_t tid, size_t bytes, cpu_set_t *cpus)
+void tek_ut__affinity_tell(pid_t tid, size_t bytes, cpu_set_t *cpus)
 {
 	const cpu_set_t now = set_of(bytes, cpus);
 
@@ -106,7 +107,7 @@ void tek__affinity_tell(pid_t tid, size_t bytes, cpu_set_t *cpus)
 		memcpy(cpus, &allowed, bytes < sizeof(now) ? bytes : sizeof(now));
 }
 
-bool tek__affinity_stays(pid_t tid, size_t bytes, const cpu_set_t *cpus)
+bool tek_ut__affinity_stays(pid_t tid, size_t bytes, const cpu_set_t *cpus)
 {
 	const unsigned int place = cpus ? place_of(tid) : 0;
 
@@ -116,7 +117,7 @@ bool tek__affinity_stays(pid_t tid, size_t bytes, const cpu_set_t *cpus)
 	return CPU_EQUAL(&asked, &allowed) && set_cpu(tid, place - 1) == 0;
 }
 
-bool tek__affinity_step_out(void)
+bool tek_ut__affinity_step_out(void)
 {
 	const int before = errno;
 	const unsigned int place = place_of(0);
@@ -131,7 +132,7 @@ bool tek__affinity_step_out(void)
 	return left;
 }
 
-void tek__affinity_step_in(void)
+void tek_ut__affinity_step_in(void)
 {
 	const int before = errno;
 	const unsigned int place = place_of(0);

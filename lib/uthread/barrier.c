@@ -8,19 +8,19 @@
 
 static unsigned int lock(struct tek_barrier *barrier)
 {
-	return tek__guard_lock(&barrier->arrived, TEK_BARRIER_GUARD);
+	return tek_ut__guard_lock(&barrier->arrived, TEK_BARRIER_GUARD);
 }
 
 static void unlock(struct tek_barrier *barrier, unsigned int arrived)
 {
-	tek__guard_unlock(&barrier->arrived, arrived);
+	tek_ut__guard_unlock(&barrier->arrived, arrived);
 }
 
 static void add(struct tek_barrier *barrier, struct tek_waiter *waiter)
 {
 	struct tek_waiters waiters = {barrier->first, barrier->last};
 
-	tek__waiters_add(&waiters, waiter);
+	tek_ut__waiters_add(&waiters, waiter);
 	barrier->first = waiters.first;
 	barrier->last = waiters.last;
 }
@@ -29,7 +29,7 @@ static void remove(struct tek_barrier *barrier, struct tek_waiter *waiter)
 {
 	struct tek_waiters waiters = {barrier->first, barrier->last};
 
-	tek__waiters_remove(&waiters, waiter);
+	tek_ut__waiters_remove(&waiters, waiter);
 	barrier->first = waiters.first;
 	barrier->last = waiters.last;
 }
@@ -51,9 +51,9 @@ static struct released release_all(struct tek_barrier *barrier)
 	while ((waiter = barrier->first)) {
 		remove(barrier, waiter);
 		/* Waiters of a process that this one was forked from are not there. */
-		if (waiter->process == tek__process)
-			tek__waiters_add(tek__claim(waiter) ? &released.claimed : &released.late,
-					 waiter);
+		if (waiter->process == tek_ut__process)
+			tek_ut__waiters_add(
+				tek_ut__claim(waiter) ? &released.claimed : &released.late, waiter);
 	}
 	return released;
 }
@@ -61,19 +61,20 @@ static struct released release_all(struct tek_barrier *barrier)
 /* Late ones wait again by now, or see it at their next wait. The barrier may be gone. */
 static void tell(struct released *released)
 {
-	tek__wake_all_claimed(&released->claimed);
+	tek_ut__wake_all_claimed(&released->claimed);
 	for (struct tek_waiter *late = released->late.first, *next; late; late = next) {
 		next = late->next;
-		while (!tek__change(&late->state, TEK_INTERRUPTED, TEK_WOKEN) &&
-		       !tek__wake(late, TEK_WOKEN))
+		while (!tek_ut__change(&late->state, TEK_INTERRUPTED, TEK_WOKEN) &&
+		       !tek_ut__wake(late, TEK_WOKEN))
 			;
 	}
 }
 
 static int sleep_until_woken(struct tek_waiter *waiter, bool interruptible)
 {
-	enum tek_wake how = interruptible ? tek__wait_interruptible(waiter, NULL, TEK_WAITS_BARRIER)
-					  : tek__wait_deferred(waiter, NULL, TEK_WAITS_BARRIER);
+	enum tek_wake how = interruptible
+				    ? tek_ut__wait_interruptible(waiter, NULL, TEK_WAITS_BARRIER)
+				    : tek_ut__wait_deferred(waiter, NULL, TEK_WAITS_BARRIER);
 	return how == TEK_INTERRUPTED ? EINTR : 0;
 }
 
@@ -85,14 +86,14 @@ static bool is_sound(struct tek_barrier *barrier)
 	return barrier->count <= TEK_BARRIER_MAX && (arrived & ~TEK_BARRIER_GUARD) < barrier->count;
 }
 
-int tek__barrier_wait(struct tek_barrier *barrier, struct tek_waiter *waiter, bool interruptible)
+int tek_ut__barrier_wait(struct tek_barrier *barrier, struct tek_waiter *waiter, bool interruptible)
 {
 	int result = -1;
 
 	if (!is_sound(barrier))
 		return EINVAL;
-	tek__waiter_init(waiter);
-	tek__enter();
+	tek_ut__waiter_init(waiter);
+	tek_ut__enter();
 	unsigned int arrived = lock(barrier);
 	if ((arrived != 0) != (barrier->first != NULL)) {
 		unlock(barrier, arrived);
@@ -106,23 +107,23 @@ int tek__barrier_wait(struct tek_barrier *barrier, struct tek_waiter *waiter, bo
 		unlock(barrier, arrived + 1);
 		result = sleep_until_woken(waiter, interruptible);
 	}
-	tek__leave();
+	tek_ut__leave();
 	return result;
 }
 
-int tek__barrier_go_on(struct tek_waiter *waiter)
+int tek_ut__barrier_go_on(struct tek_waiter *waiter)
 {
 	int result = 0;
 
 	/* It is in the list still, or is woken by the thread that took it out. */
-	tek__enter();
-	if (tek__change(&waiter->state, TEK_INTERRUPTED, TEK_WAITING))
+	tek_ut__enter();
+	if (tek_ut__change(&waiter->state, TEK_INTERRUPTED, TEK_WAITING))
 		result = sleep_until_woken(waiter, true);
-	tek__leave();
+	tek_ut__leave();
 	return result;
 }
 
-bool tek__barrier_is_used(struct tek_barrier *barrier)
+bool tek_ut__barrier_is_used(struct tek_barrier *barrier)
 {
 	return atomic_load_explicit(&barrier->arrived, memory_order_relaxed) != 0;
 }

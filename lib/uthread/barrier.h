@@ -38,13 +38,14 @@ struct tek_barrier {
 
 /*
  * The caller arrives, and waits: 0; -1: it was the last one; EINTR (interruptible): it has arrived,
- * but was interrupted, and calls tek__barrier_go_on() until that returns 0; EINVAL: that is no
- * barrier. Not between tek__enter() and tek__leave().
+ * but was interrupted, and calls tek_ut__barrier_go_on() until that returns 0; EINVAL: that is no
+ * barrier. Not between tek_ut__enter() and tek_ut__leave().
  */
-int tek__barrier_wait(struct tek_barrier *barrier, struct tek_waiter *waiter, bool interruptible);
-int tek__barrier_go_on(struct tek_waiter *waiter);
+int tek_ut__barrier_wait(struct tek_barrier *barrier, struct tek_waiter *waiter,
+			 bool interruptible);
+int tek_ut__barrier_go_on(struct tek_waiter *waiter);
 
 /* Whether any thread waits. */
-bool tek__barrier_is_used(struct tek_barrier *barrier);
+bool tek_ut__barrier_is_used(struct tek_barrier *barrier);
 
 #endif

@@ -37,39 +37,40 @@ static struct tek_carrier *await_spare(void)
 {
 	struct tek_carrier *spare = NULL;
 
-	for (int i = 0; i < SPARE_WAITS && !spare && (i == 0 || !tek__supplier_is_refused()); i++)
-		spare = tek__carrier_spare_soon(SPARE_NS);
+	for (int i = 0; i < SPARE_WAITS && !spare && (i == 0 || !tek_ut__supplier_is_refused());
+	     i++)
+		spare = tek_ut__carrier_spare_soon(SPARE_NS);
 	return spare;
 }
 
-int tek__bound_begin(void)
+int tek_ut__bound_begin(void)
 {
-	struct tek_uthread *self = tek__here_self();
+	struct tek_uthread *self = tek_ut__here_self();
 
 	if (self->bound)
 		return 0;
-	if (!tek__parallel())
-		tek__parallel_grant();
+	if (!tek_ut__parallel())
+		tek_ut__parallel_grant();
 	/* It replaces the current carrier, or becomes the thread's. */
 	struct tek_carrier *spare = await_spare();
 	if (!spare)
 		return EAGAIN;
-	tek__enter();
-	struct tek_carrier *carrier = tek__here_carrier();
+	tek_ut__enter();
+	struct tek_carrier *carrier = tek_ut__here_carrier();
 	if (can_stay(carrier, self)) {
 		dedicate(carrier, self);
 		self->carrier = carrier;
-		tek__carrier_put_back(spare);
+		tek_ut__carrier_put_back(spare);
 	} else {
 		dedicate(spare, self);
-		tek__move_to(spare);
+		tek_ut__move_to(spare);
 	}
-	tek__leave();
-	tek__supplier_look();
+	tek_ut__leave();
+	tek_ut__supplier_look();
 	return 0;
 }
 
-void tek__bound_create(struct tek_uthread *thread, struct tek_carrier *carrier)
+void tek_ut__bound_create(struct tek_uthread *thread, struct tek_carrier *carrier)
 {
 	dedicate(carrier, thread);
 	thread->carrier = carrier;
@@ -77,27 +78,29 @@ void tek__bound_create(struct tek_uthread *thread, struct tek_carrier *carrier)
 }
 
 /*
- * Between tek__enter() and tek__leave(): whether no other worker runs a thread, or the end of one.
+ * Between tek_ut__enter() and tek_ut__leave(): whether no other worker runs a thread, or the end of
+ * one.
  */
 static bool others_are_idle(const struct tek_worker *self)
 {
-	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		if (&tek__workers[i] != self && tek__runs_on(&tek__workers[i]))
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
+		if (&tek_ut__workers[i] != self && tek_ut__runs_on(&tek_ut__workers[i]))
 			return false;
 	}
 	return true;
 }
 
-bool tek__generation_begin(void)
+bool tek_ut__generation_begin(void)
 {
-	const struct tek_worker *worker = tek__enter();
+	const struct tek_worker *worker = tek_ut__enter();
 	const bool alone = others_are_idle(worker);
 
 	if (alone)
-		tek__here_carrier()->generation = atomic_fetch_add(&tek__carrier_generation, 1) + 1;
-	tek__leave();
+		tek_ut__here_carrier()->generation =
+			atomic_fetch_add(&tek_ut__carrier_generation, 1) + 1;
+	tek_ut__leave();
 	if (alone)
-		tek__spares_dismiss();
+		tek_ut__spares_dismiss();
 	return alone;
 }
 
@@ -108,34 +111,34 @@ bool tek__generation_begin(void)
 static void await_carriers(const struct tek_carrier *own)
 {
 	/* The supplier is gone: no other begins. */
-	tek__kernel_threads_await_ids();
-	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
+	tek_ut__kernel_threads_await_ids();
+	for (struct tek_carrier *each = atomic_load(&tek_ut__carriers); each; each = each->all) {
 		if (each == own || each->main)
 			continue;
-		tek__kernel_thread_await_end(atomic_load(&each->tid));
-		tek__kernel_thread_await_end(atomic_load(&each->ended));
+		tek_ut__kernel_thread_await_end(atomic_load(&each->tid));
+		tek_ut__kernel_thread_await_end(atomic_load(&each->ended));
 	}
 }
 
-int tek__generation_end(void)
+int tek_ut__generation_end(void)
 {
-	const struct tek_worker *own = tek__here_worker();
-	const pid_t supplier = tek__supplier_stop(), monitor = tek__monitor_stop();
+	const struct tek_worker *own = tek_ut__here_worker();
+	const pid_t supplier = tek_ut__supplier_stop(), monitor = tek_ut__monitor_stop();
 
-	tek__kernel_thread_await_end(supplier);
-	tek__kernel_thread_await_end(monitor);
+	tek_ut__kernel_thread_await_end(supplier);
+	tek_ut__kernel_thread_await_end(monitor);
 	/* Idle carriers leave their workers to new ones, and end. */
-	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		if (&tek__workers[i] != own)
-			tek__idle_wake(&tek__workers[i]);
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
+		if (&tek_ut__workers[i] != own)
+			tek_ut__idle_wake(&tek_ut__workers[i]);
 	}
-	await_carriers(tek__here_carrier());
-	return tek__monitor_start_again();
+	await_carriers(tek_ut__here_carrier());
+	return tek_ut__monitor_start_again();
 }
 
-bool tek__bound_is_own_carrier(void)
+bool tek_ut__bound_is_own_carrier(void)
 {
-	const struct tek_carrier *carrier = tek__here_carrier();
+	const struct tek_carrier *carrier = tek_ut__here_carrier();
 
 	return carrier && carrier->tid == (pid_t)syscall(SYS_gettid);
 }

@@ -13,7 +13,7 @@
  *     to a spare carrier.
  *   - The thread is the only one of the process.  All later threads are to inherit from it, so the
  *     state is the process's: carriers with the earlier state run no thread any more, and a new
- *     supplier makes new ones. tek__carrier_generation counts these changes.
+ *     supplier makes new ones. tek_ut__carrier_generation counts these changes.
  *
  * A bound thread needs a worker to run, as other threads do. When it waits, its carrier lets a
  * spare one carry the worker on. If it has changed inheritable state (struct tek_uthread.changed),
@@ -31,30 +31,30 @@
 
 /*
  * The calling user-level thread is bound from now on; its kernel thread may be another one. 0, or
- * EAGAIN: no further kernel thread is available. Not between tek__enter() and tek__leave().
+ * EAGAIN: no further kernel thread is available. Not between tek_ut__enter() and tek_ut__leave().
  */
-int tek__bound_begin(void);
+int tek_ut__bound_begin(void);
 
 /*
- * `thread`, which was not launched yet, will run on `carrier`, of tek__carrier_start_dedicated().
- * Between tek__enter() and tek__leave().
+ * `thread`, which was not launched yet, will run on `carrier`, of
+ * tek_ut__carrier_start_dedicated(). Between tek_ut__enter() and tek_ut__leave().
  */
-void tek__bound_create(struct tek_uthread *thread, struct tek_carrier *carrier);
+void tek_ut__bound_create(struct tek_uthread *thread, struct tek_carrier *carrier);
 
 /*
  * The calling user-level thread, the only one of the process, changes the state of the process
  * between these two. False: another thread may still be about to end on its carrier, so this is
  * impossible now. The second one replaces the engine's kernel threads, which takes some 0.2 ms, and
  * may be called later, but before a thread is created: 0 or an error number. Not between
- * tek__enter() and tek__leave().
+ * tek_ut__enter() and tek_ut__leave().
  */
-bool tek__generation_begin(void);
-int tek__generation_end(void);
+bool tek_ut__generation_begin(void);
+int tek_ut__generation_end(void);
 
 /*
  * Whether the caller is the kernel thread that the engine takes it for: the child of vfork() is
  * not.
  */
-bool tek__bound_is_own_carrier(void);
+bool tek_ut__bound_is_own_carrier(void);
 
 #endif

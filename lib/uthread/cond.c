@@ -9,12 +9,12 @@
 
 static unsigned int lock(struct tek_cond *cond)
 {
-	return tek__guard_lock(&cond->guard, TEK_COND_GUARD);
+	return tek_ut__guard_lock(&cond->guard, TEK_COND_GUARD);
 }
 
 static void unlock(struct tek_cond *cond)
 {
-	tek__guard_unlock(&cond->guard, 0);
+	tek_ut__guard_unlock(&cond->guard, 0);
 }
 
 static struct tek_cond_waiter *of_wait(struct tek_waiter *wait)
@@ -32,24 +32,24 @@ static struct tek_waiter *first_of(struct tek_cond *cond)
 /* The first waiter of this process. */
 static struct tek_waiter *first_here(const struct tek_cond *cond)
 {
-	return cond->process == tek__process ? cond->waiters.first : NULL;
+	return cond->process == tek_ut__process ? cond->waiters.first : NULL;
 }
 
 static void add(struct tek_cond *cond, struct tek_waiter *wait)
 {
-	if (__builtin_expect(cond->process != tek__process, 0)) {
-		tek__waiters_set_first(&cond->waiters, NULL);
-		cond->process = tek__process;
+	if (__builtin_expect(cond->process != tek_ut__process, 0)) {
+		tek_ut__waiters_set_first(&cond->waiters, NULL);
+		cond->process = tek_ut__process;
 	}
-	tek__waiters_add_by_priority(&cond->waiters, wait);
+	tek_ut__waiters_add_by_priority(&cond->waiters, wait);
 }
 
 /* Takes it out, for the waking thread. False: the waiter is giving up, and takes itself out. */
 static bool claim(struct tek_cond *cond, struct tek_waiter *wait)
 {
-	if (!tek__claim(wait))
+	if (!tek_ut__claim(wait))
 		return false;
-	tek__waiters_remove(&cond->waiters, wait);
+	tek_ut__waiters_remove(&cond->waiters, wait);
 	return true;
 }
 
@@ -61,9 +61,9 @@ static bool move(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
 	struct tek_waiter *wait = &waiter->of_mutex.wait;
 
-	tek__waiters_remove(&cond->waiters, wait);
-	bool moved = tek__mutex_add_waiter(waiter->mutex, &waiter->of_mutex);
-	bool claimed = !moved && tek__claim(wait);
+	tek_ut__waiters_remove(&cond->waiters, wait);
+	bool moved = tek_ut__mutex_add_waiter(waiter->mutex, &waiter->of_mutex);
+	bool claimed = !moved && tek_ut__claim(wait);
 	/* The last access to one that was not claimed: settled(). */
 	atomic_store_explicit(&waiter->place, moved ? TEK_COND_MOVED : TEK_COND_REACHED,
 			      memory_order_release);
@@ -76,14 +76,15 @@ static bool reach(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 	if (!atomic_load_explicit(&waiter->movable, memory_order_relaxed))
 		return claim(cond, &waiter->of_mutex.wait);
 	/* Before the move: from then on an unlock of the mutex may wake it. */
-	return tek__change(&waiter->place, TEK_COND_LISTED, TEK_COND_MOVING) && move(cond, waiter);
+	return tek_ut__change(&waiter->place, TEK_COND_LISTED, TEK_COND_MOVING) &&
+	       move(cond, waiter);
 }
 
 /* ---- by the waiter ---- */
 
 static void begin(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
-	tek__waiter_init(&waiter->of_mutex.wait);
+	tek_ut__waiter_init(&waiter->of_mutex.wait);
 	lock(cond);
 	add(cond, &waiter->of_mutex.wait);
 	unlock(cond);
@@ -101,7 +102,7 @@ static unsigned int settled(struct tek_cond_waiter *waiter)
 		if (tries % TEK_SPIN_TRIES == 0)
 			syscall(SYS_sched_yield);
 		else
-			tek__relax();
+			tek_ut__relax();
 	}
 	return place;
 }
@@ -110,14 +111,14 @@ static unsigned int settled(struct tek_cond_waiter *waiter)
 __attribute__((noinline)) static bool withdraw(struct tek_cond *cond,
 					       struct tek_cond_waiter *waiter)
 {
-	if (tek__change(&waiter->place, TEK_COND_LISTED, TEK_COND_LEAVING)) {
+	if (tek_ut__change(&waiter->place, TEK_COND_LISTED, TEK_COND_LEAVING)) {
 		lock(cond);
-		tek__waiters_remove(&cond->waiters, &waiter->of_mutex.wait);
+		tek_ut__waiters_remove(&cond->waiters, &waiter->of_mutex.wait);
 		unlock(cond);
 		return false;
 	}
 	if (settled(waiter) == TEK_COND_MOVED)
-		tek__mutex_remove_waiter(waiter->mutex, &waiter->of_mutex);
+		tek_ut__mutex_remove_waiter(waiter->mutex, &waiter->of_mutex);
 	return true;
 }
 
@@ -125,8 +126,9 @@ static int sleep_until_woken(struct tek_cond *cond, struct tek_cond_waiter *wait
 			     const struct timespec *deadline, bool interruptible)
 {
 	struct tek_waiter *wait = &waiter->of_mutex.wait;
-	enum tek_wake how = interruptible ? tek__wait_interruptible(wait, deadline, TEK_WAITS_COND)
-					  : tek__wait_deferred(wait, deadline, TEK_WAITS_COND);
+	enum tek_wake how = interruptible
+				    ? tek_ut__wait_interruptible(wait, deadline, TEK_WAITS_COND)
+				    : tek_ut__wait_deferred(wait, deadline, TEK_WAITS_COND);
 
 	if (how == TEK_WOKEN) {
 		/* If the waiter was moved, the mutex has woken it, and waits for it. */
@@ -145,35 +147,35 @@ __attribute__((noinline)) static void give_up(struct tek_cond *cond, struct tek_
 {
 	struct tek_waiter *wait = &waiter->of_mutex.wait;
 
-	if (tek__change(&wait->state, TEK_WAITING, TEK_INTERRUPTED)) {
+	if (tek_ut__change(&wait->state, TEK_WAITING, TEK_INTERRUPTED)) {
 		withdraw(cond, waiter);
 		return;
 	}
 	/* A signal has found it, which is for another waiter. */
-	tek__wait_deferred(wait, NULL, TEK_WAITS_COND);
-	tek__cond_signal(cond);
+	tek_ut__wait_deferred(wait, NULL, TEK_WAITS_COND);
+	tek_ut__cond_signal(cond);
 }
 
-void tek__cond_begin(struct tek_cond *cond, struct tek_cond_waiter *waiter)
+void tek_ut__cond_begin(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
-	tek__enter();
+	tek_ut__enter();
 	begin(cond, waiter);
-	tek__leave();
+	tek_ut__leave();
 }
 
-void tek__cond_give_up(struct tek_cond *cond, struct tek_cond_waiter *waiter)
+void tek_ut__cond_give_up(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
-	tek__enter();
+	tek_ut__enter();
 	give_up(cond, waiter);
-	tek__leave();
+	tek_ut__leave();
 }
 
-int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter,
-		    const struct timespec *deadline, bool interruptible)
+int tek_ut__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter,
+		       const struct timespec *deadline, bool interruptible)
 {
-	tek__enter();
+	tek_ut__enter();
 	int error = sleep_until_woken(cond, waiter, deadline, interruptible);
-	tek__leave();
+	tek_ut__leave();
 	return error;
 }
 
@@ -187,8 +189,9 @@ static bool is_movable(const struct tek_mutex *mutex)
 }
 
 /* Flat: calls of functions that have one or two callers took a tenth of its time. */
-__attribute__((flatten)) int tek__cond_wait(struct tek_cond *cond, struct tek_cond_waiter *waiter,
-					    struct tek_until until, bool interruptible)
+__attribute__((flatten)) int tek_ut__cond_wait(struct tek_cond *cond,
+					       struct tek_cond_waiter *waiter,
+					       struct tek_until until, bool interruptible)
 {
 	const struct timespec *deadline;
 	struct timespec room;
@@ -197,9 +200,10 @@ __attribute__((flatten)) int tek__cond_wait(struct tek_cond *cond, struct tek_co
 	if (error)
 		return error;
 	const bool movable = is_movable(waiter->mutex);
-	tek__enter();
+	tek_ut__enter();
 	begin(cond, waiter);
-	error = tek__mutex_unlock_quickly(waiter->mutex) ? 0 : tek__mutex_unlock(waiter->mutex);
+	error = tek_ut__mutex_unlock_quickly(waiter->mutex) ? 0
+							    : tek_ut__mutex_unlock(waiter->mutex);
 	if (error) {
 		give_up(cond, waiter);
 	} else {
@@ -207,13 +211,13 @@ __attribute__((flatten)) int tek__cond_wait(struct tek_cond *cond, struct tek_co
 		atomic_store_explicit(&waiter->movable, movable, memory_order_relaxed);
 		error = sleep_until_woken(cond, waiter, deadline, interruptible);
 	}
-	tek__leave();
+	tek_ut__leave();
 	return error;
 }
 
 /* ---- by other threads ---- */
 
-__attribute__((flatten)) void tek__cond_signal(struct tek_cond *cond)
+__attribute__((flatten)) void tek_ut__cond_signal(struct tek_cond *cond)
 {
 	struct tek_waiter *wait;
 
@@ -223,32 +227,32 @@ __attribute__((flatten)) void tek__cond_signal(struct tek_cond *cond)
 	 */
 	if (!first_of(cond))
 		return;
-	tek__enter();
+	tek_ut__enter();
 	lock(cond);
 	for (wait = first_here(cond); wait && !claim(cond, wait); wait = wait->next)
 		;
 	unlock(cond);
 	if (wait)
-		tek__wake_claimed(wait);
-	tek__leave();
+		tek_ut__wake_claimed(wait);
+	tek_ut__leave();
 }
 
-void tek__cond_broadcast(struct tek_cond *cond)
+void tek_ut__cond_broadcast(struct tek_cond *cond)
 {
 	struct tek_waiters claimed = {NULL, NULL};
 
 	if (!first_of(cond))
 		return;
-	tek__enter();
+	tek_ut__enter();
 	lock(cond);
 	for (struct tek_waiter *wait = first_here(cond), *next; wait; wait = next) {
 		next = wait->next;
 		if (reach(cond, of_wait(wait)))
-			tek__waiters_add(&claimed, wait);
+			tek_ut__waiters_add(&claimed, wait);
 	}
 	unlock(cond);
-	tek__wake_all_claimed(&claimed);
-	tek__leave();
+	tek_ut__wake_all_claimed(&claimed);
+	tek_ut__leave();
 }
 
 enum use { UNUSED, BEING_LEFT, IN_USE };
@@ -266,18 +270,18 @@ static enum use use_of(const struct tek_cond *cond)
 	return use;
 }
 
-int tek__cond_destroy(struct tek_cond *cond)
+int tek_ut__cond_destroy(struct tek_cond *cond)
 {
 	enum use use = UNUSED;
 
 	do {
 		if (use == BEING_LEFT)
-			tek__pause();
-		tek__enter();
+			tek_ut__pause();
+		tek_ut__enter();
 		lock(cond);
 		use = use_of(cond);
 		unlock(cond);
-		tek__leave();
+		tek_ut__leave();
 	} while (use == BEING_LEFT);
 	return use == IN_USE ? EBUSY : 0;
 }

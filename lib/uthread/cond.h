@@ -11,7 +11,7 @@
  * Lock: the guard bit. The waking thread releases it before it wakes a waiter. A woken or moved
  * waiter does not access the object again. So the object may be destroyed and freed as soon as no
  * thread waits: right after a broadcast, too. Only a waiter that gives up has to return to it, and
- * tek__cond_destroy() waits for that.
+ * tek_ut__cond_destroy() waits for that.
  *
  * One in memory of several processes belongs to the process that waited last: to every other
  * process its list is empty.
@@ -31,8 +31,7 @@
 /* It lies in the C library's pthread_cond_t: preload/uthread/cond.c. */
 struct tek_cond {
 	atomic_uint guard;
-	unsigned int
-		process; /* tek__process of the waiters; entries of another process do not count */
+	unsigned int process; /* of the waiters (wait.h); entries of another one do not count */
 	struct tek_waiters waiters;
 };
 
@@ -52,49 +51,49 @@ struct tek_cond_waiter {
 	atomic_uint place;                /* TEK_COND_* */
 };
 
-static inline void tek__cond_waiter_init(struct tek_cond_waiter *waiter, struct tek_mutex *mutex)
+static inline void tek_ut__cond_waiter_init(struct tek_cond_waiter *waiter, struct tek_mutex *mutex)
 {
-	tek__mutex_waiter_init(&waiter->of_mutex);
+	tek_ut__mutex_waiter_init(&waiter->of_mutex);
 	waiter->mutex = mutex;
 	atomic_init(&waiter->movable, false);
 	atomic_init(&waiter->place, TEK_COND_LISTED);
 }
 
 /*
- * The parts of waiting, for a caller with a mutex of another kind: tek__cond_begin(), unlock,
- * tek__cond_sleep(), lock. *waiter is new.
+ * The parts of waiting, for a caller with a mutex of another kind: tek_ut__cond_begin(), unlock,
+ * tek_ut__cond_sleep(), lock. *waiter is new.
  *
- * tek__cond_sleep() returns 0, ETIMEDOUT or EINTR (interruptible: tek__interrupt()); the mutex is
- * unlocked then. tek__cond_give_up(): the unlock failed, so the caller does not wait.
+ * tek_ut__cond_sleep() returns 0, ETIMEDOUT or EINTR (interruptible: tek_ut__interrupt()); the
+ * mutex is unlocked then. tek_ut__cond_give_up(): the unlock failed, so the caller does not wait.
  */
-void tek__cond_begin(struct tek_cond *cond, struct tek_cond_waiter *waiter);
-void tek__cond_give_up(struct tek_cond *cond, struct tek_cond_waiter *waiter);
-int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter,
-		    const struct timespec *deadline, bool interruptible);
+void tek_ut__cond_begin(struct tek_cond *cond, struct tek_cond_waiter *waiter);
+void tek_ut__cond_give_up(struct tek_cond *cond, struct tek_cond_waiter *waiter);
+int tek_ut__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter,
+		       const struct timespec *deadline, bool interruptible);
 
 /*
  * All but the last: unlocks the mutex and waits.  Returns 0, ETIMEDOUT, EINTR: the mutex has to be
- * locked again, by tek__mutex_lock() with waiter->of_mutex; EINVAL (`until` is no time), EPERM:
- * nothing happened. Not between tek__enter() and tek__leave().
+ * locked again, by tek_ut__mutex_lock() with waiter->of_mutex; EINVAL (`until` is no time), EPERM:
+ * nothing happened. Not between tek_ut__enter() and tek_ut__leave().
  */
-int tek__cond_wait(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct tek_until until,
-		   bool interruptible);
+int tek_ut__cond_wait(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct tek_until until,
+		      bool interruptible);
 
-/* The fast path to lock the mutex again: see tek__mutex_lock_quickly(). */
-static inline bool tek__cond_lock_quickly(struct tek_cond_waiter *waiter)
+/* The fast path to lock the mutex again: see tek_ut__mutex_lock_quickly(). */
+static inline bool tek_ut__cond_lock_quickly(struct tek_cond_waiter *waiter)
 {
 	return atomic_load_explicit(&waiter->place, memory_order_relaxed) != TEK_COND_MOVED &&
-	       tek__mutex_lock_quickly(waiter->mutex);
+	       tek_ut__mutex_lock_quickly(waiter->mutex);
 }
 
 /* By any thread, with the mutex or without; not in signal handlers. */
-void tek__cond_signal(struct tek_cond *cond);
-void tek__cond_broadcast(struct tek_cond *cond);
+void tek_ut__cond_signal(struct tek_cond *cond);
+void tek_ut__cond_broadcast(struct tek_cond *cond);
 
 /*
  * 0: no thread accesses it any more; or EBUSY: a thread waits, and nothing happened. Not between
- * tek__enter() and tek__leave().
+ * tek_ut__enter() and tek_ut__leave().
  */
-int tek__cond_destroy(struct tek_cond *cond);
+int tek_ut__cond_destroy(struct tek_cond *cond);
 
 #endif

@@ -18,17 +18,17 @@ struct tek_deque {
 	struct tek_uthread *first;
 };
 
-static inline bool tek__in_deque(const struct tek_uthread *thread)
+static inline bool tek_ut__in_deque(const struct tek_uthread *thread)
 {
 	return thread->sched.previous != NULL;
 }
 
-static inline struct tek_uthread *tek__deque_last(const struct tek_deque *deque)
+static inline struct tek_uthread *tek_ut__deque_last(const struct tek_deque *deque)
 {
 	return deque->first ? deque->first->sched.previous : NULL;
 }
 
-static inline void tek__deque_add_last(struct tek_deque *deque, struct tek_uthread *thread)
+static inline void tek_ut__deque_add_last(struct tek_deque *deque, struct tek_uthread *thread)
 {
 	struct tek_uthread *first = deque->first;
 
@@ -43,7 +43,7 @@ static inline void tek__deque_add_last(struct tek_deque *deque, struct tek_uthre
 	}
 }
 
-static inline void tek__deque_add_first(struct tek_deque *deque, struct tek_uthread *thread)
+static inline void tek_ut__deque_add_first(struct tek_deque *deque, struct tek_uthread *thread)
 {
 	struct tek_uthread *first = deque->first;
 
@@ -58,7 +58,7 @@ static inline void tek__deque_add_first(struct tek_deque *deque, struct tek_uthr
 }
 
 /* `thread` is in this deque. */
-static inline void tek__deque_remove(struct tek_deque *deque, struct tek_uthread *thread)
+static inline void tek_ut__deque_remove(struct tek_deque *deque, struct tek_uthread *thread)
 {
 	struct tek_uthread *next = thread->sched.next, *previous = thread->sched.previous;
 
@@ -73,19 +73,19 @@ static inline void tek__deque_remove(struct tek_deque *deque, struct tek_uthread
 	thread->sched.previous = NULL;
 }
 
-static inline struct tek_uthread *tek__deque_take_first(struct tek_deque *deque)
+static inline struct tek_uthread *tek_ut__deque_take_first(struct tek_deque *deque)
 {
 	struct tek_uthread *thread = deque->first;
 	if (thread)
-		tek__deque_remove(deque, thread);
+		tek_ut__deque_remove(deque, thread);
 	return thread;
 }
 
-static inline struct tek_uthread *tek__deque_take_last(struct tek_deque *deque)
+static inline struct tek_uthread *tek_ut__deque_take_last(struct tek_deque *deque)
 {
-	struct tek_uthread *thread = tek__deque_last(deque);
+	struct tek_uthread *thread = tek_ut__deque_last(deque);
 	if (thread)
-		tek__deque_remove(deque, thread);
+		tek_ut__deque_remove(deque, thread);
 	return thread;
 }
 

@@ -24,17 +24,17 @@
 
 #include <errno.h>
 
-struct tek_engine_options tek__engine;
+struct tek_engine_options tek_ut__engine;
 
 static atomic_bool runs;
 static struct tek_uthread first;
 
-struct tek_engine_options tek__engine_defaults(void)
+struct tek_engine_options tek_ut__engine_defaults(void)
 {
-	tek__affinity_start();
+	tek_ut__affinity_start();
 	return (struct tek_engine_options){
-		.workers = tek__affinity_cpus(),
-		.sched = &tek__sched_rr,
+		.workers = tek_ut__affinity_cpus(),
+		.sched = &tek_ut__sched_rr,
 		.quantum_ns = 5000000,
 		.preempt = TEK_PREEMPT_DEFER,
 		.stack_bytes = 64 << 10,
@@ -43,7 +43,7 @@ struct tek_engine_options tek__engine_defaults(void)
 	};
 }
 
-bool tek__engine_runs(void)
+bool tek_ut__engine_runs(void)
 {
 	return atomic_load_explicit(&runs, memory_order_relaxed);
 }
@@ -60,10 +60,10 @@ static void prepare_first(void)
 {
 	first.id = 1;
 	atomic_store(&first.joiner, TEK_JOIN_NONE);
-	first.sched.home = &tek__workers[0];
-	tek__own_adopt(&first);
-	first.all_next = atomic_load(&tek__uthreads);
-	while (!atomic_compare_exchange_weak(&tek__uthreads, &first.all_next, &first))
+	first.sched.home = &tek_ut__workers[0];
+	tek_ut__own_adopt(&first);
+	first.all_next = atomic_load(&tek_ut__uthreads);
+	while (!atomic_compare_exchange_weak(&tek_ut__uthreads, &first.all_next, &first))
 		;
 }
 
@@ -71,27 +71,27 @@ static void prepare_first(void)
 static int prepare_pool(unsigned int count)
 {
 	struct tek_uthread *all = NULL, *thread;
-	int error = tek__stacks_prepare(count);
+	int error = tek_ut__stacks_prepare(count);
 
-	tek__enter();
-	while (!error && tek__engine.own_tls && (thread = tek__stacks_take(NULL, 0))) {
-		error = tek__tls_give(thread);
+	tek_ut__enter();
+	while (!error && tek_ut__engine.own_tls && (thread = tek_ut__stacks_take(NULL, 0))) {
+		error = tek_ut__tls_give(thread);
 		thread->next_free = all;
 		all = thread;
 	}
 	while ((thread = all)) {
 		all = thread->next_free;
-		tek__tls_take(thread);
-		tek__stacks_give(NULL, thread);
+		tek_ut__tls_take(thread);
+		tek_ut__stacks_give(NULL, thread);
 	}
-	tek__leave();
+	tek_ut__leave();
 	return error;
 }
 
 /* There are several kernel threads, or a trace, which needs blocks, or a program that may block. */
 static bool needs_monitor(void)
 {
-	return tek__parallel() || tek__engine.foreign;
+	return tek_ut__parallel() || tek_ut__engine.foreign;
 }
 
 /* The other workers, and the monitor. */
@@ -100,15 +100,16 @@ static int start_others(void)
 	int error = 0;
 
 	/* The scheduler and the trace stay as they are. */
-	atomic_store(&tek__plain, !tek__parallel() && !tek__sched->goes_before);
+	atomic_store(&tek_ut__plain, !tek_ut__parallel() && !tek_ut__sched->goes_before);
 	if (needs_monitor())
-		error = tek__monitor_start();
-	for (unsigned int i = 1; i < tek__worker_count && !error; i++)
-		error = tek__carrier_start(&tek__workers[i], atomic_load(&tek__carrier_generation));
+		error = tek_ut__monitor_start();
+	for (unsigned int i = 1; i < tek_ut__worker_count && !error; i++)
+		error = tek_ut__carrier_start(&tek_ut__workers[i],
+					      atomic_load(&tek_ut__carrier_generation));
 	return error;
 }
 
-int tek__engine_start(const struct tek_engine_options *options)
+int tek_ut__engine_start(const struct tek_engine_options *options)
 {
 	int error = check(options);
 
@@ -116,95 +117,96 @@ int tek__engine_start(const struct tek_engine_options *options)
 		return error;
 	if (atomic_exchange(&runs, true))
 		return EBUSY;
-	tek__engine = *options;
-	tek__sched = options->sched;
-	tek__worker_count = options->workers;
-	for (unsigned int i = 0; i < tek__worker_count; i++)
-		tek__workers[i].number = i;
+	tek_ut__engine = *options;
+	tek_ut__sched = options->sched;
+	tek_ut__worker_count = options->workers;
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++)
+		tek_ut__workers[i].number = i;
 	/* With KLT preemption there is always a second kernel thread. */
-	tek__parallel_start(options->workers > 1 || options->trace ||
-				    options->preempt == TEK_PREEMPT_KLT,
-			    options->foreign);
-	tek__affinity_start();
-	tek__overflow_start();
-	error = tek__sched->start(tek__worker_count);
+	tek_ut__parallel_start(options->workers > 1 || options->trace ||
+				       options->preempt == TEK_PREEMPT_KLT,
+			       options->foreign);
+	tek_ut__affinity_start();
+	tek_ut__overflow_start();
+	error = tek_ut__sched->start(tek_ut__worker_count);
 	if (!error)
-		error = tek__events_start();
+		error = tek_ut__events_start();
 	if (!error && options->preempt != TEK_PREEMPT_OFF)
-		error = tek__preempt_start();
+		error = tek_ut__preempt_start();
 	if (!error && options->trace)
-		tek__trace_start(options->trace);
+		tek_ut__trace_start(options->trace);
 	if (!error) {
 		prepare_first();
-		error = tek__carrier_adopt(&tek__workers[0], &first);
+		error = tek_ut__carrier_adopt(&tek_ut__workers[0], &first);
 	}
 	if (!error)
-		tek__parallel_started();
+		tek_ut__parallel_started();
 	if (!error && options->pool)
 		error = prepare_pool(options->pool);
 	if (!error)
 		error = start_others();
 	if (error) { /* then all threads are the kernel's, the calling one, too */
-		tek__carrier_disown();
-		tek__parallel_grant();
+		tek_ut__carrier_disown();
+		tek_ut__parallel_grant();
 	}
 	return error;
 }
 
-void tek__engine_after_fork(void)
+void tek_ut__engine_after_fork(void)
 {
-	struct tek_uthread *self = tek__here_self();
-	struct tek_carrier *carrier = tek__here_carrier();
+	struct tek_uthread *self = tek_ut__here_self();
+	struct tek_carrier *carrier = tek_ut__here_carrier();
 
 	/* The part that kernel threads use, too. */
-	tek__guards_after_fork();
-	tek__wait_after_fork();
-	tek__own_after_fork();
-	tek__once_after_fork();
+	tek_ut__guards_after_fork();
+	tek_ut__wait_after_fork();
+	tek_ut__own_after_fork();
+	tek_ut__once_after_fork();
 	if (!self || !carrier) {
-		tek__parallel_grant(); /* there is no carrier to ask */
+		tek_ut__parallel_grant(); /* there is no carrier to ask */
 		return;
 	}
 	/* Only the forking thread exists: it goes on alone, on the first worker. */
-	struct tek_worker *old = tek__here_worker(), *worker = &tek__workers[0];
+	struct tek_worker *old = tek_ut__here_worker(), *worker = &tek_ut__workers[0];
 	uint64_t mask = old ? old->kernel_mask : self->mask;
-	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		tek__set_current(&tek__workers[i], NULL);
-		tek__workers[i].free = NULL;
-		tek__workers[i].free_tls = NULL;
-		tek__workers[i].free_count = 0;
-		atomic_store(&tek__workers[i].idle, TEK_IDLE_NO);
-		atomic_store(&tek__workers[i].carrier, NULL);
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
+		tek_ut__set_current(&tek_ut__workers[i], NULL);
+		tek_ut__workers[i].free = NULL;
+		tek_ut__workers[i].free_tls = NULL;
+		tek_ut__workers[i].free_count = 0;
+		atomic_store(&tek_ut__workers[i].idle, TEK_IDLE_NO);
+		atomic_store(&tek_ut__workers[i].carrier, NULL);
 	}
-	for (struct tek_uthread *each = atomic_load(&tek__uthreads); each; each = each->all_next) {
+	for (struct tek_uthread *each = atomic_load(&tek_ut__uthreads); each;
+	     each = each->all_next) {
 		/* Each write copies a page. */
 		if (each != self && each->id)
 			each->id = 0;
 	}
-	tek__worker_count = 1;
-	tek__stacks_after_fork();
-	tek__own_stacks_after_fork();
-	if (tek__engine.own_tls)
-		tek__tls_after_fork(); /* before any thread is given storage */
-	tek__carriers_after_fork();
-	tek__critical_after_fork();
-	tek__idle_after_fork();
-	tek__sched->start(1);
-	tek__events_after_fork();
+	tek_ut__worker_count = 1;
+	tek_ut__stacks_after_fork();
+	tek_ut__own_stacks_after_fork();
+	if (tek_ut__engine.own_tls)
+		tek_ut__tls_after_fork(); /* before any thread is given storage */
+	tek_ut__carriers_after_fork();
+	tek_ut__critical_after_fork();
+	tek_ut__idle_after_fork();
+	tek_ut__sched->start(1);
+	tek_ut__events_after_fork();
 	self->carrier = NULL;
 	self->bound = self->changed = self->stopped = false;
 	self->sched.home = worker;
-	tek__set_current(worker, self);
+	tek_ut__set_current(worker, self);
 	worker->kernel_mask = mask;
 	worker->left.leaving = TEK_LEFT_NOBODY;
 	worker->for_carrier = NULL;
 	atomic_store(&worker->carrier, carrier);
-	tek__carrier_set_worker(tek__here_find(), worker);
-	tek__parallel_after_fork();
-	tek__zones_after_fork();
-	tek__kernel_wait_after_fork();
-	tek__preempt_after_fork(worker, carrier);
-	tek__trace_after_fork();
+	tek_ut__carrier_set_worker(tek_ut__here_find(), worker);
+	tek_ut__parallel_after_fork();
+	tek_ut__zones_after_fork();
+	tek_ut__kernel_wait_after_fork();
+	tek_ut__preempt_after_fork(worker, carrier);
+	tek_ut__trace_after_fork();
 	if (needs_monitor())
-		tek__monitor_start();
+		tek_ut__monitor_start();
 }

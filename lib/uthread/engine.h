@@ -32,40 +32,41 @@ struct tek_engine_options {
 	const char *trace;                                              /* path; NULL: none */
 };
 
-extern struct tek_engine_options tek__engine __attribute__((visibility("hidden")));
+extern struct tek_engine_options tek_ut__engine __attribute__((visibility("hidden")));
 
 /* The options without any setting. */
-struct tek_engine_options tek__engine_defaults(void);
+struct tek_engine_options tek_ut__engine_defaults(void);
 
 /*
  * One of them by its name: "workers=4", as in TEK_UTHREAD and the options of `tek run`. `text` has
  * `size` bytes. NULL, or the reason why it is wrong.
  */
-const char *tek__engine_option(struct tek_engine_options *options, const char *text, size_t size);
+const char *tek_ut__engine_option(struct tek_engine_options *options, const char *text,
+				  size_t size);
 
 /*
  * All of a comma-separated list. Each wrong item is reported to `wrong`, and skipped. The path of
  * `trace` is copied, once.
  */
-void tek__engine_parse(struct tek_engine_options *options, const char *list,
-		       void (*wrong)(const char *text, size_t size, const char *why));
+void tek_ut__engine_parse(struct tek_engine_options *options, const char *list,
+			  void (*wrong)(const char *text, size_t size, const char *why));
 
 /* Reports this wrong part of TEK_UTHREAD on standard error. One write: stdio may not be ready. */
-void tek__engine_complain(const char *text, size_t size, const char *why);
+void tek_ut__engine_complain(const char *text, size_t size, const char *why);
 
 /*
  * The calling thread becomes the first user-level thread. 0 or an error number; EBUSY: it runs
  * already.
  */
-int tek__engine_start(const struct tek_engine_options *options);
-bool tek__engine_runs(void);
+int tek_ut__engine_start(const struct tek_engine_options *options);
+bool tek_ut__engine_runs(void);
 
 /*
  * In the child of fork(), by the thread that forked: alone, on worker 0. Before the fork it calls
- * tek__enter() and closes the guards (guard.h). Afterwards it calls tek__leave(), in the parent and
- * in the child; the parent opens the guards first. After a fork by a kernel thread the engine has
- * no thread.
+ * tek_ut__enter() and closes the guards (guard.h). Afterwards it calls tek_ut__leave(), in the
+ * parent and in the child; the parent opens the guards first. After a fork by a kernel thread the
+ * engine has no thread.
  */
-void tek__engine_after_fork(void);
+void tek_ut__engine_after_fork(void);
 
 #endif

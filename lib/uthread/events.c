@@ -25,12 +25,12 @@ static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &&
 /* The number of threads that wait for files. */
 static atomic_uint waiting;
 
-int tek__events_start(void)
+int tek_ut__events_start(void)
 {
-	return -tek__event_set_start();
+	return -tek_ut__event_set_start();
 }
 
-bool tek__events_any(void)
+bool tek_ut__events_any(void)
 {
 	return atomic_load_explicit(&waiting, memory_order_relaxed) != 0;
 }
@@ -47,7 +47,7 @@ static int arm(struct tek_file *entry, int file)
 
 	for (struct tek_interest *one = first_of(entry); one; one = one->next)
 		events |= one->events;
-	int result = tek__event_set_arm(
+	int result = tek_ut__event_set_arm(
 		file, events, atomic_load_explicit(&entry->registered, memory_order_relaxed));
 	if (result == 0)
 		atomic_store_explicit(&entry->registered, true, memory_order_relaxed);
@@ -56,24 +56,24 @@ static int arm(struct tek_file *entry, int file)
 
 static int add(int file, struct tek_interest *interest)
 {
-	struct tek_file *entry = tek__file_find(file);
+	struct tek_file *entry = tek_ut__file_find(file);
 
-	tek__spin_lock(&entry->lock);
-	tek__file_add(entry, interest);
+	tek_ut__spin_lock(&entry->lock);
+	tek_ut__file_add(entry, interest);
 	int result = arm(entry, file);
 	if (result < 0)
-		tek__file_remove(entry, interest);
-	tek__spin_unlock(&entry->lock);
+		tek_ut__file_remove(entry, interest);
+	tek_ut__spin_unlock(&entry->lock);
 	return result;
 }
 
 static void take_out(int file, struct tek_interest *interest)
 {
-	struct tek_file *entry = tek__file_find(file);
+	struct tek_file *entry = tek_ut__file_find(file);
 
-	tek__spin_lock(&entry->lock);
-	tek__file_remove(entry, interest);
-	tek__spin_unlock(&entry->lock);
+	tek_ut__spin_lock(&entry->lock);
+	tek_ut__file_remove(entry, interest);
+	tek_ut__spin_unlock(&entry->lock);
 }
 
 /* All are in their lists: deferred. */
@@ -81,7 +81,7 @@ static int wait_for_them(struct tek_waiter *waiter, const struct timespec *deadl
 {
 	/* In the handler of a tick, or idle, a worker polls events while this is not 0. */
 	atomic_fetch_add_explicit(&waiting, 1, memory_order_relaxed);
-	enum tek_wake how = tek__wait_interruptible(waiter, deadline, TEK_WAITS_FILE);
+	enum tek_wake how = tek_ut__wait_interruptible(waiter, deadline, TEK_WAITS_FILE);
 	atomic_fetch_sub_explicit(&waiting, 1, memory_order_relaxed);
 
 	return how == TEK_WOKEN ? 0 : how == TEK_TIMED_OUT ? -ETIMEDOUT : -EINTR;
@@ -94,20 +94,20 @@ static struct tek_interest interest_of(struct tek_waiter *waiter, short events, 
 				     .takes = takes};
 }
 
-int tek__events_wait(int file, short events, const struct timespec *deadline)
+int tek_ut__events_wait(int file, short events, const struct timespec *deadline)
 {
 	struct tek_waiter waiter;
 
 	if (file < 0)
 		return -EBADF;
-	if (tek__hidden_borrowed())
+	if (tek_ut__hidden_borrowed())
 		return -EDEADLK;
-	if (!tek__file_make(file))
+	if (!tek_ut__file_make(file))
 		return -ENOMEM;
 
 	struct tek_interest interest = interest_of(&waiter, events, true);
-	tek__enter();
-	tek__waiter_init(&waiter);
+	tek_ut__enter();
+	tek_ut__waiter_init(&waiter);
 	int result = add(file, &interest);
 	if (result == 0) {
 		result = wait_for_them(&waiter, deadline);
@@ -118,7 +118,7 @@ int tek__events_wait(int file, short events, const struct timespec *deadline)
 		if (result != 0)
 			take_out(file, &interest);
 	}
-	tek__leave();
+	tek_ut__leave();
 	return result;
 }
 
@@ -132,8 +132,8 @@ static int wait_for_any(const struct pollfd *files, nfds_t count, struct tek_int
 	int result = 0;
 	nfds_t added;
 
-	tek__enter();
-	tek__waiter_init(&waiter);
+	tek_ut__enter();
+	tek_ut__waiter_init(&waiter);
 	for (added = 0; added < count && result == 0; added++) {
 		interests[added].listed = false;
 		if (files[added].fd < 0)
@@ -150,18 +150,19 @@ static int wait_for_any(const struct pollfd *files, nfds_t count, struct tek_int
 		if (files[i].fd >= 0)
 			take_out(files[i].fd, &interests[i]);
 	}
-	tek__leave();
+	tek_ut__leave();
 	return result;
 }
 
-int tek__events_wait_any(const struct pollfd *files, nfds_t count, const struct timespec *deadline)
+int tek_ut__events_wait_any(const struct pollfd *files, nfds_t count,
+			    const struct timespec *deadline)
 {
 	struct tek_interest few[FEW_FILES], *interests = few;
 
-	if (tek__hidden_borrowed())
+	if (tek_ut__hidden_borrowed())
 		return -EDEADLK;
 	for (nfds_t i = 0; i < count; i++) {
-		if (files[i].fd >= 0 && !tek__file_make(files[i].fd))
+		if (files[i].fd >= 0 && !tek_ut__file_make(files[i].fd))
 			return -ENOMEM;
 	}
 	/* Not malloc(), as in events_table.c. */
@@ -176,15 +177,15 @@ int tek__events_wait_any(const struct pollfd *files, nfds_t count, const struct 
 	return result;
 }
 
-int tek__events_poll(struct pollfd *files, nfds_t count, const struct timespec *deadline)
+int tek_ut__events_poll(struct pollfd *files, nfds_t count, const struct timespec *deadline)
 {
 	for (;;) {
-		int ready = tek__event_set_look(files, count);
+		int ready = tek_ut__event_set_look(files, count);
 		if (ready == -EINTR)
 			continue; /* a signal arrived at this moment: no answer */
 		if (ready != 0)
 			return ready;
-		int result = tek__events_wait_any(files, count, deadline);
+		int result = tek_ut__events_wait_any(files, count, deadline);
 		if (result == -ETIMEDOUT)
 			return 0;
 		/* The next poll reports a file that was closed meanwhile. */
@@ -206,123 +207,123 @@ static void wake_those(struct tek_file *entry, uint32_t events)
 		next = one->next;
 		if (!hit || (takes && !(hit & ~given)))
 			continue;
-		tek__file_remove(entry, one);
+		tek_ut__file_remove(entry, one);
 		/*
 		 * From here on *one may be gone, if another thread has woken its thread: but then
 		 * the woken thread waits for the lock.
 		 */
-		if (tek__wake(one->waiter, TEK_WOKEN) && takes)
+		if (tek_ut__wake(one->waiter, TEK_WOKEN) && takes)
 			given |= hit;
 	}
 }
 
 static void events_came(int file, uint32_t events)
 {
-	struct tek_file *entry = tek__file_find(file);
+	struct tek_file *entry = tek_ut__file_find(file);
 
 	if (!entry || !first_of(entry))
 		return; /* the waiter has given up; it is disarmed by the event */
-	tek__spin_lock(&entry->lock);
+	tek_ut__spin_lock(&entry->lock);
 	wake_those(entry, events);
 	if (first_of(entry) && arm(entry, file) < 0)
 		wake_those(entry, ALWAYS); /* closed without notice to the engine */
-	tek__spin_unlock(&entry->lock);
+	tek_ut__spin_unlock(&entry->lock);
 }
 
 /* The set is a new one, which has none of the awaited files. */
 __attribute__((cold, noinline)) static void arm_all(void)
 {
-	for (int file = tek__file_from(0); file >= 0; file = tek__file_from(file + 1)) {
-		struct tek_file *entry = tek__file_find(file);
+	for (int file = tek_ut__file_from(0); file >= 0; file = tek_ut__file_from(file + 1)) {
+		struct tek_file *entry = tek_ut__file_find(file);
 
-		tek__spin_lock(&entry->lock);
+		tek_ut__spin_lock(&entry->lock);
 		if (first_of(entry) && arm(entry, file) < 0)
 			wake_those(entry, ALWAYS);
-		tek__spin_unlock(&entry->lock);
+		tek_ut__spin_unlock(&entry->lock);
 	}
 }
 
-void tek__events_run(uint64_t ns)
+void tek_ut__events_run(uint64_t ns)
 {
 	struct epoll_event events[EVENTS_AT_ONCE];
 
-	if (tek__event_set_renewed())
+	if (tek_ut__event_set_renewed())
 		arm_all();
-	int count = tek__event_set_wait(events, EVENTS_AT_ONCE, ns);
+	int count = tek_ut__event_set_wait(events, EVENTS_AT_ONCE, ns);
 
 	for (int i = 0; i < count; i++)
 		events_came((int)events[i].data.u64, events[i].events);
 }
 
-void tek__events_stop_waiting(void)
+void tek_ut__events_stop_waiting(void)
 {
-	tek__event_set_stop_waiting();
+	tek_ut__event_set_stop_waiting();
 }
 
 static struct tek_file *if_used(int file)
 {
-	struct tek_file *entry = tek__file_find(file);
+	struct tek_file *entry = tek_ut__file_find(file);
 
 	if (!entry)
 		return NULL;
 	if (!first_of(entry) && !atomic_load_explicit(&entry->registered, memory_order_relaxed))
 		return NULL;
 	/* A file that a child of vfork(2) closes stays open here. */
-	return tek__hidden_borrowed() ? NULL : entry;
+	return tek_ut__hidden_borrowed() ? NULL : entry;
 }
 
-void tek__events_closing(int file)
+void tek_ut__events_closing(int file)
 {
 	struct tek_file *entry = if_used(file);
 
 	if (!entry)
 		return;
-	tek__enter();
-	tek__spin_lock(&entry->lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&entry->lock);
 	/*
 	 * It may stay open under another number, or in another process, and then so would the set's
 	 * entry.
 	 */
 	if (atomic_exchange_explicit(&entry->registered, false, memory_order_relaxed))
-		tek__event_set_remove(file);
+		tek_ut__event_set_remove(file);
 	atomic_store_explicit(&entry->claimed, false, memory_order_relaxed);
 	wake_those(entry, ALWAYS);
-	tek__spin_unlock(&entry->lock);
-	tek__leave();
+	tek_ut__spin_unlock(&entry->lock);
+	tek_ut__leave();
 }
 
-void tek__events_closed(int file)
+void tek_ut__events_closed(int file)
 {
-	struct tek_file *entry = tek__file_find(file);
+	struct tek_file *entry = tek_ut__file_find(file);
 
 	/* A waiter that began between closing() and close(2) would not be woken otherwise. */
-	if (!entry || !first_of(entry) || tek__hidden_borrowed())
+	if (!entry || !first_of(entry) || tek_ut__hidden_borrowed())
 		return;
-	tek__enter();
-	tek__spin_lock(&entry->lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&entry->lock);
 	wake_those(entry, ALWAYS);
-	tek__spin_unlock(&entry->lock);
-	tek__leave();
+	tek_ut__spin_unlock(&entry->lock);
+	tek_ut__leave();
 }
 
-bool tek__events_claim(int file)
+bool tek_ut__events_claim(int file)
 {
-	struct tek_file *entry = tek__file_make(file);
+	struct tek_file *entry = tek_ut__file_make(file);
 
 	return !entry || !atomic_exchange_explicit(&entry->claimed, true, memory_order_acquire);
 }
 
-void tek__events_disclaim(int file)
+void tek_ut__events_disclaim(int file)
 {
-	struct tek_file *entry = tek__file_find(file);
+	struct tek_file *entry = tek_ut__file_find(file);
 
 	if (entry)
 		atomic_store_explicit(&entry->claimed, false, memory_order_release);
 }
 
-void tek__events_after_fork(void)
+void tek_ut__events_after_fork(void)
 {
 	atomic_store(&waiting, 0);
-	tek__files_forget();
-	tek__event_set_after_fork();
+	tek_ut__files_forget();
+	tek_ut__event_set_after_fork();
 }

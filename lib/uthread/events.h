@@ -23,7 +23,7 @@
 #include <time.h>
 
 /* 0 or an error number. */
-int tek__events_start(void);
+int tek_ut__events_start(void);
 
 /*
  * The calling user-level thread waits until `file` is ready for `events` (as of poll(2)), or until
@@ -36,29 +36,30 @@ int tek__events_start(void);
  * (-EBADF, -ENOMEM, -ENOSPC, -ELOOP). The same in a child of vfork(2): -EDEADLK, as the child
  * runs on the stack of a thread of its parent.
  *
- * Not between tek__enter() and tek__leave(), as the next two.
+ * Not between tek_ut__enter() and tek_ut__leave(), as the next two.
  */
-int tek__events_wait(int file, short events, const struct timespec *deadline);
+int tek_ut__events_wait(int file, short events, const struct timespec *deadline);
 
 /*
  * The same for several files, of which one is enough; negative descriptors and regular files are
- * ignored. Such a waiter is always woken, in addition to one that waits by tek__events_wait().
+ * ignored. Such a waiter is always woken, in addition to one that waits by tek_ut__events_wait().
  * `revents` is unchanged.
  */
-int tek__events_wait_any(const struct pollfd *files, nfds_t count, const struct timespec *deadline);
+int tek_ut__events_wait_any(const struct pollfd *files, nfds_t count,
+			    const struct timespec *deadline);
 
 /*
  * poll(2) itself, with a deadline: how many are ready, 0 when the time has come, or an error as
  * above.
  */
-int tek__events_poll(struct pollfd *files, nfds_t count, const struct timespec *deadline);
+int tek_ut__events_poll(struct pollfd *files, nfds_t count, const struct timespec *deadline);
 
 /*
  * Around a close(2) by the program. The first call removes the descriptor from the epoll set. Both
  * wake its waiters, which find it closed. By any thread.
  */
-void tek__events_closing(int file);
-void tek__events_closed(int file);
+void tek_ut__events_closing(int file);
+void tek_ut__events_closed(int file);
 
 /*
  * One thread at a time may check whether `file` has input and then take it, where one system call
@@ -66,23 +67,23 @@ void tek__events_closed(int file);
  * lock: a thread that does not get it in a while may continue without, and the kernel makes one of
  * them wait.
  */
-bool tek__events_claim(int file);
-void tek__events_disclaim(int file);
+bool tek_ut__events_claim(int file);
+void tek_ut__events_disclaim(int file);
 
 /*
  * By workers, with preemption deferred: wakes the threads that wait for ready files. Waits for
- * ready files for `ns` at most (UINT64_MAX: for ever), or until tek__events_stop_waiting(); an
+ * ready files for `ns` at most (UINT64_MAX: for ever), or until tek_ut__events_stop_waiting(); an
  * earlier call counts, too.
  */
-void tek__events_run(uint64_t ns);
+void tek_ut__events_run(uint64_t ns);
 
 /* From anywhere, signal handlers too. */
-void tek__events_stop_waiting(void);
+void tek_ut__events_stop_waiting(void);
 
 /* Whether any thread waits for a file. */
-bool tek__events_any(void);
+bool tek_ut__events_any(void);
 
 /* In the child of fork(2), by its only thread: no thread waits for anything. */
-void tek__events_after_fork(void);
+void tek_ut__events_after_fork(void);
 
 #endif

@@ -26,16 +26,16 @@
 static atomic_bool no_pwait2;
 static atomic_bool renewed;
 static _Atomic(struct tek_carrier *) waiter; /* it waits in the set; NULL: none, or no carrier */
-void (*tek__event_set_lost)(void);
+void (*tek_ut__event_set_lost)(void);
 
 static int set(void)
 {
-	return tek__hidden_file(TEK_HIDDEN_EPOLL);
+	return tek_ut__hidden_file(TEK_HIDDEN_EPOLL);
 }
 
 static int stop(void)
 {
-	return tek__hidden_file(TEK_HIDDEN_STOP);
+	return tek_ut__hidden_file(TEK_HIDDEN_STOP);
 }
 
 /*
@@ -54,35 +54,35 @@ __attribute__((noinline)) static int call(long number, long a, long b, long c, l
 	return (int)result;
 }
 
-int tek__event_set_start(void)
+int tek_ut__event_set_start(void)
 {
-	tek__hidden_start();
-	int epoll = tek__hidden_place(epoll_create1(EPOLL_CLOEXEC));
+	tek_ut__hidden_start();
+	int epoll = tek_ut__hidden_place(epoll_create1(EPOLL_CLOEXEC));
 	if (epoll < 0)
 		return epoll;
-	atomic_store(&tek__hidden[TEK_HIDDEN_EPOLL], epoll);
-	int event = tek__hidden_place(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	atomic_store(&tek_ut__hidden[TEK_HIDDEN_EPOLL], epoll);
+	int event = tek_ut__hidden_place(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (event >= 0)
-		atomic_store(&tek__hidden[TEK_HIDDEN_STOP], event);
+		atomic_store(&tek_ut__hidden[TEK_HIDDEN_STOP], event);
 	struct epoll_event wanted = {.events = EPOLLIN, .data.u64 = STOP};
 	int result = event < 0 ? event
 			       : call(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, event, (long)&wanted, 0,
 				      0);
 	if (result < 0) {
-		tek__hidden_close(TEK_HIDDEN_STOP);
-		tek__hidden_close(TEK_HIDDEN_EPOLL);
+		tek_ut__hidden_close(TEK_HIDDEN_STOP);
+		tek_ut__hidden_close(TEK_HIDDEN_EPOLL);
 	}
 	return result;
 }
 
-void tek__event_set_after_fork(void)
+void tek_ut__event_set_after_fork(void)
 {
 	/* The old set is the parent's: a change to it would reach the parent. */
-	tek__hidden_close(TEK_HIDDEN_EPOLL);
-	tek__hidden_close(TEK_HIDDEN_STOP);
+	tek_ut__hidden_close(TEK_HIDDEN_EPOLL);
+	tek_ut__hidden_close(TEK_HIDDEN_STOP);
 	atomic_store(&waiter, NULL);
 	atomic_store(&renewed, false);
-	tek__event_set_start();
+	tek_ut__event_set_start();
 }
 
 static bool is_open(int file)
@@ -98,9 +98,9 @@ static void end_old_wait(void)
 {
 	struct tek_carrier *carrier = atomic_load(&waiter);
 
-	tek__event_set_stop_waiting();
-	if (carrier && tek__tick_handler())
-		tek__carrier_kick(carrier);
+	tek_ut__event_set_stop_waiting();
+	if (carrier && tek_ut__tick_handler())
+		tek_ut__carrier_kick(carrier);
 }
 
 /* The program has closed the set by a system call of its own: there is a new one. */
@@ -110,32 +110,32 @@ static bool start_again(void)
 	bool started = true;
 
 	/* Descriptors that the child of vfork(2) closes stay open here. */
-	if ((is_open(set()) && is_open(stop())) || tek__hidden_borrowed())
+	if ((is_open(set()) && is_open(stop())) || tek_ut__hidden_borrowed())
 		return false;
 	if (atomic_flag_test_and_set(&is_starting))
 		return true; /* by another worker: the caller tries again */
 	if (!is_open(set()) || !is_open(stop())) {
 		/* The engine's numbers, too, may be the program's by now. */
-		tek__hidden_forget_closed();
-		started = tek__event_set_start() == 0;
+		tek_ut__hidden_forget_closed();
+		started = tek_ut__event_set_start() == 0;
 		if (started) {
 			atomic_store(&renewed, true);
 			end_old_wait();
 		}
 	}
 	atomic_flag_clear(&is_starting);
-	if (started && tek__event_set_lost)
-		tek__event_set_lost();
+	if (started && tek_ut__event_set_lost)
+		tek_ut__event_set_lost();
 	return started;
 }
 
-bool tek__event_set_renewed(void)
+bool tek_ut__event_set_renewed(void)
 {
 	return atomic_load_explicit(&renewed, memory_order_relaxed) &&
 	       atomic_exchange(&renewed, false);
 }
 
-int tek__event_set_arm(int file, uint32_t events, bool registered)
+int tek_ut__event_set_arm(int file, uint32_t events, bool registered)
 {
 	struct epoll_event wanted = {.events = events | EPOLLONESHOT, .data.u64 = (uint64_t)file};
 	int operation = registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
@@ -154,7 +154,7 @@ int tek__event_set_arm(int file, uint32_t events, bool registered)
 	}
 }
 
-void tek__event_set_remove(int file)
+void tek_ut__event_set_remove(int file)
 {
 	struct epoll_event none = {.events = 0};
 	call(SYS_epoll_ctl, set(), EPOLL_CTL_DEL, file, (long)&none, 0, 0);
@@ -189,12 +189,12 @@ static int wait_for(struct epoll_event *events, int most, uint64_t ns)
 	return call(SYS_epoll_pwait, set(), (long)events, most, limit, 0, MASK_BYTES);
 }
 
-int tek__event_set_wait(struct epoll_event *events, int most, uint64_t ns)
+int tek_ut__event_set_wait(struct epoll_event *events, int most, uint64_t ns)
 {
 	int files = 0;
 
 	if (ns > 0)
-		atomic_store(&waiter, tek__here_carrier());
+		atomic_store(&waiter, tek_ut__here_carrier());
 	int count = set() < 0 ? wait_without(ns) : wait_for(events, most, ns);
 	if (ns > 0)
 		atomic_store(&waiter, NULL);
@@ -210,14 +210,14 @@ int tek__event_set_wait(struct epoll_event *events, int most, uint64_t ns)
 	return files;
 }
 
-void tek__event_set_stop_waiting(void)
+void tek_ut__event_set_stop_waiting(void)
 {
 	static const uint64_t one = 1;
 	if (call(SYS_write, stop(), (long)&one, sizeof(one), 0, 0, 0) == -EBADF)
 		start_again();
 }
 
-int tek__event_set_look(struct pollfd *files, nfds_t count)
+int tek_ut__event_set_look(struct pollfd *files, nfds_t count)
 {
 	const long time[2] = {0, 0};
 	return call(SYS_ppoll, (long)files, (long)count, (long)time, 0, MASK_BYTES, 0);

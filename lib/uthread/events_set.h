@@ -17,25 +17,25 @@
  * A program may close both by system calls that the C library does not see.  The next function here
  * that finds them closed makes them anew, and ends the wait in the old set.
  *
- * tek__event_set_renewed(): whether that was so since the last call; then all files that threads
- * wait for have to be armed again.  tek__event_set_lost: NULL, or called then, from anywhere.
+ * tek_ut__event_set_renewed(): whether that was so since the last call; then all files that threads
+ * wait for have to be armed again.  tek_ut__event_set_lost: NULL, or called then, from anywhere.
  */
-bool tek__event_set_renewed(void);
-extern void (*tek__event_set_lost)(void) __attribute__((visibility("hidden")));
+bool tek_ut__event_set_renewed(void);
+extern void (*tek_ut__event_set_lost)(void) __attribute__((visibility("hidden")));
 
 /* Makes both; again in the child of fork(2). 0 or -errno. */
-int tek__event_set_start(void);
-void tek__event_set_after_fork(void);
+int tek_ut__event_set_start(void);
+void tek_ut__event_set_after_fork(void);
 
 /* `file` is waited for: once, for these events. `registered`: whether it may be in the set. */
-int tek__event_set_arm(int file, uint32_t events, bool registered);
-void tek__event_set_remove(int file);
+int tek_ut__event_set_arm(int file, uint32_t events, bool registered);
+void tek_ut__event_set_remove(int file);
 
-/* `ns` as of tek__events_run(). Only events of files: at most `most`. */
-int tek__event_set_wait(struct epoll_event *events, int most, uint64_t ns);
-void tek__event_set_stop_waiting(void);
+/* `ns` as of tek_ut__events_run(). Only events of files: at most `most`. */
+int tek_ut__event_set_wait(struct epoll_event *events, int most, uint64_t ns);
+void tek_ut__event_set_stop_waiting(void);
 
 /* poll(2) without waiting. */
-int tek__event_set_look(struct pollfd *files, nfds_t count);
+int tek_ut__event_set_look(struct pollfd *files, nfds_t count);
 
 #endif

@@ -20,15 +20,15 @@ static struct tek_file *chunk_of(int file)
 				    memory_order_acquire);
 }
 
-struct tek_file *tek__file_find(int file)
+struct tek_file *tek_ut__file_find(int file)
 {
 	struct tek_file *chunk = chunk_of(file);
 	return chunk ? &chunk[(unsigned int)file % FILES_A_CHUNK] : NULL;
 }
 
-struct tek_file *tek__file_make(int file)
+struct tek_file *tek_ut__file_make(int file)
 {
-	struct tek_file *entry = tek__file_find(file), *expected = NULL;
+	struct tek_file *entry = tek_ut__file_find(file), *expected = NULL;
 
 	if (entry || file < 0 || (unsigned int)file / FILES_A_CHUNK >= CHUNKS)
 		return entry;
@@ -40,10 +40,10 @@ struct tek_file *tek__file_make(int file)
 	if (!atomic_compare_exchange_strong(&chunks[(unsigned int)file / FILES_A_CHUNK], &expected,
 					    chunk))
 		munmap(chunk, CHUNK_BYTES); /* another thread was faster */
-	return tek__file_find(file);
+	return tek_ut__file_find(file);
 }
 
-int tek__file_from(int file)
+int tek_ut__file_from(int file)
 {
 	for (unsigned int i = (unsigned int)file / FILES_A_CHUNK; i < CHUNKS; i++) {
 		if (atomic_load_explicit(&chunks[i], memory_order_acquire))
@@ -53,7 +53,7 @@ int tek__file_from(int file)
 	return -1;
 }
 
-void tek__files_forget(void)
+void tek_ut__files_forget(void)
 {
 	for (unsigned int i = 0; i < CHUNKS; i++) {
 		struct tek_file *chunk = chunks[i];
@@ -63,7 +63,7 @@ void tek__files_forget(void)
 	}
 }
 
-void tek__file_add(struct tek_file *entry, struct tek_interest *interest)
+void tek_ut__file_add(struct tek_file *entry, struct tek_interest *interest)
 {
 	interest->next = NULL;
 	interest->previous = entry->last;
@@ -75,7 +75,7 @@ void tek__file_add(struct tek_file *entry, struct tek_interest *interest)
 	interest->listed = true;
 }
 
-void tek__file_remove(struct tek_file *entry, struct tek_interest *interest)
+void tek_ut__file_remove(struct tek_file *entry, struct tek_interest *interest)
 {
 	if (!interest->listed)
 		return;

@@ -19,7 +19,7 @@ struct tek_interest {
 	struct tek_interest *next, *previous;
 	struct tek_waiter *waiter;
 	uint32_t events;
-	bool takes; /* tek__events_wait(): one such waiter is enough */
+	bool takes; /* tek_ut__events_wait(): one such waiter is enough */
 	bool listed;
 };
 
@@ -35,19 +35,19 @@ struct tek_file {
 };
 
 /* NULL: no thread has waited for it yet. */
-struct tek_file *tek__file_find(int file);
+struct tek_file *tek_ut__file_find(int file);
 
 /* The same, and makes it; NULL: no memory, or the number is out of range. Not under a lock. */
-struct tek_file *tek__file_make(int file);
+struct tek_file *tek_ut__file_make(int file);
 
 /* The first one from `file` on that a thread may wait for; -1: none. */
-int tek__file_from(int file);
+int tek_ut__file_from(int file);
 
 /* All are as at the start. By the only thread. */
-void tek__files_forget(void);
+void tek_ut__files_forget(void);
 
 /* Under its lock. */
-void tek__file_add(struct tek_file *entry, struct tek_interest *interest);
-void tek__file_remove(struct tek_file *entry, struct tek_interest *interest);
+void tek_ut__file_add(struct tek_file *entry, struct tek_interest *interest);
+void tek_ut__file_remove(struct tek_file *entry, struct tek_interest *interest);
 
 #endif

@@ -18,9 +18,9 @@
  */
 #define PATIENCE_S 1
 
-atomic_uint tek__guards_closed;
+atomic_uint tek_ut__guards_closed;
 
-/* tek__me() of the thread that has closed them; 0: none. */
+/* tek_ut__me() of the thread that has closed them; 0: none. */
 static _Atomic uintptr_t forking;
 
 /* The number of kernel threads outside the engine that hold guards, */
@@ -28,7 +28,7 @@ static atomic_uint kernel_threads;
 /* and the number of guards of the calling one. */
 static __thread unsigned int under_guard __attribute__((tls_model("initial-exec")));
 
-__attribute__((cold, noinline)) void tek__guard_wait(atomic_uint *word, unsigned int bit)
+__attribute__((cold, noinline)) void tek_ut__guard_wait(atomic_uint *word, unsigned int bit)
 {
 	for (unsigned int tries = 1; atomic_load_explicit(word, memory_order_acquire) & bit;
 	     tries++) {
@@ -39,14 +39,14 @@ __attribute__((cold, noinline)) void tek__guard_wait(atomic_uint *word, unsigned
 		if (tries % TEK_SPIN_TRIES == 0)
 			syscall(SYS_sched_yield);
 		else
-			tek__relax();
+			tek_ut__relax();
 	}
 }
 
 static void open_again(void)
 {
-	atomic_store(&tek__guards_closed, 0);
-	syscall(SYS_futex, &tek__guards_closed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	atomic_store(&tek_ut__guards_closed, 0);
+	syscall(SYS_futex, &tek_ut__guards_closed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* Until they are open; false: the caller itself has closed them. */
@@ -54,11 +54,11 @@ static bool wait_until_open(void)
 {
 	const struct timespec patience = {.tv_sec = PATIENCE_S};
 
-	while (atomic_load(&tek__guards_closed)) {
-		if (atomic_load(&forking) == tek__me())
+	while (atomic_load(&tek_ut__guards_closed)) {
+		if (atomic_load(&forking) == tek_ut__me())
 			return false;
-		if (syscall(SYS_futex, &tek__guards_closed, FUTEX_WAIT_PRIVATE, 1, &patience, NULL,
-			    0) != 0 &&
+		if (syscall(SYS_futex, &tek_ut__guards_closed, FUTEX_WAIT_PRIVATE, 1, &patience,
+			    NULL, 0) != 0 &&
 		    errno == ETIMEDOUT)
 			open_again();
 	}
@@ -66,7 +66,7 @@ static bool wait_until_open(void)
 }
 
 /* The worker has counted a guard, its first one, and found guards closed. */
-__attribute__((cold, noinline)) void tek__guards_await(struct tek_worker *worker)
+__attribute__((cold, noinline)) void tek_ut__guards_await(struct tek_worker *worker)
 {
 	do {
 		atomic_store_explicit(&worker->guards, 0, memory_order_release);
@@ -75,16 +75,16 @@ __attribute__((cold, noinline)) void tek__guards_await(struct tek_worker *worker
 		if (!open)
 			return;
 		atomic_signal_fence(memory_order_seq_cst);
-	} while (atomic_load_explicit(&tek__guards_closed, memory_order_relaxed));
+	} while (atomic_load_explicit(&tek_ut__guards_closed, memory_order_relaxed));
 }
 
-__attribute__((cold, noinline)) void tek__guards_count_kernel_thread(void)
+__attribute__((cold, noinline)) void tek_ut__guards_count_kernel_thread(void)
 {
 	if (under_guard++)
 		return;
 	for (;;) {
 		atomic_fetch_add(&kernel_threads, 1);
-		if (!atomic_load(&tek__guards_closed))
+		if (!atomic_load(&tek_ut__guards_closed))
 			return;
 		atomic_fetch_sub(&kernel_threads, 1);
 		if (!wait_until_open())
@@ -93,7 +93,7 @@ __attribute__((cold, noinline)) void tek__guards_count_kernel_thread(void)
 	atomic_fetch_add(&kernel_threads, 1);
 }
 
-__attribute__((cold, noinline)) void tek__guards_uncount_kernel_thread(void)
+__attribute__((cold, noinline)) void tek_ut__guards_uncount_kernel_thread(void)
 {
 	if (!--under_guard)
 		atomic_fetch_sub(&kernel_threads, 1);
@@ -116,8 +116,8 @@ static bool anybody_under_guard(void)
 {
 	if (atomic_load(&kernel_threads) != (under_guard ? 1 : 0))
 		return true;
-	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		if (atomic_load_explicit(&tek__workers[i].guards, memory_order_acquire))
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
+		if (atomic_load_explicit(&tek_ut__workers[i].guards, memory_order_acquire))
 			return true;
 	}
 	return false;
@@ -126,41 +126,41 @@ static bool anybody_under_guard(void)
 static bool is_first_to_fork(void)
 {
 	uintptr_t nobody = 0;
-	return atomic_compare_exchange_strong(&forking, &nobody, tek__me());
+	return atomic_compare_exchange_strong(&forking, &nobody, tek_ut__me());
 }
 
-void tek__guards_enter_and_close(void)
+void tek_ut__guards_enter_and_close(void)
 {
-	tek__enter();
-	if (!tek__parallel())
+	tek_ut__enter();
+	if (!tek_ut__parallel())
 		return;
 	while (!is_first_to_fork()) {
-		tek__leave();
-		tek__pause();
-		tek__enter();
+		tek_ut__leave();
+		tek_ut__pause();
+		tek_ut__enter();
 	}
-	atomic_store(&tek__guards_closed, 1);
+	atomic_store(&tek_ut__guards_closed, 1);
 	pass_barrier();
 	for (unsigned int tries = 1; anybody_under_guard(); tries++) {
 		if (tries % TEK_SPIN_TRIES == 0)
 			syscall(SYS_sched_yield);
 		else
-			tek__relax();
+			tek_ut__relax();
 	}
 }
 
-void tek__guards_open(void)
+void tek_ut__guards_open(void)
 {
-	if (atomic_load(&forking) != tek__me())
+	if (atomic_load(&forking) != tek_ut__me())
 		return;
 	open_again();
 	atomic_store(&forking, 0);
 }
 
-void tek__guards_after_fork(void)
+void tek_ut__guards_after_fork(void)
 {
 	for (unsigned int i = 0; i < TEK_WORKERS_MAX; i++)
-		atomic_store(&tek__workers[i].guards, 0);
+		atomic_store(&tek_ut__workers[i].guards, 0);
 	atomic_store(&kernel_threads, under_guard ? 1 : 0);
 	open_again();
 	atomic_store(&forking, 0);

@@ -51,14 +51,14 @@ static struct tek_heap_node *meld_all(struct tek_heap_node *first)
 	return root;
 }
 
-void tek__heap_add(struct tek_heap *heap, struct tek_heap_node *node)
+void tek_ut__heap_add(struct tek_heap *heap, struct tek_heap_node *node)
 {
 	node->child = node->next = node->previous = NULL;
 	heap->root = meld(heap->root, node);
 	heap->root->previous = NULL;
 }
 
-void tek__heap_remove(struct tek_heap *heap, struct tek_heap_node *node)
+void tek_ut__heap_remove(struct tek_heap *heap, struct tek_heap_node *node)
 {
 	struct tek_heap_node *children = meld_all(node->child);
 

@@ -23,14 +23,14 @@ struct tek_heap {
 	struct tek_heap_node *root;
 };
 
-static inline struct tek_heap_node *tek__heap_first(const struct tek_heap *heap)
+static inline struct tek_heap_node *tek_ut__heap_first(const struct tek_heap *heap)
 {
 	return heap->root;
 }
 
-void tek__heap_add(struct tek_heap *heap, struct tek_heap_node *node);
+void tek_ut__heap_add(struct tek_heap *heap, struct tek_heap_node *node);
 
 /* `node` is in the heap. */
-void tek__heap_remove(struct tek_heap *heap, struct tek_heap_node *node);
+void tek_ut__heap_remove(struct tek_heap *heap, struct tek_heap_node *node);
 
 #endif

@@ -34,7 +34,7 @@ enum {
 struct tek_here {
 	struct tek_worker *worker; /* NULL: of no worker. True while preemption is deferred */
 	struct tek_worker
-		*entry; /* for tek__enter(): the same, or NULL if the monitor takes it away
+		*entry; /* for tek_ut__enter(): the same, or NULL if the monitor takes it away
 	                              (uthread/carrier.h) */
 	struct tek_uthread *self; /* NULL: an ordinary kernel thread */
 	unsigned int defer;
@@ -43,39 +43,39 @@ struct tek_here {
 	struct tek_spin lock;        /* while `entry` becomes or is NULL: carrier.h */
 };
 
-extern __thread struct tek_here tek__here
+extern __thread struct tek_here tek_ut__here
 	__attribute__((visibility("hidden"), tls_model("initial-exec")));
 
 #if defined(__x86_64__)
 
 #define TEK__HERE_LOAD(field, value) \
-	__asm__ volatile("movq tek__here@gottpoff(%%rip), %0\n\tmovq %%fs:%c1(%0), %0" \
+	__asm__ volatile("movq tek_ut__here@gottpoff(%%rip), %0\n\tmovq %%fs:%c1(%0), %0" \
 			 : "=&r"(value) \
 			 : "i"(offsetof(struct tek_here, field)) \
 			 : "memory")
 
-static inline struct tek_worker *tek__here_worker(void)
+static inline struct tek_worker *tek_ut__here_worker(void)
 {
 	struct tek_worker *worker;
 	TEK__HERE_LOAD(worker, worker);
 	return worker;
 }
 
-static inline struct tek_worker *tek__here_entry(void)
+static inline struct tek_worker *tek_ut__here_entry(void)
 {
 	struct tek_worker *entry;
 	TEK__HERE_LOAD(entry, entry);
 	return entry;
 }
 
-static inline struct tek_uthread *tek__here_self(void)
+static inline struct tek_uthread *tek_ut__here_self(void)
 {
 	struct tek_uthread *self;
 	TEK__HERE_LOAD(self, self);
 	return self;
 }
 
-static inline struct tek_carrier *tek__here_carrier(void)
+static inline struct tek_carrier *tek_ut__here_carrier(void)
 {
 	struct tek_carrier *carrier;
 	TEK__HERE_LOAD(carrier, carrier);
@@ -83,32 +83,32 @@ static inline struct tek_carrier *tek__here_carrier(void)
 }
 
 /* Where it is now: for a caller that has deferred preemption, and only until the next switch. */
-static inline struct tek_here *tek__here_find(void)
+static inline struct tek_here *tek_ut__here_find(void)
 {
 	struct tek_here *here;
-	__asm__ volatile("movq %%fs:0, %0\n\taddq tek__here@gottpoff(%%rip), %0"
+	__asm__ volatile("movq %%fs:0, %0\n\taddq tek_ut__here@gottpoff(%%rip), %0"
 			 : "=r"(here)
 			 :
 			 : "cc");
 	return here;
 }
 
-static inline void tek__here_defer(void)
+static inline void tek_ut__here_defer(void)
 {
 	uintptr_t at;
-	__asm__ volatile("movq tek__here@gottpoff(%%rip), %0\n\tincl %%fs:%c1(%0)"
+	__asm__ volatile("movq tek_ut__here@gottpoff(%%rip), %0\n\tincl %%fs:%c1(%0)"
 			 : "=&r"(at)
 			 : "i"(offsetof(struct tek_here, defer))
 			 : "memory", "cc");
 }
 
 /* Returns whether nothing defers any more and a tick has arrived meanwhile. */
-static inline bool tek__here_undefer(void)
+static inline bool tek_ut__here_undefer(void)
 {
 	uint32_t pending;
 	uintptr_t at;
 	bool zero;
-	__asm__ volatile("movq tek__here@gottpoff(%%rip), %1\n\t"
+	__asm__ volatile("movq tek_ut__here@gottpoff(%%rip), %1\n\t"
 			 "decl %%fs:%c3(%1)\n\t"
 			 "movl %%fs:%c4(%1), %0"
 			 : "=&r"(pending), "=&r"(at), "=@ccz"(zero)
@@ -118,7 +118,7 @@ static inline bool tek__here_undefer(void)
 	return __builtin_expect(pending != 0, 0) && zero;
 }
 
-static inline bool tek__here_contains(uintptr_t address)
+static inline bool tek_ut__here_contains(uintptr_t address)
 {
 	(void)address;
 	return false;
@@ -130,19 +130,19 @@ static inline bool tek__here_contains(uintptr_t address)
  * Each takes several instructions, so they are functions, which lie together: a thread that is
  * interrupted in there stays on its kernel thread (zones.h).
  */
-struct tek_here *tek__here_find(void);
-struct tek_worker *tek__here_worker(void);
-struct tek_worker *tek__here_entry(void);
-struct tek_uthread *tek__here_self(void);
-struct tek_carrier *tek__here_carrier(void);
-void tek__here_defer(void);
-bool tek__here_undefer(void);
+struct tek_here *tek_ut__here_find(void);
+struct tek_worker *tek_ut__here_worker(void);
+struct tek_worker *tek_ut__here_entry(void);
+struct tek_uthread *tek_ut__here_self(void);
+struct tek_carrier *tek_ut__here_carrier(void);
+void tek_ut__here_defer(void);
+bool tek_ut__here_undefer(void);
 
 /* Their range: the linker's names for a section's begin and end. */
 extern const char __start_tek_here[] __attribute__((visibility("hidden")));
 extern const char __stop_tek_here[] __attribute__((visibility("hidden")));
 
-static inline bool tek__here_contains(uintptr_t address)
+static inline bool tek_ut__here_contains(uintptr_t address)
 {
 	return address - (uintptr_t)__start_tek_here <
 	       (uintptr_t)__stop_tek_here - (uintptr_t)__start_tek_here;

@@ -12,16 +12,16 @@
 /* Beyond that the kernel would need a larger table, and programs rarely reach that. */
 #define MOST_BEYOND 65536
 
-atomic_int tek__hidden[TEK_HIDDEN_FILES] = {-1, -1, -1, -1, -1};
+atomic_int tek_ut__hidden[TEK_HIDDEN_FILES] = {-1, -1, -1, -1, -1};
 
 static pid_t process;
 
-void tek__hidden_start(void)
+void tek_ut__hidden_start(void)
 {
 	process = getpid();
 }
 
-bool tek__hidden_borrowed(void)
+bool tek_ut__hidden_borrowed(void)
 {
 	return getpid() != process;
 }
@@ -44,7 +44,7 @@ static int duplicate_beyond(int file, const struct rlimit *limit)
 	return moved;
 }
 
-int tek__hidden_place(int file)
+int tek_ut__hidden_place(int file)
 {
 	struct rlimit limit;
 	int low = 1000, moved = -1;
@@ -66,39 +66,39 @@ int tek__hidden_place(int file)
 	return moved;
 }
 
-void tek__hidden_close(unsigned int which)
+void tek_ut__hidden_close(unsigned int which)
 {
-	int file = atomic_exchange(&tek__hidden[which], -1);
+	int file = atomic_exchange(&tek_ut__hidden[which], -1);
 
 	if (file >= 0)
 		syscall(SYS_close, file);
 }
 
-void tek__hidden_forget_closed(void)
+void tek_ut__hidden_forget_closed(void)
 {
 	for (unsigned int i = 0; i < TEK_HIDDEN_FILES; i++) {
-		int file = tek__hidden_file(i);
+		int file = tek_ut__hidden_file(i);
 		if (file >= 0 && syscall(SYS_fcntl, file, F_GETFD) < 0)
-			atomic_compare_exchange_strong(&tek__hidden[i], &file, -1);
+			atomic_compare_exchange_strong(&tek_ut__hidden[i], &file, -1);
 	}
 }
 
-int tek__hidden_next(int file)
+int tek_ut__hidden_next(int file)
 {
 	int first = -1;
 
 	for (unsigned int i = 0; i < TEK_HIDDEN_FILES; i++) {
-		int one = tek__hidden_file(i);
+		int one = tek_ut__hidden_file(i);
 		if (one >= file && (first < 0 || one < first))
 			first = one;
 	}
 	return first;
 }
 
-bool tek__hidden_move(int file)
+bool tek_ut__hidden_move(int file)
 {
 	/* In the child of vfork(2) the number is free, and the variables are the parent's. */
-	if (!tek__hidden_is(file) || tek__hidden_borrowed())
+	if (!tek_ut__hidden_is(file) || tek_ut__hidden_borrowed())
 		return true;
 	int moved = fcntl(file, F_DUPFD_CLOEXEC, file + 1);
 	if (moved < 0 && errno != EBADF)
@@ -110,8 +110,8 @@ bool tek__hidden_move(int file)
 		return false;
 	/* A waiter waits for the file, not for the number: it is not affected. */
 	for (unsigned int i = 0; i < TEK_HIDDEN_FILES; i++) {
-		if (tek__hidden_file(i) == file)
-			atomic_store(&tek__hidden[i], moved);
+		if (tek_ut__hidden_file(i) == file)
+			atomic_store(&tek_ut__hidden[i], moved);
 	}
 	return true;
 }

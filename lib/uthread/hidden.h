@@ -23,47 +23,47 @@ enum {
 };
 
 /* -1: there is none. */
-extern atomic_int tek__hidden[TEK_HIDDEN_FILES] __attribute__((visibility("hidden")));
+extern atomic_int tek_ut__hidden[TEK_HIDDEN_FILES] __attribute__((visibility("hidden")));
 
-static inline int tek__hidden_file(unsigned int which)
+static inline int tek_ut__hidden_file(unsigned int which)
 {
-	return atomic_load_explicit(&tek__hidden[which], memory_order_relaxed);
+	return atomic_load_explicit(&tek_ut__hidden[which], memory_order_relaxed);
 }
 
 /*
  * `file`, just opened, gets a high number, which programs rarely use or rely on. Returns it; -errno
  * if `file` is -1.
  */
-int tek__hidden_place(int file);
+int tek_ut__hidden_place(int file);
 
 /* Closes it, if there is one. */
-void tek__hidden_close(unsigned int which);
+void tek_ut__hidden_close(unsigned int which);
 
 /*
  * The program has closed some by a system call of its own: those are forgotten. Else a new file,
  * which may get such a number, would be taken for the old one. Before any of them is made again.
  */
-void tek__hidden_forget_closed(void);
+void tek_ut__hidden_forget_closed(void);
 
 /* The first of them from `file` on; -1: none. */
-int tek__hidden_next(int file);
+int tek_ut__hidden_next(int file);
 
-static inline bool tek__hidden_is(int file)
+static inline bool tek_ut__hidden_is(int file)
 {
-	return tek__hidden_next(file) == file && file >= 0;
+	return tek_ut__hidden_next(file) == file && file >= 0;
 }
 
 /*
  * The program is about to use the number `file`: if it is one of them, that one moves, and `file`
  * may be replaced. False: there is no other number.
  */
-bool tek__hidden_move(int file);
+bool tek_ut__hidden_move(int file);
 
 /*
  * Whether the caller is a child of vfork(2), which borrows our memory; known since the engine
  * started.
  */
-bool tek__hidden_borrowed(void);
-void tek__hidden_start(void); /* in the child of fork(2), again */
+bool tek_ut__hidden_borrowed(void);
+void tek_ut__hidden_start(void); /* in the child of fork(2), again */
 
 #endif

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-atomic_uint tek__idle_workers;
+atomic_uint tek_ut__idle_workers;
 
 /* Whether a worker waits for files and times, and until when. */
 static atomic_bool somebody_polls;
@@ -31,31 +31,31 @@ static uint64_t left_until(uint64_t time)
 {
 	if (time == UINT64_MAX)
 		return time;
-	const uint64_t now = tek__now();
+	const uint64_t now = tek_ut__now();
 	return time > now ? time - now : 0;
 }
 
 static void poll_idle(struct tek_worker *worker)
 {
-	uint64_t next = tek__timers_run(), told;
+	uint64_t next = tek_ut__timers_run(), told;
 
 	/*
-	 * A nearer time after the announcement stops the wait: tek__idle_timer_changed(). The wait
-	 * must not be longer than announced: a new time between the two would stop no worker, and
-	 * the announced one may be gone.
+	 * A nearer time after the announcement stops the wait: tek_ut__idle_timer_changed(). The
+	 * wait must not be longer than announced: a new time between the two would stop no worker,
+	 * and the announced one may be gone.
 	 */
 	do {
 		told = next;
 		atomic_store(&polls_until, told);
-		next = tek__timers_run();
+		next = tek_ut__timers_run();
 	} while (next > told);
 	/*
 	 * Threads with expired deadlines are ready: with one kernel thread no other one stops the
 	 * wait.
 	 */
-	tek__events_run(tek__any_ready(worker) ? 0 : left_until(next));
+	tek_ut__events_run(tek_ut__any_ready(worker) ? 0 : left_until(next));
 	atomic_store(&polls_until, 0);
-	tek__timers_run();
+	tek_ut__timers_run();
 }
 
 /* Until there may be a thread to run. */
@@ -64,23 +64,23 @@ static void wait_for_work(struct tek_worker *worker)
 	bool polls = !atomic_exchange(&somebody_polls, true);
 
 	atomic_store(&worker->idle, polls ? TEK_IDLE_POLLS : TEK_IDLE_SLEEPS);
-	atomic_fetch_add(&tek__idle_workers, 1);
+	atomic_fetch_add(&tek_ut__idle_workers, 1);
 	/* The thread that makes one ready polls idle workers afterwards: one sees the other. */
-	tek__fence();
-	if (!tek__any_ready(worker)) {
+	tek_ut__fence();
+	if (!tek_ut__any_ready(worker)) {
 		if (polls)
 			poll_idle(worker);
 		else
 			sleep_idle(worker);
 	}
-	atomic_fetch_sub(&tek__idle_workers, 1);
+	atomic_fetch_sub(&tek_ut__idle_workers, 1);
 	atomic_store(&worker->idle, TEK_IDLE_NO);
 	if (!polls)
 		return;
 	atomic_store(&somebody_polls, false);
 	/* Another worker has to poll, if this one runs a thread now. */
-	if ((tek__timers_any() || tek__events_any()) && atomic_load(&tek__idle_workers))
-		tek__idle_wake(NULL);
+	if ((tek_ut__timers_any() || tek_ut__events_any()) && atomic_load(&tek_ut__idle_workers))
+		tek_ut__idle_wake(NULL);
 }
 
 /* Returns whether it was idle. */
@@ -91,29 +91,29 @@ static bool wake(struct tek_worker *worker)
 	if (was == TEK_IDLE_NO || !atomic_compare_exchange_strong(&worker->idle, &was, TEK_IDLE_NO))
 		return false;
 	if (was == TEK_IDLE_POLLS)
-		tek__events_stop_waiting();
+		tek_ut__events_stop_waiting();
 	else
 		syscall(SYS_futex, &worker->idle, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	return true;
 }
 
-void tek__idle_wake(struct tek_worker *worker)
+void tek_ut__idle_wake(struct tek_worker *worker)
 {
 	if (worker) {
 		wake(worker);
 		return;
 	}
-	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		if (wake(&tek__workers[i]))
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
+		if (wake(&tek_ut__workers[i]))
 			return;
 	}
 }
 
-void tek__idle_timer_changed(uint64_t deadline)
+void tek_ut__idle_timer_changed(uint64_t deadline)
 {
-	tek__fence();
+	tek_ut__fence();
 	if (deadline < atomic_load_explicit(&polls_until, memory_order_relaxed))
-		tek__events_stop_waiting();
+		tek_ut__events_stop_waiting();
 }
 
 /*
@@ -124,20 +124,20 @@ void tek__idle_timer_changed(uint64_t deadline)
 static bool must_pass_on(const struct tek_carrier *carrier, const struct tek_uthread *next)
 {
 	if (!next)
-		return carrier->dedicated || tek__carrier_is_over(carrier);
-	return !next->carrier && !tek__carrier_may_run(carrier, next);
+		return carrier->dedicated || tek_ut__carrier_is_over(carrier);
+	return !next->carrier && !tek_ut__carrier_may_run(carrier, next);
 }
 
-void tek__idle(struct tek_carrier *carrier, struct tek_worker *worker)
+void tek_ut__idle(struct tek_carrier *carrier, struct tek_worker *worker)
 {
 	for (;;) {
-		tek__parallel_look();
+		tek_ut__parallel_look();
 		struct tek_uthread *next = worker->for_carrier;
 		worker->for_carrier = NULL;
 		if (!next)
-			next = tek__next(worker, NULL, TEK_READY_WOKEN);
+			next = tek_ut__next(worker, NULL, TEK_READY_WOKEN);
 		if (must_pass_on(carrier, next)) {
-			tek__carrier_pass_on(worker, next);
+			tek_ut__carrier_pass_on(worker, next);
 			return;
 		}
 		if (!next) {
@@ -145,20 +145,20 @@ void tek__idle(struct tek_carrier *carrier, struct tek_worker *worker)
 			continue;
 		}
 		if (!atomic_load_explicit(&worker->ticking, memory_order_relaxed) &&
-		    (tek__any_ready(worker) || tek__timers_any() || tek__events_any()))
-			tek__preempt_needed(worker);
+		    (tek_ut__any_ready(worker) || tek_ut__timers_any() || tek_ut__events_any()))
+			tek_ut__preempt_needed(worker);
 		if (next->carrier && next->carrier != carrier) {
-			tek__carrier_hand_over(worker, next);
+			tek_ut__carrier_hand_over(worker, next);
 			return;
 		}
-		tek__switch(worker, &carrier->context, next);
-		worker = tek__here_worker();
+		tek_ut__switch(worker, &carrier->context, next);
+		worker = tek_ut__here_worker();
 	}
 }
 
-void tek__idle_after_fork(void)
+void tek_ut__idle_after_fork(void)
 {
-	atomic_store(&tek__idle_workers, 0);
+	atomic_store(&tek_ut__idle_workers, 0);
 	atomic_store(&somebody_polls, false);
 	atomic_store(&polls_until, 0);
 }

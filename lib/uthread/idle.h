@@ -11,18 +11,18 @@
 enum { TEK_IDLE_NO, TEK_IDLE_SLEEPS, TEK_IDLE_POLLS };
 
 /* The number of idle workers. */
-extern atomic_uint tek__idle_workers __attribute__((visibility("hidden")));
+extern atomic_uint tek_ut__idle_workers __attribute__((visibility("hidden")));
 
 /* By a carrier in its own context: runs threads until the worker has been given away. */
-void tek__idle(struct tek_carrier *carrier, struct tek_worker *worker);
+void tek_ut__idle(struct tek_carrier *carrier, struct tek_worker *worker);
 
 /* A thread is ready: this worker, or any if NULL, polls, if it has nothing to do. */
-void tek__idle_wake(struct tek_worker *worker);
+void tek_ut__idle_wake(struct tek_worker *worker);
 
 /* A thread waits until that time of CLOCK_MONOTONIC, in ns, which is the earliest of all. */
-void tek__idle_timer_changed(uint64_t deadline);
+void tek_ut__idle_timer_changed(uint64_t deadline);
 
 /* In the child of fork(): no worker is idle. */
-void tek__idle_after_fork(void);
+void tek_ut__idle_after_fork(void);
 
 #endif

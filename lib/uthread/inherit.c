@@ -11,14 +11,14 @@ static struct tek_spin lock;
 
 static void enter(void)
 {
-	tek__enter();
-	tek__spin_lock(&lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&lock);
 }
 
 static void leave(void)
 {
-	tek__spin_unlock(&lock);
-	tek__leave();
+	tek_ut__spin_unlock(&lock);
+	tek_ut__leave();
 }
 
 /* Schedulers read it during a write. */
@@ -58,15 +58,15 @@ static void update(struct tek_own *own)
 			priority = priority_by(more, priority);
 		if (priority == priority_now(own->thread))
 			return;
-		tek__priority_change(own->thread, (signed char)priority);
+		tek_ut__priority_change(own->thread, (signed char)priority);
 		own = own->waits_for ? owner_of(own->waits_for) : NULL;
 	}
 }
 
-void tek__inherit_got(struct tek_own *own, struct tek_mutex *mutex)
+void tek_ut__inherit_got(struct tek_own *own, struct tek_mutex *mutex)
 {
 	enter();
-	atomic_store_explicit(&mutex->owner, tek__me(), memory_order_relaxed);
+	atomic_store_explicit(&mutex->owner, tek_ut__me(), memory_order_relaxed);
 	mutex->more->held_next = own->held;
 	own->held = mutex->more;
 	if (own->thread && !own->raised) {
@@ -77,7 +77,7 @@ void tek__inherit_got(struct tek_own *own, struct tek_mutex *mutex)
 	leave();
 }
 
-void tek__inherit_lose(struct tek_own *own, struct tek_mutex *mutex)
+void tek_ut__inherit_lose(struct tek_own *own, struct tek_mutex *mutex)
 {
 	struct tek_mutex_more **place;
 
@@ -91,7 +91,7 @@ void tek__inherit_lose(struct tek_own *own, struct tek_mutex *mutex)
 	leave();
 }
 
-void tek__inherit_set_ceiling(struct tek_own *own, struct tek_mutex *mutex, int ceiling)
+void tek_ut__inherit_set_ceiling(struct tek_own *own, struct tek_mutex *mutex, int ceiling)
 {
 	enter();
 	mutex->more->ceiling = ceiling;
@@ -99,7 +99,7 @@ void tek__inherit_set_ceiling(struct tek_own *own, struct tek_mutex *mutex, int 
 	leave();
 }
 
-void tek__inherit_wait(struct tek_own *own, struct tek_mutex *mutex)
+void tek_ut__inherit_wait(struct tek_own *own, struct tek_mutex *mutex)
 {
 	enter();
 	own->waits_for = mutex;
@@ -109,7 +109,7 @@ void tek__inherit_wait(struct tek_own *own, struct tek_mutex *mutex)
 	leave();
 }
 
-void tek__inherit_waited(struct tek_own *own, struct tek_mutex *mutex)
+void tek_ut__inherit_waited(struct tek_own *own, struct tek_mutex *mutex)
 {
 	struct tek_own **place;
 
@@ -122,19 +122,19 @@ void tek__inherit_waited(struct tek_own *own, struct tek_mutex *mutex)
 	leave();
 }
 
-void tek__inherit_after_fork(void)
+void tek_ut__inherit_after_fork(void)
 {
 	atomic_store(&lock.held, 0);
 }
 
-void tek__inherit_end(struct tek_uthread *thread)
+void tek_ut__inherit_end(struct tek_uthread *thread)
 {
 	enter();
 	thread->keys = NULL;
 	leave();
 }
 
-int tek__priority_of(struct tek_uthread *thread)
+int tek_ut__priority_of(struct tek_uthread *thread)
 {
 	enter();
 	const struct tek_own *own = thread->keys;
@@ -143,7 +143,7 @@ int tek__priority_of(struct tek_uthread *thread)
 	return priority;
 }
 
-void tek__priority_set(struct tek_uthread *thread, int priority)
+void tek_ut__priority_set(struct tek_uthread *thread, int priority)
 {
 	enter();
 	struct tek_own *own = thread->keys;
@@ -151,7 +151,7 @@ void tek__priority_set(struct tek_uthread *thread, int priority)
 		own->base = (signed char)priority;
 		update(own);
 	} else {
-		tek__priority_change(thread, (signed char)priority);
+		tek_ut__priority_change(thread, (signed char)priority);
 		if (own && own->waits_for)
 			update(owner_of(own->waits_for));
 	}

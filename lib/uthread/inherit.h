@@ -22,28 +22,28 @@
  * The calling thread, with `own`, has locked this special mutex, or is about to unlock it: its
  * owner is set, and it is in the list of held ones.
  */
-void tek__inherit_got(struct tek_own *own, struct tek_mutex *mutex);
-void tek__inherit_lose(struct tek_own *own, struct tek_mutex *mutex);
+void tek_ut__inherit_got(struct tek_own *own, struct tek_mutex *mutex);
+void tek_ut__inherit_lose(struct tek_own *own, struct tek_mutex *mutex);
 
 /* The mutex, which the calling thread owns, has another ceiling. */
-void tek__inherit_set_ceiling(struct tek_own *own, struct tek_mutex *mutex, int ceiling);
+void tek_ut__inherit_set_ceiling(struct tek_own *own, struct tek_mutex *mutex, int ceiling);
 
 /* It begins, or ends, its wait for the mutex. */
-void tek__inherit_wait(struct tek_own *own, struct tek_mutex *mutex);
-void tek__inherit_waited(struct tek_own *own, struct tek_mutex *mutex);
+void tek_ut__inherit_wait(struct tek_own *own, struct tek_mutex *mutex);
+void tek_ut__inherit_waited(struct tek_own *own, struct tek_mutex *mutex);
 
 /* In the child of fork(). */
-void tek__inherit_after_fork(void);
+void tek_ut__inherit_after_fork(void);
 
 /* The calling thread ends: no thread finds its `own` any more. */
-void tek__inherit_end(struct tek_uthread *thread);
+void tek_ut__inherit_end(struct tek_uthread *thread);
 
 /*
  * The priority that a thread has without its mutexes. To be set here and not by
- * tek__priority_change(): an unlock would undo that. For pthread_setschedparam(3) and the like; by
- * any thread, of any thread that lives.
+ * tek_ut__priority_change(): an unlock would undo that. For pthread_setschedparam(3) and the like;
+ * by any thread, of any thread that lives.
  */
-int tek__priority_of(struct tek_uthread *thread);
-void tek__priority_set(struct tek_uthread *thread, int priority);
+int tek_ut__priority_of(struct tek_uthread *thread);
+void tek_ut__priority_set(struct tek_uthread *thread, int priority);
 
 #endif

@@ -41,11 +41,11 @@ static size_t stack_bytes(void)
 #endif
 }
 
-int tek__kernel_thread(void *(*routine)(void *), void *argument)
+int tek_ut__kernel_thread(void *(*routine)(void *), void *argument)
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	void *found = dlsym(RTLD_NEXT, "pthread_create");
-	uint64_t all = tek__blockable_signals(), before;
+	uint64_t all = tek_ut__blockable_signals(), before;
 	pthread_attr_t attr;
 	pthread_t handle;
 
@@ -64,7 +64,7 @@ int tek__kernel_thread(void *(*routine)(void *), void *argument)
 	return error;
 }
 
-void tek__kernel_thread_has_begun(void)
+void tek_ut__kernel_thread_has_begun(void)
 {
 	atomic_fetch_sub(&beginning, 1);
 }
@@ -76,19 +76,19 @@ static void pause_a_moment(void)
 	syscall(SYS_nanosleep, &moment, NULL);
 }
 
-void tek__kernel_threads_await_ids(void)
+void tek_ut__kernel_threads_await_ids(void)
 {
 	for (int i = 0; i < LOOKS && atomic_load(&beginning); i++)
 		pause_a_moment();
 }
 
-void tek__kernel_thread_await_end(pid_t tid)
+void tek_ut__kernel_thread_await_end(pid_t tid)
 {
 	for (int i = 0; tid && i < LOOKS && syscall(SYS_tgkill, getpid(), tid, 0) == 0; i++)
 		pause_a_moment();
 }
 
-void tek__kernel_threads_after_fork(void)
+void tek_ut__kernel_threads_after_fork(void)
 {
 	atomic_store(&beginning, 0);
 }

@@ -21,9 +21,9 @@
 static _Atomic uint64_t last; /* when one was found, in ns; 0: never */
 static atomic_uint futexes;
 
-bool tek__kernel_wait_was_interrupted(const ucontext_t *context)
+bool tek_ut__kernel_wait_was_interrupted(const ucontext_t *context)
 {
-	return tek__is_call(tek__interrupted_at(context));
+	return tek_ut__is_call(tek_ut__interrupted_at(context));
 }
 
 static void tell(void)
@@ -41,30 +41,30 @@ static void tell(void)
 	tek__channel_say(line.text, line.length);
 }
 
-void tek__kernel_wait_found(const ucontext_t *context)
+void tek_ut__kernel_wait_found(const ucontext_t *context)
 {
-	atomic_store_explicit(&last, tek__now(), memory_order_relaxed);
-	if (tek__interrupted_number(context) == SYS_futex &&
+	atomic_store_explicit(&last, tek_ut__now(), memory_order_relaxed);
+	if (tek_ut__interrupted_number(context) == SYS_futex &&
 	    atomic_fetch_add_explicit(&futexes, 1, memory_order_relaxed) + 1 == MANY)
 		tell();
 }
 
-uint64_t tek__kernel_wait_interval(void)
+uint64_t tek_ut__kernel_wait_interval(void)
 {
-	const uint64_t quantum = tek__engine.quantum_ns;
+	const uint64_t quantum = tek_ut__engine.quantum_ns;
 	const uint64_t found = atomic_load_explicit(&last, memory_order_relaxed);
 
-	if (!found || quantum <= INTERVAL_NS || tek__now() - found > AFTER_NS)
+	if (!found || quantum <= INTERVAL_NS || tek_ut__now() - found > AFTER_NS)
 		return quantum;
 	return INTERVAL_NS;
 }
 
-unsigned int tek__kernel_wait_looks(uint64_t interval)
+unsigned int tek_ut__kernel_wait_looks(uint64_t interval)
 {
-	return interval ? (unsigned int)(tek__engine.quantum_ns / interval) : 1;
+	return interval ? (unsigned int)(tek_ut__engine.quantum_ns / interval) : 1;
 }
 
-void tek__kernel_wait_after_fork(void)
+void tek_ut__kernel_wait_after_fork(void)
 {
 	atomic_store(&last, 0);
 }

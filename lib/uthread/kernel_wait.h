@@ -22,18 +22,18 @@
 #include <ucontext.h>
 
 /* Whether the tick has interrupted a system call that will be restarted. */
-bool tek__kernel_wait_was_interrupted(const ucontext_t *context);
+bool tek_ut__kernel_wait_was_interrupted(const ucontext_t *context);
 
 /* In the handler of a tick that has found one; reports once if there are many. */
-void tek__kernel_wait_found(const ucontext_t *context);
+void tek_ut__kernel_wait_found(const ucontext_t *context);
 
 /* The current tick interval of a worker's timer, in ns: a quantum, or less. */
-uint64_t tek__kernel_wait_interval(void);
+uint64_t tek_ut__kernel_wait_interval(void);
 
 /* The number of these ticks in a quantum, 1 or more. */
-unsigned int tek__kernel_wait_looks(uint64_t interval);
+unsigned int tek_ut__kernel_wait_looks(uint64_t interval);
 
 /* In the child of fork(): none was found. */
-void tek__kernel_wait_after_fork(void);
+void tek_ut__kernel_wait_after_fork(void);
 
 #endif

@@ -17,7 +17,7 @@ static bool exists(uintptr_t generation)
 	return generation & 1;
 }
 
-int tek__key_create(unsigned int *key, void (*destructor)(void *))
+int tek_ut__key_create(unsigned int *key, void (*destructor)(void *))
 {
 	for (unsigned int i = 0; i < TEK_KEYS; i++) {
 		uintptr_t free = atomic_load_explicit(&keys[i].generation, memory_order_relaxed);
@@ -32,7 +32,7 @@ int tek__key_create(unsigned int *key, void (*destructor)(void *))
 	return EAGAIN;
 }
 
-int tek__key_delete(unsigned int key)
+int tek_ut__key_delete(unsigned int key)
 {
 	if (key >= TEK_KEYS)
 		return EINVAL;
@@ -43,9 +43,9 @@ int tek__key_delete(unsigned int key)
 	return 0;
 }
 
-void *tek__key_get(unsigned int key)
+void *tek_ut__key_get(unsigned int key)
 {
-	const struct tek_own *own = tek__own();
+	const struct tek_own *own = tek_ut__own();
 
 	if (!own || key >= TEK_KEYS)
 		return NULL;
@@ -58,7 +58,7 @@ void *tek__key_get(unsigned int key)
 	return value->data;
 }
 
-int tek__key_set(unsigned int key, void *data)
+int tek_ut__key_set(unsigned int key, void *data)
 {
 	if (key >= TEK_KEYS)
 		return EINVAL;
@@ -66,14 +66,14 @@ int tek__key_set(unsigned int key, void *data)
 	if (!exists(generation))
 		return EINVAL;
 
-	struct tek_own *own = data ? tek__own_made() : tek__own();
+	struct tek_own *own = data ? tek_ut__own_made() : tek_ut__own();
 	if (!own)
 		return data ? ENOMEM : 0;
 	struct tek_values **values = &own->values[key / TEK_KEYS_A_BLOCK];
 	if (!*values) {
 		if (!data)
 			return 0;
-		*values = tek__own_block();
+		*values = tek_ut__own_block();
 		if (!*values)
 			return ENOMEM;
 		own->blocks++;
@@ -111,9 +111,9 @@ static bool destroy_all(struct tek_own *own)
 	return any;
 }
 
-void tek__keys_end(void)
+void tek_ut__keys_end(void)
 {
-	struct tek_own *own = tek__own();
+	struct tek_own *own = tek_ut__own();
 
 	if (!own)
 		return;
@@ -121,6 +121,6 @@ void tek__keys_end(void)
 		if (!destroy_all(own))
 			break;
 	}
-	tek__mutexes_end(own);
-	tek__own_drop();
+	tek_ut__mutexes_end(own);
+	tek_ut__own_drop();
 }

@@ -11,16 +11,16 @@
 #define TEK_KEY_ROUNDS 4 /* PTHREAD_DESTRUCTOR_ITERATIONS of glibc */
 
 /* 0 or EAGAIN: there are 1,024 already. */
-int tek__key_create(unsigned int *key, void (*destructor)(void *));
+int tek_ut__key_create(unsigned int *key, void (*destructor)(void *));
 
 /* 0 or EINVAL. No destructors are called. */
-int tek__key_delete(unsigned int key);
+int tek_ut__key_delete(unsigned int key);
 
 /* NULL if the calling thread has set none, or if there is no such key. */
-void *tek__key_get(unsigned int key);
+void *tek_ut__key_get(unsigned int key);
 
 /* 0, EINVAL: there is no such key, or ENOMEM. Not deferred. */
-int tek__key_set(unsigned int key, void *data);
+int tek_ut__key_set(unsigned int key, void *data);
 
 /*
  * The calling thread ends: destructors are called for values that are not NULL, in up to 4 rounds,
@@ -28,6 +28,6 @@ int tek__key_set(unsigned int key, void *data);
  * By every thread that ends, when the program's other code (clean-up handlers, thread_local
  * objects) has run; not deferred.
  */
-void tek__keys_end(void);
+void tek_ut__keys_end(void);
 
 #endif

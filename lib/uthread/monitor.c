@@ -31,21 +31,21 @@ static atomic_int monitor;                 /* its tid; 0: it does not run */
 static bool can_take;                      /* membarrier(2) works */
 static atomic_bool taken[TEK_WORKERS_MAX]; /* workers without a carrier */
 
-bool tek__monitor_runs(void)
+bool tek_ut__monitor_runs(void)
 {
 	return atomic_load(&runs);
 }
 
-void tek__monitor_wake(void)
+void tek_ut__monitor_wake(void)
 {
 	if (!atomic_exchange(&called, 1))
 		syscall(SYS_futex, &called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-void tek__monitor_find_carrier(struct tek_worker *worker)
+void tek_ut__monitor_find_carrier(struct tek_worker *worker)
 {
 	atomic_store(&taken[worker->number], true);
-	tek__monitor_wake();
+	tek_ut__monitor_wake();
 }
 
 /* Its kernel thread sleeps: proc(5), /proc/PID/task/TID/stat, the letter behind the name. */
@@ -70,13 +70,13 @@ static bool is_held_up(const struct tek_carrier *carrier)
 /* Returns whether the worker has a carrier now. */
 static bool find_carrier(struct tek_worker *worker)
 {
-	struct tek_carrier *spare = tek__carrier_spare();
-	struct tek_uthread *stopped = spare ? NULL : tek__next_stopped(worker, NULL);
+	struct tek_carrier *spare = tek_ut__carrier_spare();
+	struct tek_uthread *stopped = spare ? NULL : tek_ut__next_stopped(worker, NULL);
 
 	if (spare)
-		tek__carrier_give_worker(spare, worker);
+		tek_ut__carrier_give_worker(spare, worker);
 	else if (stopped)
-		tek__carrier_resume(worker, stopped);
+		tek_ut__carrier_resume(worker, stopped);
 	return spare || stopped;
 }
 
@@ -85,14 +85,14 @@ static bool take(struct tek_worker *worker)
 {
 	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
 
-	if (!can_take || !carrier || !tek__any_ready(worker))
+	if (!can_take || !carrier || !tek_ut__any_ready(worker))
 		return false;
-	if (!tek__parallel()) {
+	if (!tek_ut__parallel()) {
 		if (!is_held_up(carrier))
 			return false;
-		tek__parallel_begin();
+		tek_ut__parallel_begin();
 	}
-	return tek__carrier_take_worker(worker, is_held_up);
+	return tek_ut__carrier_take_worker(worker, is_held_up);
 }
 
 /* Returns whether it has no carrier. */
@@ -113,77 +113,77 @@ static bool look_at(struct tek_worker *worker)
 static bool remind(void)
 {
 	bool any = false;
-	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
+	for (struct tek_carrier *each = atomic_load(&tek_ut__carriers); each; each = each->all) {
 		if (!atomic_load(&each->detached) || atomic_load(&each->aside))
 			continue;
 		any = true;
 		if (!is_held_up(each))
-			tek__carrier_kick(each);
+			tek_ut__carrier_kick(each);
 	}
 	return any;
 }
 
 static void *watch(void *argument)
 {
-	const struct timespec again = tek__timespec_of(LOOK_AGAIN_NS);
+	const struct timespec again = tek_ut__timespec_of(LOOK_AGAIN_NS);
 	bool soon = false;
 
 	const unsigned int generation = (unsigned int)(uintptr_t)argument;
 
 	syscall(SYS_prctl, PR_SET_NAME, "tek-monitor");
-	tek__here_find()->defer = 1;
+	tek_ut__here_find()->defer = 1;
 	atomic_store(&monitor, (pid_t)syscall(SYS_gettid));
-	tek__kernel_thread_has_begun();
-	while (generation == atomic_load(&tek__carrier_generation)) {
+	tek_ut__kernel_thread_has_begun();
+	while (generation == atomic_load(&tek_ut__carrier_generation)) {
 		if (!atomic_load(&called))
 			syscall(SYS_futex, &called, FUTEX_WAIT_PRIVATE, 0, soon ? &again : NULL,
 				NULL, 0);
 		atomic_store(&called, 0);
-		tek__zones_update();
-		tek__trace_supply();
+		tek_ut__zones_update();
+		tek_ut__trace_supply();
 		soon = false;
-		for (unsigned int i = 0; i < tek__worker_count; i++)
-			soon |= look_at(&tek__workers[i]);
+		for (unsigned int i = 0; i < tek_ut__worker_count; i++)
+			soon |= look_at(&tek_ut__workers[i]);
 		soon |= remind();
-		tek__supplier_look();
+		tek_ut__supplier_look();
 	}
 	return NULL;
 }
 
 static int start(void)
 {
-	const unsigned int generation = atomic_load(&tek__carrier_generation);
+	const unsigned int generation = atomic_load(&tek_ut__carrier_generation);
 
-	return tek__kernel_thread(watch, (void *)(uintptr_t)generation);
+	return tek_ut__kernel_thread(watch, (void *)(uintptr_t)generation);
 }
 
-pid_t tek__monitor_stop(void)
+pid_t tek_ut__monitor_stop(void)
 {
-	tek__kernel_threads_await_ids();
+	tek_ut__kernel_threads_await_ids();
 	const pid_t tid = atomic_exchange(&monitor, 0);
 
-	tek__monitor_wake();
+	tek_ut__monitor_wake();
 	return tid;
 }
 
-int tek__monitor_start_again(void)
+int tek_ut__monitor_start_again(void)
 {
-	const int error = tek__supplier_start_again();
+	const int error = tek_ut__supplier_start_again();
 
 	return error ? error : start();
 }
 
-int tek__monitor_start(void)
+int tek_ut__monitor_start(void)
 {
 	for (unsigned int i = 0; i < TEK_WORKERS_MAX; i++)
 		atomic_store(&taken[i], false);
 	can_take = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-	int error = tek__supplier_start();
+	int error = tek_ut__supplier_start();
 	if (!error)
 		error = start();
 	if (error)
 		return error;
 	atomic_store(&runs, true);
-	tek__setxid_start(); /* the C library has installed its handler now */
+	tek_ut__setxid_start(); /* the C library has installed its handler now */
 	return 0;
 }

@@ -15,25 +15,25 @@
 #include <sys/types.h>
 
 /* 0 or an error number. */
-int tek__monitor_start(void);
+int tek_ut__monitor_start(void);
 
 /* Not with one worker that no other kernel thread can enter. */
-bool tek__monitor_runs(void);
+bool tek_ut__monitor_runs(void);
 
 /*
  * After a new generation of kernel state (bound.h): it ends. Returns its thread id, 0: it did not
  * run. After the end of that thread, and of the supplier, both can be started again: 0 or an error
  * number.
  */
-pid_t tek__monitor_stop(void);
-int tek__monitor_start_again(void);
+pid_t tek_ut__monitor_stop(void);
+int tek_ut__monitor_start_again(void);
 
 struct tek_worker;
 
 /* This worker has no carrier: it gets a spare one as soon as there is one. */
-void tek__monitor_find_carrier(struct tek_worker *worker);
+void tek_ut__monitor_find_carrier(struct tek_worker *worker);
 
 /* It has to poll. From a signal handler, too. */
-void tek__monitor_wake(void);
+void tek_ut__monitor_wake(void);
 
 #endif

@@ -30,28 +30,28 @@ static int lock_again(struct tek_mutex *mutex)
 	return 0;
 }
 
-int tek__mutex_try(struct tek_mutex *mutex)
+int tek_ut__mutex_try(struct tek_mutex *mutex)
 {
 	if (mutex->kind < 0)
 		return EINVAL;
 	if (mutex->kind & TEK_MUTEX_SPECIAL)
-		return tek__mutex_special_try(mutex);
-	if (tek__mutex_is_plain(mutex))
-		return tek__mutex_barge(mutex) ? 0 : EBUSY;
+		return tek_ut__mutex_special_try(mutex);
+	if (tek_ut__mutex_is_plain(mutex))
+		return tek_ut__mutex_barge(mutex) ? 0 : EBUSY;
 
-	uintptr_t me = tek__me();
+	uintptr_t me = tek_ut__me();
 	if (owner_of(mutex) == me) {
 		int error = lock_again(mutex);
 		return error == EDEADLK ? EBUSY : error;
 	}
-	if (!tek__mutex_barge(mutex))
+	if (!tek_ut__mutex_barge(mutex))
 		return EBUSY;
 	set_owner(mutex, me);
 	return 0;
 }
 
-int tek__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
-		    struct tek_until until, bool interruptible)
+int tek_ut__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
+		       struct tek_until until, bool interruptible)
 {
 	uintptr_t me = 0;
 	int error = 0;
@@ -59,50 +59,50 @@ int tek__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 	if (mutex->kind < 0)
 		return EINVAL;
 	if (mutex->kind & TEK_MUTEX_SPECIAL)
-		return tek__mutex_special_lock(mutex, waiter, until, interruptible);
-	if (!tek__mutex_is_plain(mutex)) {
-		me = tek__me();
+		return tek_ut__mutex_special_lock(mutex, waiter, until, interruptible);
+	if (!tek_ut__mutex_is_plain(mutex)) {
+		me = tek_ut__me();
 		if (owner_of(mutex) == me)
 			return lock_again(mutex);
 	}
-	/* An awaited waiter has to arrive (TEK_MUTEX_WOKEN), in tek__mutex_take(). */
-	if (!waiter->owns && (waiter->coming || !tek__mutex_barge(mutex)))
-		error = tek__mutex_take(mutex, waiter, until, interruptible);
+	/* An awaited waiter has to arrive (TEK_MUTEX_WOKEN), in tek_ut__mutex_take(). */
+	if (!waiter->owns && (waiter->coming || !tek_ut__mutex_barge(mutex)))
+		error = tek_ut__mutex_take(mutex, waiter, until, interruptible);
 	if (!error && me)
 		set_owner(mutex, me);
 	return error;
 }
 
 /* Not inlined into its callers: their fast paths need no frame. */
-__attribute__((noinline)) int tek__mutex_unlock(struct tek_mutex *mutex)
+__attribute__((noinline)) int tek_ut__mutex_unlock(struct tek_mutex *mutex)
 {
-	if (tek__mutex_is_plain(mutex)) {
-		tek__mutex_give(mutex);
+	if (tek_ut__mutex_is_plain(mutex)) {
+		tek_ut__mutex_give(mutex);
 		return 0;
 	}
 	if (mutex->kind < 0)
 		return EINVAL;
 	if (mutex->kind & TEK_MUTEX_SPECIAL)
-		return tek__mutex_special_unlock(mutex);
-	if (owner_of(mutex) != tek__me())
+		return tek_ut__mutex_special_unlock(mutex);
+	if (owner_of(mutex) != tek_ut__me())
 		return EPERM;
 	if (mutex->count) {
 		mutex->count--;
 		return 0;
 	}
 	set_owner(mutex, 0);
-	tek__mutex_give(mutex);
+	tek_ut__mutex_give(mutex);
 	return 0;
 }
 
-int tek__mutex_destroy(struct tek_mutex *mutex)
+int tek_ut__mutex_destroy(struct tek_mutex *mutex)
 {
 	if (mutex->kind < 0)
 		return EINVAL;
 	if (atomic_load_explicit(&mutex->state, memory_order_relaxed) & TEK_MUTEX_LOCKED)
 		return EBUSY;
 	if (mutex->kind & TEK_MUTEX_SPECIAL)
-		tek__mutex_special_destroy(mutex);
+		tek_ut__mutex_special_destroy(mutex);
 	mutex->kind = -1;
 	return 0;
 }

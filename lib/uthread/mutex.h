@@ -11,14 +11,14 @@
  *
  * Invariant: if the mutex is free and its list has a waiter, one waiter is woken and on its way.
  *
- * Locking a free normal mutex is one instruction without tek__enter(), and so is an unlock that
+ * Locking a free normal mutex is one instruction without tek_ut__enter(), and so is an unlock that
  * wakes no waiter. All else happens under the guard bit of the state (guard.h).
  *
  * Life: no thread touches a mutex after the store that unlocks it, so the next owner may destroy
  * and free it.
  *
  * Any thread may call these functions, kernel threads too. A function that waits must not be called
- * between tek__enter() and tek__leave().
+ * between tek_ut__enter() and tek_ut__leave().
  */
 #ifndef TEK_UTHREAD_MUTEX_H
 #define TEK_UTHREAD_MUTEX_H
@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 /* tek_mutex.state */
-#define TEK_MUTEX_LOCKED 1u  /* the lowest bit: tek__set_lowest_quickly() */
+#define TEK_MUTEX_LOCKED 1u  /* the lowest bit: tek_ut__set_lowest_quickly() */
 #define TEK_MUTEX_WAITERS 2u /* the list has a waiter */
 #define TEK_MUTEX_GUARD 4u
 #define TEK_MUTEX_WOKEN 8u
@@ -71,8 +71,9 @@ struct tek_mutex_more {
 /* It lies in the C library's pthread_mutex_t: preload/uthread/mutex.c. */
 struct tek_mutex {
 	atomic_uint state;
-	unsigned int count;      /* recursive: how often it is locked beyond the first time */
-	_Atomic uintptr_t owner; /* tek__me(); 0: none, or a normal mutex, which records no owner */
+	unsigned int count; /* recursive: how often it is locked beyond the first time */
+	_Atomic uintptr_t
+		owner; /* tek_ut__me(); 0: none, or a normal mutex, which records no owner */
 	int kind;
 	union {
 		struct tek_waiters waiters;
@@ -89,41 +90,41 @@ struct tek_mutex_waiter {
 };
 
 /* For a waiter that has not waited yet. The other fields are written when it waits. */
-static inline void tek__mutex_waiter_init(struct tek_mutex_waiter *waiter)
+static inline void tek_ut__mutex_waiter_init(struct tek_mutex_waiter *waiter)
 {
 	waiter->vain = 0;
 	waiter->coming = waiter->owns = false;
 }
 
-static inline bool tek__mutex_is_plain(const struct tek_mutex *mutex)
+static inline bool tek_ut__mutex_is_plain(const struct tek_mutex *mutex)
 {
 	return mutex->kind == TEK_MUTEX_NORMAL || mutex->kind == TEK_MUTEX_ADAPTIVE;
 }
 
 /* Whether an unlock in this state wakes no waiter: none waits, or one is on its way already. */
-static inline bool tek__mutex_wakes_nobody(unsigned int state)
+static inline bool tek_ut__mutex_wakes_nobody(unsigned int state)
 {
 	return __builtin_expect(state == TEK_MUTEX_LOCKED, 1) ||
 	       (state & (TEK_MUTEX_WOKEN | TEK_MUTEX_GUARD)) == TEK_MUTEX_WOKEN;
 }
 
 /* The caller owns it: unlocks it, if no waiter has to be woken. Else false. */
-static inline bool tek__mutex_let_go(struct tek_mutex *mutex)
+static inline bool tek_ut__mutex_let_go(struct tek_mutex *mutex)
 {
 	unsigned int state = TEK_MUTEX_LOCKED;
 
-	if (__builtin_expect(!tek__parallel(), 1)) {
+	if (__builtin_expect(!tek_ut__parallel(), 1)) {
 		state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
-		return tek__mutex_wakes_nobody(state) &&
-		       tek__change_quickly(&mutex->state, state, state & ~TEK_MUTEX_LOCKED);
+		return tek_ut__mutex_wakes_nobody(state) &&
+		       tek_ut__change_quickly(&mutex->state, state, state & ~TEK_MUTEX_LOCKED);
 	}
-	tek__store_something();
+	tek_ut__store_something();
 	if (__builtin_expect(atomic_compare_exchange_strong_explicit(&mutex->state, &state, 0,
 								     memory_order_release,
 								     memory_order_relaxed),
 			     1))
 		return true;
-	return tek__mutex_wakes_nobody(state) &&
+	return tek_ut__mutex_wakes_nobody(state) &&
 	       atomic_compare_exchange_strong_explicit(&mutex->state, &state,
 						       state & ~TEK_MUTEX_LOCKED,
 						       memory_order_release, memory_order_relaxed);
@@ -131,44 +132,44 @@ static inline bool tek__mutex_let_go(struct tek_mutex *mutex)
 
 /*
  * The fast paths of a normal mutex: lock it if it is free, even if threads wait for it; unlock it
- * if no waiter has to be woken. False: nothing happened; tek__mutex_lock() or tek__mutex_unlock()
- * has to be called.
+ * if no waiter has to be woken. False: nothing happened; tek_ut__mutex_lock() or
+ * tek_ut__mutex_unlock() has to be called.
  */
-static inline bool tek__mutex_lock_quickly(struct tek_mutex *mutex)
+static inline bool tek_ut__mutex_lock_quickly(struct tek_mutex *mutex)
 {
 	return __builtin_expect(mutex->kind == TEK_MUTEX_NORMAL, 1) &&
-	       tek__set_lowest_quickly(&mutex->state, TEK_MUTEX_GUARD);
+	       tek_ut__set_lowest_quickly(&mutex->state, TEK_MUTEX_GUARD);
 }
 
-static inline bool tek__mutex_unlock_quickly(struct tek_mutex *mutex)
+static inline bool tek_ut__mutex_unlock_quickly(struct tek_mutex *mutex)
 {
-	return __builtin_expect(mutex->kind == TEK_MUTEX_NORMAL, 1) && tek__mutex_let_go(mutex);
+	return __builtin_expect(mutex->kind == TEK_MUTEX_NORMAL, 1) && tek_ut__mutex_let_go(mutex);
 }
 
 /* ---- the state alone, for mutexes of all kinds: mutex_wait.c ---- */
 
 /* Locks it if it is free, even if threads wait for it. Returns whether it did. */
-bool tek__mutex_barge(struct tek_mutex *mutex);
+bool tek_ut__mutex_barge(struct tek_mutex *mutex);
 
 /*
  * Waits until the caller owns it: 0, ETIMEDOUT, EINVAL (`until` is no time), EINTR (interruptible:
- * tek__interrupt()). *waiter is new, or has the state of an earlier wait.
+ * tek_ut__interrupt()). *waiter is new, or has the state of an earlier wait.
  */
-int tek__mutex_take(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
-		    struct tek_until until, bool interruptible);
+int tek_ut__mutex_take(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
+		       struct tek_until until, bool interruptible);
 
 /* Unlocks it. The caller owns it. */
-void tek__mutex_give(struct tek_mutex *mutex);
+void tek_ut__mutex_give(struct tek_mutex *mutex);
 
 /*
  * `waiter`, which waits for another object, waits for this mutex instead, if it is locked. A
  * condition variable does so with waiters that it would wake in vain. Returns whether. Between
- * tek__enter() and tek__leave().
+ * tek_ut__enter() and tek_ut__leave().
  */
-bool tek__mutex_add_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter);
+bool tek_ut__mutex_add_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter);
 
-/* The waiter does not wait any more. Between tek__enter() and tek__leave(). */
-void tek__mutex_remove_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter);
+/* The waiter does not wait any more. Between tek_ut__enter() and tek_ut__leave(). */
+void tek_ut__mutex_remove_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter);
 
 /* ---- by kind: mutex.c ---- */
 
@@ -179,37 +180,39 @@ void tek__mutex_remove_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *
  *   EAGAIN           recursive: locked 4 billion times; or no memory for the state of a robust one
  *   EINVAL           it was destroyed; the caller's priority is above its ceiling; `until` is
  *                    no time
- *   ETIMEDOUT, EINTR as tek__mutex_take()
+ *   ETIMEDOUT, EINTR as tek_ut__mutex_take()
  *   EOWNERDEAD       robust: the caller owns it now, but its last owner ended while it held it
  *   ENOTRECOVERABLE  robust: it was not made consistent and cannot be locked again
  *   EPERM            unlock: the caller does not own it (not detected for normal ones)
  */
-int tek__mutex_try(struct tek_mutex *mutex);
+int tek_ut__mutex_try(struct tek_mutex *mutex);
 /*
  * *waiter is new, or comes from a wait that failed with EINTR, or from one for a condition
  * variable.
  */
-int tek__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
-		    struct tek_until until, bool interruptible);
-int tek__mutex_unlock(struct tek_mutex *mutex);
+int tek_ut__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
+		       struct tek_until until, bool interruptible);
+int tek_ut__mutex_unlock(struct tek_mutex *mutex);
 
 /* 0, EBUSY, EINVAL: it was destroyed before. It can be initialised again. */
-int tek__mutex_destroy(struct tek_mutex *mutex);
+int tek_ut__mutex_destroy(struct tek_mutex *mutex);
 
 /* ---- special ones: mutex_special.c ---- */
 
 /* `kind` with TEK_MUTEX_SPECIAL bits: 0 or ENOMEM. Not deferred: allocates. */
-int tek__mutex_special_init(struct tek_mutex *mutex, int kind, int ceiling);
-void tek__mutex_special_destroy(struct tek_mutex *mutex);
-int tek__mutex_special_try(struct tek_mutex *mutex);
-int tek__mutex_special_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
-			    struct tek_until until, bool interruptible);
-int tek__mutex_special_unlock(struct tek_mutex *mutex);
+int tek_ut__mutex_special_init(struct tek_mutex *mutex, int kind, int ceiling);
+void tek_ut__mutex_special_destroy(struct tek_mutex *mutex);
+int tek_ut__mutex_special_try(struct tek_mutex *mutex);
+int tek_ut__mutex_special_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
+			       struct tek_until until, bool interruptible);
+int tek_ut__mutex_special_unlock(struct tek_mutex *mutex);
 
 /* 0 or EINVAL: it is not robust, or not inconsistent. */
-int tek__mutex_consistent(struct tek_mutex *mutex);
+int tek_ut__mutex_consistent(struct tek_mutex *mutex);
 
-/* The calling thread ends: its robust mutexes become free for other threads. By tek__keys_end(). */
-void tek__mutexes_end(struct tek_own *own);
+/*
+ * The calling thread ends: its robust mutexes become free for other threads. By tek_ut__keys_end().
+ */
+void tek_ut__mutexes_end(struct tek_own *own);
 
 #endif

@@ -17,7 +17,7 @@
 /* The owner has ended, and the mutex is not robust: it stays locked. No thread has this id. */
 #define GONE ((uintptr_t)2)
 
-int tek__mutex_special_init(struct tek_mutex *mutex, int kind, int ceiling)
+int tek_ut__mutex_special_init(struct tek_mutex *mutex, int kind, int ceiling)
 {
 	struct tek_mutex_more *more = calloc(1, sizeof(*more));
 
@@ -29,7 +29,7 @@ int tek__mutex_special_init(struct tek_mutex *mutex, int kind, int ceiling)
 	return 0;
 }
 
-void tek__mutex_special_destroy(struct tek_mutex *mutex)
+void tek_ut__mutex_special_destroy(struct tek_mutex *mutex)
 {
 	free(mutex->more);
 	mutex->more = NULL;
@@ -50,10 +50,10 @@ static int got(struct tek_own *own, struct tek_mutex *mutex)
 {
 	/* `health` is written by owners only. */
 	if (is_lost(mutex)) {
-		tek__mutex_give(mutex);
+		tek_ut__mutex_give(mutex);
 		return ENOTRECOVERABLE;
 	}
-	tek__inherit_got(own, mutex);
+	tek_ut__inherit_got(own, mutex);
 	return mutex->more->health == TEK_MUTEX_OWNER_DIED ? EOWNERDEAD : 0;
 }
 
@@ -76,37 +76,37 @@ static int again(struct tek_mutex *mutex)
 /* Whether the caller may lock it, and the memory that it needs for that. */
 static int prepare(const struct tek_mutex *mutex, struct tek_own **own)
 {
-	*own = tek__own_made();
+	*own = tek_ut__own_made();
 	if (!*own)
 		return EAGAIN;
 	if (mutex->kind & TEK_MUTEX_PROTECT && (*own)->thread &&
-	    tek__priority_of((*own)->thread) > mutex->more->ceiling)
+	    tek_ut__priority_of((*own)->thread) > mutex->more->ceiling)
 		return EINVAL;
 	return 0;
 }
 
-int tek__mutex_special_try(struct tek_mutex *mutex)
+int tek_ut__mutex_special_try(struct tek_mutex *mutex)
 {
 	struct tek_own *own;
 	int error;
 
-	if (owner_of(mutex) == tek__me()) {
+	if (owner_of(mutex) == tek_ut__me()) {
 		error = again(mutex);
 		return error == EDEADLK || error < 0 ? EBUSY : error;
 	}
 	error = prepare(mutex, &own);
 	if (error)
 		return error;
-	return tek__mutex_barge(mutex) ? got(own, mutex) : EBUSY;
+	return tek_ut__mutex_barge(mutex) ? got(own, mutex) : EBUSY;
 }
 
-int tek__mutex_special_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
-			    struct tek_until until, bool interruptible)
+int tek_ut__mutex_special_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
+			       struct tek_until until, bool interruptible)
 {
 	struct tek_own *own;
 	int error;
 
-	if (owner_of(mutex) == tek__me()) {
+	if (owner_of(mutex) == tek_ut__me()) {
 		error = again(mutex);
 		if (error >= 0)
 			return error;
@@ -114,26 +114,26 @@ int tek__mutex_special_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *wa
 	error = prepare(mutex, &own);
 	if (error)
 		return error;
-	if (!waiter->coming && tek__mutex_barge(mutex))
+	if (!waiter->coming && tek_ut__mutex_barge(mutex))
 		return got(own, mutex);
 	if (mutex->kind & TEK_MUTEX_INHERIT)
-		tek__inherit_wait(own, mutex);
-	error = tek__mutex_take(mutex, waiter, until, interruptible);
+		tek_ut__inherit_wait(own, mutex);
+	error = tek_ut__mutex_take(mutex, waiter, until, interruptible);
 	if (mutex->kind & TEK_MUTEX_INHERIT)
-		tek__inherit_waited(own, mutex);
+		tek_ut__inherit_waited(own, mutex);
 	return error ? error : got(own, mutex);
 }
 
 static void let_go(struct tek_own *own, struct tek_mutex *mutex)
 {
 	mutex->count = 0;
-	tek__inherit_lose(own, mutex);
-	tek__mutex_give(mutex);
+	tek_ut__inherit_lose(own, mutex);
+	tek_ut__mutex_give(mutex);
 }
 
-int tek__mutex_special_unlock(struct tek_mutex *mutex)
+int tek_ut__mutex_special_unlock(struct tek_mutex *mutex)
 {
-	if (owner_of(mutex) != tek__me())
+	if (owner_of(mutex) != tek_ut__me())
 		return EPERM;
 	if (mutex->count) {
 		mutex->count--;
@@ -141,20 +141,20 @@ int tek__mutex_special_unlock(struct tek_mutex *mutex)
 	}
 	if (mutex->more->health == TEK_MUTEX_OWNER_DIED)
 		mutex->more->health = TEK_MUTEX_NOT_RECOVERABLE;
-	let_go(tek__own(), mutex);
+	let_go(tek_ut__own(), mutex);
 	return 0;
 }
 
-int tek__mutex_consistent(struct tek_mutex *mutex)
+int tek_ut__mutex_consistent(struct tek_mutex *mutex)
 {
 	if (mutex->kind < 0 || !(mutex->kind & TEK_MUTEX_ROBUST) ||
-	    mutex->more->health != TEK_MUTEX_OWNER_DIED || owner_of(mutex) != tek__me())
+	    mutex->more->health != TEK_MUTEX_OWNER_DIED || owner_of(mutex) != tek_ut__me())
 		return EINVAL;
 	mutex->more->health = TEK_MUTEX_SOUND;
 	return 0;
 }
 
-void tek__mutexes_end(struct tek_own *own)
+void tek_ut__mutexes_end(struct tek_own *own)
 {
 	struct tek_mutex_more *more;
 
@@ -165,7 +165,7 @@ void tek__mutexes_end(struct tek_own *own)
 				more->health = TEK_MUTEX_OWNER_DIED;
 			let_go(own, mutex);
 		} else {
-			tek__inherit_lose(own, mutex);
+			tek_ut__inherit_lose(own, mutex);
 			atomic_store_explicit(&mutex->owner, GONE, memory_order_relaxed);
 		}
 	}

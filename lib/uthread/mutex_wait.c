@@ -26,14 +26,14 @@ static unsigned int waiters_bit(const struct tek_waiters *waiters)
 	return waiters->first ? TEK_MUTEX_WAITERS : 0;
 }
 
-bool tek__mutex_barge(struct tek_mutex *mutex)
+bool tek_ut__mutex_barge(struct tek_mutex *mutex)
 {
 	const unsigned int taken = TEK_MUTEX_LOCKED | TEK_MUTEX_GUARD;
-	const bool in = tek__come_in();
+	const bool in = tek_ut__come_in();
 
 	do {
-		if (in ? tek__set_lowest_quickly(&mutex->state, TEK_MUTEX_GUARD)
-		       : tek__set_lowest_among_several(&mutex->state, TEK_MUTEX_GUARD))
+		if (in ? tek_ut__set_lowest_quickly(&mutex->state, TEK_MUTEX_GUARD)
+		       : tek_ut__set_lowest_among_several(&mutex->state, TEK_MUTEX_GUARD))
 			return true;
 	} while (!(atomic_load_explicit(&mutex->state, memory_order_relaxed) & taken));
 	return false;
@@ -42,16 +42,16 @@ bool tek__mutex_barge(struct tek_mutex *mutex)
 /* Its owner may be on another CPU, and about to unlock it. */
 static bool spin(struct tek_mutex *mutex, struct tek_worker *worker)
 {
-	unsigned int most = worker && tek__any_ready(worker) ? SPINS : SPINS_ALONE;
+	unsigned int most = worker && tek_ut__any_ready(worker) ? SPINS : SPINS_ALONE;
 
 	for (unsigned int i = 0; i < most; i++) {
 		unsigned int state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
 		/* Other threads have given up before. */
 		if (state & TEK_MUTEX_WAITERS)
 			return false;
-		if (!(state & TEK_MUTEX_LOCKED) && tek__mutex_barge(mutex))
+		if (!(state & TEK_MUTEX_LOCKED) && tek_ut__mutex_barge(mutex))
 			return true;
-		tek__relax();
+		tek_ut__relax();
 	}
 	return false;
 }
@@ -62,7 +62,7 @@ static void add(struct tek_waiters *waiters, struct tek_mutex_waiter *waiter)
 	struct tek_waiter *wait = &waiter->wait;
 
 	if (!waiter->vain || !waiters->first) {
-		tek__waiters_add_by_priority(waiters, wait);
+		tek_ut__waiters_add_by_priority(waiters, wait);
 		return;
 	}
 	wait->previous = NULL;
@@ -75,8 +75,8 @@ static void add(struct tek_waiters *waiters, struct tek_mutex_waiter *waiter)
 static enum tek_wake wait_once(struct tek_mutex_waiter *waiter, const struct timespec *deadline,
 			       bool interruptible)
 {
-	return interruptible ? tek__wait_interruptible(&waiter->wait, deadline, TEK_WAITS_MUTEX)
-			     : tek__wait_deferred(&waiter->wait, deadline, TEK_WAITS_MUTEX);
+	return interruptible ? tek_ut__wait_interruptible(&waiter->wait, deadline, TEK_WAITS_MUTEX)
+			     : tek_ut__wait_deferred(&waiter->wait, deadline, TEK_WAITS_MUTEX);
 }
 
 /* Deferred. */
@@ -86,23 +86,23 @@ static int queue(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 	struct tek_waiters *waiters = waiters_of(mutex);
 
 	for (;;) {
-		unsigned int state = tek__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
+		unsigned int state = tek_ut__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
 		if (waiter->coming) {
 			waiter->coming = false;
 			state &= ~TEK_MUTEX_WOKEN;
 		}
 		if (!(state & TEK_MUTEX_LOCKED)) {
-			tek__guard_unlock(&mutex->state, state | TEK_MUTEX_LOCKED);
+			tek_ut__guard_unlock(&mutex->state, state | TEK_MUTEX_LOCKED);
 			return 0;
 		}
-		tek__waiter_init(&waiter->wait);
+		tek_ut__waiter_init(&waiter->wait);
 		waiter->owns = false;
 		add(waiters, waiter);
-		tek__guard_unlock(&mutex->state, state | TEK_MUTEX_WAITERS);
+		tek_ut__guard_unlock(&mutex->state, state | TEK_MUTEX_WAITERS);
 
 		enum tek_wake how = wait_once(waiter, deadline, interruptible);
 		if (how != TEK_WOKEN) {
-			tek__mutex_remove_waiter(mutex, waiter);
+			tek_ut__mutex_remove_waiter(mutex, waiter);
 			return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
 		}
 		if (waiter->owns)
@@ -112,8 +112,8 @@ static int queue(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 	}
 }
 
-int tek__mutex_take(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
-		    struct tek_until until, bool interruptible)
+int tek_ut__mutex_take(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
+		       struct tek_until until, bool interruptible)
 {
 	const struct timespec *deadline;
 	struct timespec room;
@@ -121,10 +121,10 @@ int tek__mutex_take(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 
 	if (error)
 		return error;
-	struct tek_worker *worker = tek__enter();
-	if (waiter->coming || !tek__parallel() || !spin(mutex, worker))
+	struct tek_worker *worker = tek_ut__enter();
+	if (waiter->coming || !tek_ut__parallel() || !spin(mutex, worker))
 		error = queue(mutex, waiter, deadline, interruptible);
-	tek__leave();
+	tek_ut__leave();
 	return error;
 }
 
@@ -138,48 +138,48 @@ static unsigned int wake_one(struct tek_waiters *waiters)
 
 	while ((waiter = first_of(waiters))) {
 		bool hand_over = waiter->vain >= TEK_MUTEX_PATIENCE;
-		tek__waiters_remove(waiters, &waiter->wait);
+		tek_ut__waiters_remove(waiters, &waiter->wait);
 		waiter->owns = hand_over;
-		if (tek__wake(&waiter->wait, TEK_WOKEN))
+		if (tek_ut__wake(&waiter->wait, TEK_WOKEN))
 			return (hand_over ? TEK_MUTEX_LOCKED : TEK_MUTEX_WOKEN) |
 			       waiters_bit(waiters);
 	}
 	return 0;
 }
 
-void tek__mutex_give(struct tek_mutex *mutex)
+void tek_ut__mutex_give(struct tek_mutex *mutex)
 {
-	if (tek__mutex_let_go(mutex))
+	if (tek_ut__mutex_let_go(mutex))
 		return;
-	tek__enter();
-	unsigned int state = tek__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
+	tek_ut__enter();
+	unsigned int state = tek_ut__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
 	if (state & TEK_MUTEX_WOKEN)
 		state &= ~TEK_MUTEX_LOCKED;
 	else
 		state = wake_one(waiters_of(mutex));
-	tek__guard_unlock(&mutex->state, state);
-	tek__leave();
+	tek_ut__guard_unlock(&mutex->state, state);
+	tek_ut__leave();
 }
 
-bool tek__mutex_add_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter)
+bool tek_ut__mutex_add_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter)
 {
-	unsigned int state = tek__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
+	unsigned int state = tek_ut__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
 	bool locked = state & TEK_MUTEX_LOCKED;
 
 	if (locked) {
-		tek__waiters_add_by_priority(waiters_of(mutex), &waiter->wait);
+		tek_ut__waiters_add_by_priority(waiters_of(mutex), &waiter->wait);
 		state |= TEK_MUTEX_WAITERS;
 	}
-	tek__guard_unlock(&mutex->state, state);
+	tek_ut__guard_unlock(&mutex->state, state);
 	return locked;
 }
 
-void tek__mutex_remove_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter)
+void tek_ut__mutex_remove_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter)
 {
 	struct tek_waiters *waiters = waiters_of(mutex);
-	unsigned int state = tek__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
+	unsigned int state = tek_ut__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
 
-	tek__waiters_remove(waiters, &waiter->wait);
+	tek_ut__waiters_remove(waiters, &waiter->wait);
 	waiter->owns = false; /* if an unlock tried to wake it, too late */
-	tek__guard_unlock(&mutex->state, (state & ~TEK_MUTEX_WAITERS) | waiters_bit(waiters));
+	tek_ut__guard_unlock(&mutex->state, (state & ~TEK_MUTEX_WAITERS) | waiters_bit(waiters));
 }

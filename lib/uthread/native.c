@@ -37,20 +37,20 @@ static void note_wrong(const char *text, size_t size, const char *why)
 /* fork(): the calling thread stays on its worker meanwhile, and is alone in the child. */
 static void before_fork(void)
 {
-	tek__guards_enter_and_close();
+	tek_ut__guards_enter_and_close();
 }
 
 static void in_parent(void)
 {
-	tek__guards_open();
-	tek__leave();
+	tek_ut__guards_open();
+	tek_ut__leave();
 }
 
 static void in_child(void)
 {
-	tek__table_after_fork();
-	tek__engine_after_fork();
-	tek__leave();
+	tek_ut__table_after_fork();
+	tek_ut__engine_after_fork();
+	tek_ut__leave();
 }
 
 TEK_EXPORT int tek_uthread_start(const char *options, const char **wrong)
@@ -60,23 +60,23 @@ TEK_EXPORT int tek_uthread_start(const char *options, const char **wrong)
 
 	if (wrong)
 		*wrong = NULL;
-	if (tek__engine_runs())
+	if (tek_ut__engine_runs())
 		return EBUSY;
-	wanted = tek__engine_defaults();
+	wanted = tek_ut__engine_defaults();
 	first_wrong = NULL;
 	if (variable)
-		tek__engine_parse(&wanted, variable, tek__engine_complain);
+		tek_ut__engine_parse(&wanted, variable, tek_ut__engine_complain);
 	if (options)
-		tek__engine_parse(&wanted, options, note_wrong);
+		tek_ut__engine_parse(&wanted, options, note_wrong);
 	if (wrong)
 		*wrong = first_wrong;
 	if (first_wrong)
 		return EINVAL;
-	int error = tek__engine_start(&wanted);
+	int error = tek_ut__engine_start(&wanted);
 	if (error)
 		return error;
-	tek__overflow_watch();
-	tek__native_table_start();
+	tek_ut__overflow_watch();
+	tek_ut__native_table_start();
 	return pthread_atfork(before_fork, in_parent, in_child);
 }
 
@@ -86,7 +86,7 @@ TEK_EXPORT int tek_uthread_start(const char *options, const char **wrong)
 static void end(struct tek_uthread *thread)
 {
 	if (thread->keys)
-		tek__keys_end();
+		tek_ut__keys_end();
 }
 
 static bool is_priority(int priority)
@@ -120,28 +120,28 @@ static int read_attributes(const struct tek_uthread_attributes *attributes,
 static int create(tek_uthread_t *result, const struct tek_uthread_wish *wish, const char *name,
 		  void *(*routine)(void *), void *argument)
 {
-	tek__enter();
-	struct tek_uthread *thread = tek__uthread_new(wish, routine, argument);
+	tek_ut__enter();
+	struct tek_uthread *thread = tek_ut__new(wish, routine, argument);
 	if (__builtin_expect(thread != NULL, 1)) {
 		thread->at_end = end;
 		if (name) {
 			strcpy(thread->name, name);
-			tek__trace_named(thread);
+			tek_ut__trace_named(thread);
 		}
 		*result = thread;
-		tek__uthread_launch(thread);
+		tek_ut__launch(thread);
 	}
-	tek__leave();
+	tek_ut__leave();
 	return thread ? 0 : EAGAIN;
 }
 
 /* The first thread that a program creates, or that the child of a fork does. */
 __attribute__((cold, noinline)) static int begin(void)
 {
-	int error = tek__engine_runs() ? 0 : tek_uthread_start(NULL, NULL);
+	int error = tek_ut__engine_runs() ? 0 : tek_uthread_start(NULL, NULL);
 
-	if (!error && tek__is_uthread())
-		tek__native_table_open();
+	if (!error && tek_ut__is_uthread())
+		tek_ut__native_table_open();
 	return error;
 }
 
@@ -152,7 +152,7 @@ TEK_EXPORT int tek_uthread_create(tek_uthread_t *thread,
 	struct tek_uthread_wish wish;
 	int error;
 
-	if (__builtin_expect(!tek__table_is_settled, 0)) {
+	if (__builtin_expect(!tek_ut__table_is_settled, 0)) {
 		error = begin();
 		if (error)
 			return error;
@@ -170,7 +170,7 @@ TEK_EXPORT int tek_uthread_join_until(tek_uthread_t thread, void **result,
 
 	/* Threads of this library are not interrupted, but an engine's call may return EINTR. */
 	do {
-		error = tek__uthread_join(thread, result, deadline);
+		error = tek_ut__join(thread, result, deadline);
 	} while (error == EINTR);
 	return error;
 }
@@ -182,22 +182,22 @@ TEK_EXPORT int tek_uthread_join(tek_uthread_t thread, void **result)
 
 TEK_EXPORT int tek_uthread_detach(tek_uthread_t thread)
 {
-	return tek__uthread_detach(thread);
+	return tek_ut__detach(thread);
 }
 
 TEK_EXPORT _Noreturn void tek_uthread_exit(void *result)
 {
 	/* The first thread, which was not created. */
-	if (!tek__here_self()->at_end)
-		end(tek__here_self());
-	tek__uthread_end(result);
+	if (!tek_ut__here_self()->at_end)
+		end(tek_ut__here_self());
+	tek_ut__end(result);
 }
 
 static int yield(void)
 {
-	if (tek__enter())
-		tek__yield(TEK_READY_YIELDED);
-	tek__leave();
+	if (tek_ut__enter())
+		tek_ut__yield(TEK_READY_YIELDED);
+	tek_ut__leave();
 	return 0;
 }
 
@@ -208,7 +208,7 @@ TEK_EXPORT void tek_uthread_yield(void)
 
 TEK_EXPORT tek_uthread_t tek_uthread_self(void)
 {
-	return tek__here_self();
+	return tek_ut__here_self();
 }
 
 TEK_EXPORT int tek_uthread_equal(tek_uthread_t one, tek_uthread_t other)
@@ -228,10 +228,10 @@ TEK_EXPORT int tek_uthread_set_name(tek_uthread_t thread, const char *name)
 	if (bytes > sizeof(thread->name))
 		return ERANGE;
 	memcpy(thread->name, name, bytes);
-	tek__enter();
-	tek__trace_named(thread);
-	tek__table_named(thread);
-	tek__leave();
+	tek_ut__enter();
+	tek_ut__trace_named(thread);
+	tek_ut__table_named(thread);
+	tek_ut__leave();
 	return 0;
 }
 
@@ -250,32 +250,32 @@ TEK_EXPORT int tek_uthread_set_priority(tek_uthread_t thread, int priority)
 {
 	if (!is_priority(priority))
 		return EINVAL;
-	tek__priority_set(thread, priority);
-	tek__enter();
-	tek__table_scheduled(thread);
-	tek__leave();
+	tek_ut__priority_set(thread, priority);
+	tek_ut__enter();
+	tek_ut__table_scheduled(thread);
+	tek_ut__leave();
 	return 0;
 }
 
 TEK_EXPORT int tek_uthread_get_priority(tek_uthread_t thread, int *priority)
 {
-	*priority = tek__priority_of(thread);
+	*priority = tek_ut__priority_of(thread);
 	return 0;
 }
 
 TEK_EXPORT int tek_uthread_set_critical(int critical)
 {
-	struct tek_uthread *self = tek__here_self();
+	struct tek_uthread *self = tek_ut__here_self();
 
 	if (critical & ~1)
 		return EINVAL;
 	if (!self)
 		return EPERM;
 	/* It runs, so no queue has it. */
-	tek__critical_set(self, critical);
-	tek__enter();
-	tek__table_scheduled(self);
-	tek__leave();
+	tek_ut__critical_set(self, critical);
+	tek_ut__enter();
+	tek_ut__table_scheduled(self);
+	tek_ut__leave();
 	return 0;
 }
 
@@ -285,24 +285,24 @@ TEK_EXPORT void tek_uthread_sleep_until(const struct timespec *time)
 {
 	struct tek_waiter waiter;
 
-	tek__waiter_init(&waiter);
-	tek__wait(&waiter, time, TEK_WAITS_SLEEP);
+	tek_ut__waiter_init(&waiter);
+	tek_ut__wait(&waiter, time, TEK_WAITS_SLEEP);
 }
 
 TEK_EXPORT void tek_uthread_sleep(uint64_t ns)
 {
-	uint64_t now = tek__now();
-	struct timespec time = tek__timespec_of(ns > UINT64_MAX - now ? UINT64_MAX : now + ns);
+	uint64_t now = tek_ut__now();
+	struct timespec time = tek_ut__timespec_of(ns > UINT64_MAX - now ? UINT64_MAX : now + ns);
 
 	tek_uthread_sleep_until(&time);
 }
 
 TEK_EXPORT void tek_uthread_defer_begin(void)
 {
-	tek__enter();
+	tek_ut__enter();
 }
 
 TEK_EXPORT void tek_uthread_defer_end(void)
 {
-	tek__leave();
+	tek_ut__leave();
 }

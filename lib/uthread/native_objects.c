@@ -46,14 +46,14 @@ TEK_EXPORT int tek_uthread_mutex_init(tek_uthread_mutex_t *object, int kind)
 	    (kind & TEK_MUTEX_TYPE) == TEK_MUTEX_ADAPTIVE)
 		return EINVAL;
 	if (kind & TEK_MUTEX_SPECIAL)
-		return tek__mutex_special_init(mutex_of(object), kind, 0);
+		return tek_ut__mutex_special_init(mutex_of(object), kind, 0);
 	*mutex_of(object) = (struct tek_mutex){.kind = kind};
 	return 0;
 }
 
 TEK_EXPORT int tek_uthread_mutex_destroy(tek_uthread_mutex_t *object)
 {
-	return tek__mutex_destroy(mutex_of(object));
+	return tek_ut__mutex_destroy(mutex_of(object));
 }
 
 /* For all but a free normal mutex. */
@@ -61,20 +61,20 @@ __attribute__((noinline)) static int lock(struct tek_mutex *mutex, const struct 
 {
 	struct tek_mutex_waiter waiter;
 
-	tek__mutex_waiter_init(&waiter);
-	return tek__mutex_lock(mutex, &waiter, until(deadline), false);
+	tek_ut__mutex_waiter_init(&waiter);
+	return tek_ut__mutex_lock(mutex, &waiter, until(deadline), false);
 }
 
 TEK_EXPORT int tek_uthread_mutex_lock(tek_uthread_mutex_t *object)
 {
 	struct tek_mutex *mutex = mutex_of(object);
 
-	return __builtin_expect(tek__mutex_lock_quickly(mutex), 1) ? 0 : lock(mutex, NULL);
+	return __builtin_expect(tek_ut__mutex_lock_quickly(mutex), 1) ? 0 : lock(mutex, NULL);
 }
 
 TEK_EXPORT int tek_uthread_mutex_trylock(tek_uthread_mutex_t *object)
 {
-	return tek__mutex_try(mutex_of(object));
+	return tek_ut__mutex_try(mutex_of(object));
 }
 
 TEK_EXPORT int tek_uthread_mutex_lock_until(tek_uthread_mutex_t *object,
@@ -87,12 +87,14 @@ TEK_EXPORT int tek_uthread_mutex_unlock(tek_uthread_mutex_t *object)
 {
 	struct tek_mutex *mutex = mutex_of(object);
 
-	return __builtin_expect(tek__mutex_unlock_quickly(mutex), 1) ? 0 : tek__mutex_unlock(mutex);
+	return __builtin_expect(tek_ut__mutex_unlock_quickly(mutex), 1)
+		       ? 0
+		       : tek_ut__mutex_unlock(mutex);
 }
 
 TEK_EXPORT int tek_uthread_mutex_consistent(tek_uthread_mutex_t *object)
 {
-	return tek__mutex_consistent(mutex_of(object));
+	return tek_ut__mutex_consistent(mutex_of(object));
 }
 
 /* ---- condition variables ---- */
@@ -110,7 +112,7 @@ TEK_EXPORT int tek_uthread_cond_init(tek_uthread_cond_t *object)
 
 TEK_EXPORT int tek_uthread_cond_destroy(tek_uthread_cond_t *object)
 {
-	return tek__cond_destroy(cond_of(object));
+	return tek_ut__cond_destroy(cond_of(object));
 }
 
 /* Inlined into both of its callers: one has no deadline. */
@@ -119,13 +121,13 @@ wait(tek_uthread_cond_t *object, struct tek_mutex *mutex, const struct timespec 
 {
 	struct tek_cond_waiter waiter;
 
-	tek__cond_waiter_init(&waiter, mutex);
-	int result = tek__cond_wait(cond_of(object), &waiter, until(deadline), false);
+	tek_ut__cond_waiter_init(&waiter, mutex);
+	int result = tek_ut__cond_wait(cond_of(object), &waiter, until(deadline), false);
 	if (result && result != ETIMEDOUT)
 		return result;
-	if (tek__cond_lock_quickly(&waiter))
+	if (tek_ut__cond_lock_quickly(&waiter))
 		return result;
-	int error = tek__mutex_lock(mutex, &waiter.of_mutex, TEK_FOR_EVER, false);
+	int error = tek_ut__mutex_lock(mutex, &waiter.of_mutex, TEK_FOR_EVER, false);
 	return error ? error : result;
 }
 
@@ -142,13 +144,13 @@ TEK_EXPORT int tek_uthread_cond_wait_until(tek_uthread_cond_t *object, tek_uthre
 
 TEK_EXPORT int tek_uthread_cond_signal(tek_uthread_cond_t *object)
 {
-	tek__cond_signal(cond_of(object));
+	tek_ut__cond_signal(cond_of(object));
 	return 0;
 }
 
 TEK_EXPORT int tek_uthread_cond_broadcast(tek_uthread_cond_t *object)
 {
-	tek__cond_broadcast(cond_of(object));
+	tek_ut__cond_broadcast(cond_of(object));
 	return 0;
 }
 
@@ -169,44 +171,44 @@ TEK_EXPORT int tek_uthread_rwlock_init(tek_uthread_rwlock_t *object, int kind)
 
 TEK_EXPORT int tek_uthread_rwlock_destroy(tek_uthread_rwlock_t *object)
 {
-	return tek__rwlock_is_used(rwlock_of(object)) ? EBUSY : 0;
+	return tek_ut__rwlock_is_used(rwlock_of(object)) ? EBUSY : 0;
 }
 
 TEK_EXPORT int tek_uthread_rwlock_rdlock(tek_uthread_rwlock_t *object)
 {
-	return tek__rwlock_read(rwlock_of(object), TEK_FOR_EVER, false);
+	return tek_ut__rwlock_read(rwlock_of(object), TEK_FOR_EVER, false);
 }
 
 TEK_EXPORT int tek_uthread_rwlock_tryrdlock(tek_uthread_rwlock_t *object)
 {
-	return tek__rwlock_try_read(rwlock_of(object));
+	return tek_ut__rwlock_try_read(rwlock_of(object));
 }
 
 TEK_EXPORT int tek_uthread_rwlock_rdlock_until(tek_uthread_rwlock_t *object,
 					       const struct timespec *deadline)
 {
-	return tek__rwlock_read(rwlock_of(object), until(deadline), false);
+	return tek_ut__rwlock_read(rwlock_of(object), until(deadline), false);
 }
 
 TEK_EXPORT int tek_uthread_rwlock_wrlock(tek_uthread_rwlock_t *object)
 {
-	return tek__rwlock_write(rwlock_of(object), TEK_FOR_EVER, false);
+	return tek_ut__rwlock_write(rwlock_of(object), TEK_FOR_EVER, false);
 }
 
 TEK_EXPORT int tek_uthread_rwlock_trywrlock(tek_uthread_rwlock_t *object)
 {
-	return tek__rwlock_try_write(rwlock_of(object));
+	return tek_ut__rwlock_try_write(rwlock_of(object));
 }
 
 TEK_EXPORT int tek_uthread_rwlock_wrlock_until(tek_uthread_rwlock_t *object,
 					       const struct timespec *deadline)
 {
-	return tek__rwlock_write(rwlock_of(object), until(deadline), false);
+	return tek_ut__rwlock_write(rwlock_of(object), until(deadline), false);
 }
 
 TEK_EXPORT int tek_uthread_rwlock_unlock(tek_uthread_rwlock_t *object)
 {
-	return tek__rwlock_unlock(rwlock_of(object));
+	return tek_ut__rwlock_unlock(rwlock_of(object));
 }
 
 /* ---- barriers ---- */
@@ -226,13 +228,13 @@ TEK_EXPORT int tek_uthread_barrier_init(tek_uthread_barrier_t *object, unsigned 
 
 TEK_EXPORT int tek_uthread_barrier_destroy(tek_uthread_barrier_t *object)
 {
-	return tek__barrier_is_used(barrier_of(object)) ? EBUSY : 0;
+	return tek_ut__barrier_is_used(barrier_of(object)) ? EBUSY : 0;
 }
 
 TEK_EXPORT int tek_uthread_barrier_wait(tek_uthread_barrier_t *object)
 {
 	struct tek_waiter waiter;
-	return tek__barrier_wait(barrier_of(object), &waiter, false);
+	return tek_ut__barrier_wait(barrier_of(object), &waiter, false);
 }
 
 /* ---- semaphores ---- */
@@ -252,33 +254,33 @@ TEK_EXPORT int tek_uthread_semaphore_init(tek_uthread_semaphore_t *object, unsig
 
 TEK_EXPORT int tek_uthread_semaphore_destroy(tek_uthread_semaphore_t *object)
 {
-	return tek__semaphore_is_used(semaphore_of(object)) ? EBUSY : 0;
+	return tek_ut__semaphore_is_used(semaphore_of(object)) ? EBUSY : 0;
 }
 
 TEK_EXPORT int tek_uthread_semaphore_wait(tek_uthread_semaphore_t *object)
 {
-	return tek__semaphore_wait(semaphore_of(object), TEK_FOR_EVER, false);
+	return tek_ut__semaphore_wait(semaphore_of(object), TEK_FOR_EVER, false);
 }
 
 TEK_EXPORT int tek_uthread_semaphore_trywait(tek_uthread_semaphore_t *object)
 {
-	return tek__semaphore_try(semaphore_of(object));
+	return tek_ut__semaphore_try(semaphore_of(object));
 }
 
 TEK_EXPORT int tek_uthread_semaphore_wait_until(tek_uthread_semaphore_t *object,
 						const struct timespec *deadline)
 {
-	return tek__semaphore_wait(semaphore_of(object), until(deadline), false);
+	return tek_ut__semaphore_wait(semaphore_of(object), until(deadline), false);
 }
 
 TEK_EXPORT int tek_uthread_semaphore_post(tek_uthread_semaphore_t *object)
 {
-	return tek__semaphore_post(semaphore_of(object));
+	return tek_ut__semaphore_post(semaphore_of(object));
 }
 
 TEK_EXPORT int tek_uthread_semaphore_value(tek_uthread_semaphore_t *object)
 {
-	return tek__semaphore_value(semaphore_of(object));
+	return tek_ut__semaphore_value(semaphore_of(object));
 }
 
 /* ---- once, keys ---- */
@@ -287,27 +289,27 @@ TEK_EXPORT int tek_uthread_once(tek_uthread_once_t *object, void (*routine)(void
 {
 	atomic_int *control = (atomic_int *)object;
 
-	if (!tek__once_is_done(control))
-		tek__once(control, routine);
+	if (!tek_ut__once_is_done(control))
+		tek_ut__once(control, routine);
 	return 0;
 }
 
 TEK_EXPORT int tek_uthread_key_create(tek_uthread_key_t *key, void (*destructor)(void *))
 {
-	return tek__key_create(key, destructor);
+	return tek_ut__key_create(key, destructor);
 }
 
 TEK_EXPORT int tek_uthread_key_delete(tek_uthread_key_t key)
 {
-	return tek__key_delete(key);
+	return tek_ut__key_delete(key);
 }
 
 TEK_EXPORT void *tek_uthread_key_get(tek_uthread_key_t key)
 {
-	return tek__key_get(key);
+	return tek_ut__key_get(key);
 }
 
 TEK_EXPORT int tek_uthread_key_set(tek_uthread_key_t key, const void *value)
 {
-	return tek__key_set(key, (void *)value);
+	return tek_ut__key_set(key, (void *)value);
 }

@@ -21,7 +21,7 @@ static atomic_uint threads;
 static void set_scheduling(struct tek_record *record, const struct tek_uthread *thread)
 {
 	record->policy = thread->sched.critical ? TEK_SCHED_POLICY : SCHED_OTHER;
-	record->priority = (tek_s8)tek__priority_of((struct tek_uthread *)(uintptr_t)thread);
+	record->priority = (tek_s8)tek_ut__priority_of((struct tek_uthread *)(uintptr_t)thread);
 }
 
 static void set_stack(struct tek_record *record, struct tek_side *side,
@@ -33,7 +33,7 @@ static void set_stack(struct tek_record *record, struct tek_side *side,
 		side->stack_flags |= TEK_STACK_OWN; /* only the program knows its end */
 		return;
 	}
-	side->stack_end = (uintptr_t)tek__stack_end(thread);
+	side->stack_end = (uintptr_t)tek_ut__stack_end(thread);
 	record->stack_pages = (tek_u32)((side->stack_end - (uintptr_t)thread->stack_low) >>
 					__builtin_ctzl(tek__page_bytes));
 }
@@ -45,9 +45,9 @@ static void newcomer(struct tek_uthread *thread)
 	const struct tek_table_birth birth = {.function = (uintptr_t)thread->routine};
 	const unsigned int now = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
 
-	tek__table_created(thread, &birth, now);
+	tek_ut__table_created(thread, &birth, now);
 	if (thread->shown)
-		tek__shown_runs(thread, tek__here_worker()->number);
+		tek_ut__shown_runs(thread, tek_ut__here_worker()->number);
 	else
 		atomic_fetch_sub_explicit(&threads, 1, memory_order_relaxed);
 	errno = saved;
@@ -55,16 +55,17 @@ static void newcomer(struct tek_uthread *thread)
 
 static void gone(struct tek_uthread *thread)
 {
-	tek__table_ended(thread, atomic_fetch_sub_explicit(&threads, 1, memory_order_relaxed) - 1);
+	tek_ut__table_ended(thread,
+			    atomic_fetch_sub_explicit(&threads, 1, memory_order_relaxed) - 1);
 }
 
-void tek__native_table_start(void)
+void tek_ut__native_table_start(void)
 {
 	tek__rundir_ending = TEK_RUNDIR_NATIVE;
 	tek__table_remove_stale();
 }
 
-void tek__native_table_open(void)
+void tek_ut__native_table_open(void)
 {
 	static const struct tek_table_teller teller = {
 		.set_scheduling = set_scheduling,
@@ -76,7 +77,7 @@ void tek__native_table_open(void)
 	tek__module_note_program();
 	opener = getpid();
 	atomic_store(&threads, 1);
-	tek__table_open(&teller);
+	tek_ut__table_open(&teller);
 }
 
 __attribute__((destructor)) static void finish(void)

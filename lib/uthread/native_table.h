@@ -10,9 +10,9 @@
 #define TEK_UTHREAD_NATIVE_TABLE_H
 
 /* When the engine starts: removes a table that an earlier program left under this pid. */
-void tek__native_table_start(void);
+void tek_ut__native_table_start(void);
 
 /* By a user-level thread that is about to create one, not deferred; once in a process. */
-void tek__native_table_open(void);
+void tek_ut__native_table_open(void);
 
 #endif

@@ -35,12 +35,12 @@ static int running_now(void)
 /* All in the queue: some of them wait for other words, and go back to sleep. */
 static void wake_all(struct queue *queue)
 {
-	tek__enter();
-	tek__spin_lock(&queue->lock);
-	while (tek__wake_first(&queue->waiters))
+	tek_ut__enter();
+	tek_ut__spin_lock(&queue->lock);
+	while (tek_ut__wake_first(&queue->waiters))
 		;
-	tek__spin_unlock(&queue->lock);
-	tek__leave();
+	tek_ut__spin_unlock(&queue->lock);
+	tek_ut__leave();
 }
 
 static void finish(atomic_int *control, int result)
@@ -77,19 +77,19 @@ static void wait(atomic_int *control, int running)
 	struct queue *queue = queue_of(control);
 	struct tek_waiter waiter;
 
-	tek__waiter_init(&waiter);
-	tek__enter();
-	tek__spin_lock(&queue->lock);
+	tek_ut__waiter_init(&waiter);
+	tek_ut__enter();
+	tek_ut__spin_lock(&queue->lock);
 	bool waits = atomic_load_explicit(control, memory_order_relaxed) == running;
 	if (waits)
-		tek__waiters_add(&queue->waiters, &waiter);
-	tek__spin_unlock(&queue->lock);
+		tek_ut__waiters_add(&queue->waiters, &waiter);
+	tek_ut__spin_unlock(&queue->lock);
 	if (waits)
-		tek__wait(&waiter, NULL, TEK_WAITS_ONCE);
-	tek__leave();
+		tek_ut__wait(&waiter, NULL, TEK_WAITS_ONCE);
+	tek_ut__leave();
 }
 
-void tek__once(atomic_int *control, void (*routine)(void))
+void tek_ut__once(atomic_int *control, void (*routine)(void))
 {
 	for (;;) {
 		int now = atomic_load_explicit(control, memory_order_acquire);
@@ -105,7 +105,7 @@ void tek__once(atomic_int *control, void (*routine)(void))
 	}
 }
 
-void tek__once_after_fork(void)
+void tek_ut__once_after_fork(void)
 {
 	atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
 	for (int i = 0; i < QUEUES; i++)

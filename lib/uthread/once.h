@@ -17,19 +17,19 @@
  */
 #define TEK_ONCE_DONE 2
 
-static inline int tek__once_is_done(atomic_int *control)
+static inline int tek_ut__once_is_done(atomic_int *control)
 {
 	/* Acquire: the effects of the routine are seen. */
 	return atomic_load_explicit(control, memory_order_acquire) == TEK_ONCE_DONE;
 }
 
 /*
- * Returns when the routine has run, by the caller or another thread. Not between tek__enter() and
- * tek__leave().
+ * Returns when the routine has run, by the caller or another thread. Not between tek_ut__enter()
+ * and tek_ut__leave().
  */
-void tek__once(atomic_int *control, void (*routine)(void));
+void tek_ut__once(atomic_int *control, void (*routine)(void));
 
 /* In the child of fork(). */
-void tek__once_after_fork(void);
+void tek_ut__once_after_fork(void);
 
 #endif

@@ -65,7 +65,7 @@ static const char *set_sched(struct tek_engine_options *options, const char *tex
 {
 	const struct tek_sched *sched;
 
-	for (unsigned int i = 0; (sched = tek__sched_at(i)); i++) {
+	for (unsigned int i = 0; (sched = tek_ut__sched_at(i)); i++) {
 		if (is(text, size, sched->name)) {
 			options->sched = sched;
 			return NULL;
@@ -133,7 +133,7 @@ static const char *set_trace(struct tek_engine_options *options, const char *tex
 	return NULL;
 }
 
-const char *tek__engine_option(struct tek_engine_options *options, const char *text, size_t size)
+const char *tek_ut__engine_option(struct tek_engine_options *options, const char *text, size_t size)
 {
 	const char *equals = memchr(text, '=', size);
 	size_t name = equals ? (size_t)(equals - text) : size;
@@ -184,7 +184,7 @@ const char *tek__engine_option(struct tek_engine_options *options, const char *t
 	return NULL;
 }
 
-void tek__engine_complain(const char *text, size_t size, const char *why)
+void tek_ut__engine_complain(const char *text, size_t size, const char *why)
 {
 	char line[512];
 	int bytes = snprintf(line, sizeof(line), "tek: TEK_UTHREAD: %.*s%s%s\n", (int)size, text,
@@ -194,8 +194,8 @@ void tek__engine_complain(const char *text, size_t size, const char *why)
 			     (size_t)bytes < sizeof(line) ? (size_t)bytes : sizeof(line) - 1);
 }
 
-void tek__engine_parse(struct tek_engine_options *options, const char *list,
-		       void (*wrong)(const char *text, size_t size, const char *why))
+void tek_ut__engine_parse(struct tek_engine_options *options, const char *list,
+			  void (*wrong)(const char *text, size_t size, const char *why))
 {
 	while (*list) {
 		size_t size = strcspn(list, ",");
@@ -203,7 +203,7 @@ void tek__engine_parse(struct tek_engine_options *options, const char *list,
 		if (strncmp(list, "trace=", 6) == 0)
 			size = strlen(list);
 		if (size > 0) {
-			const char *why = tek__engine_option(options, list, size);
+			const char *why = tek_ut__engine_option(options, list, size);
 			if (why)
 				wrong(list, size, why);
 		}

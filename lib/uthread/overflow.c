@@ -39,7 +39,7 @@ static __thread sigjmp_buf *volatile on_fault __attribute__((tls_model("initial-
 
 static _Atomic uint64_t reported; /* the thread of the last report */
 
-void tek__overflow_start(void)
+void tek_ut__overflow_start(void)
 {
 	void *found = dlsym(RTLD_NEXT, "siglongjmp");
 
@@ -61,7 +61,7 @@ static void *map_stack(void)
 	return NULL;
 }
 
-void *tek__overflow_give_stack(void *stack)
+void *tek_ut__overflow_give_stack(void *stack)
 {
 	stack_t before;
 
@@ -75,13 +75,13 @@ void *tek__overflow_give_stack(void *stack)
 	return stack;
 }
 
-void tek__overflow_keep_stack(const struct tek_carrier *began, ucontext_t *context)
+void tek_ut__overflow_keep_stack(const struct tek_carrier *began, ucontext_t *context)
 {
 	const uint64_t tick = TEK_TICK_BIT;
 
 	/* From here on no tick takes the thread elsewhere; sigreturn(2) lets them in again. */
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &tick, NULL, sizeof(tick));
-	if (tek__here_carrier() != began)
+	if (tek_ut__here_carrier() != began)
 		syscall(SYS_sigaltstack, NULL, &context->uc_stack);
 }
 
@@ -148,12 +148,12 @@ __attribute__((noinline)) static void report(const struct tek_uthread *self,
 	tek__overflow_tell(&event, stack->function, &trace);
 }
 
-bool tek__overflow_at(const siginfo_t *info, ucontext_t *context,
-		      const struct tek_overflow_stack *stack)
+bool tek_ut__overflow_at(const siginfo_t *info, ucontext_t *context,
+			 const struct tek_overflow_stack *stack)
 {
 	if (on_fault && info->si_code > 0)
 		jump(*on_fault, 1);
-	const struct tek_uthread *self = tek__here_self();
+	const struct tek_uthread *self = tek_ut__here_self();
 	const bool refused = tek__is_frame_refused(info, context);
 	const uintptr_t low = (uintptr_t)stack->low, pointer = tek__stack_pointer(context);
 	const uintptr_t address = refused ? pointer : (uintptr_t)info->si_addr;
@@ -175,7 +175,7 @@ static struct sigaction before; /* of the program */
 
 static void on_fault_of_program(int number, siginfo_t *info, void *context)
 {
-	const struct tek_uthread *self = tek__here_self();
+	const struct tek_uthread *self = tek_ut__here_self();
 
 	if (self) {
 		const struct tek_overflow_stack stack = {
@@ -183,7 +183,7 @@ static void on_fault_of_program(int number, siginfo_t *info, void *context)
 			.bytes = self->stack_bytes,
 			.function = (uintptr_t)self->routine,
 		};
-		tek__overflow_at(info, context, &stack);
+		tek_ut__overflow_at(info, context, &stack);
 	}
 	/* The same signal again as soon as this returns, with the registers of before. */
 	sigaction(number, &before, NULL);
@@ -192,7 +192,7 @@ static void on_fault_of_program(int number, siginfo_t *info, void *context)
 		raise(number);
 }
 
-void tek__overflow_watch(void)
+void tek_ut__overflow_watch(void)
 {
 	const uint64_t tick = TEK_TICK_BIT;
 	struct sigaction ours = {.sa_sigaction = on_fault_of_program,

@@ -20,14 +20,14 @@
 struct tek_carrier;
 
 /* At the start, before any carrier. */
-void tek__overflow_start(void);
+void tek_ut__overflow_start(void);
 
 /*
  * The calling kernel thread, a carrier, gets an alternate stack, unless it has one already:
  * `stack`, that of an earlier carrier that has ended, or a new one (NULL). Returns it; NULL: there
  * is none.
  */
-void *tek__overflow_give_stack(void *stack);
+void *tek_ut__overflow_give_stack(void *stack);
 
 /*
  * At the end of a handler in which the calling thread may have been switched away from and back. It
@@ -36,7 +36,7 @@ void *tek__overflow_give_stack(void *stack);
  * (sigreturn(2)). Two kernel threads would then share one, on which the C library's own handlers
  * run.
  */
-void tek__overflow_keep_stack(const struct tek_carrier *began, ucontext_t *context);
+void tek_ut__overflow_keep_stack(const struct tek_carrier *began, ucontext_t *context);
 
 /* The known data of the calling thread's stack. */
 struct tek_overflow_stack {
@@ -49,10 +49,10 @@ struct tek_overflow_stack {
  * In the handler of SIGSEGV: if the calling thread has run out of its stack that is reported.
  * Returns whether. May jump: a fault during the report is its own.
  */
-bool tek__overflow_at(const siginfo_t *info, ucontext_t *context,
-		      const struct tek_overflow_stack *stack);
+bool tek_ut__overflow_at(const siginfo_t *info, ucontext_t *context,
+			 const struct tek_overflow_stack *stack);
 
 /* For programs that call sigaction(2) past us: installs a handler of ours, if there is none. */
-void tek__overflow_watch(void);
+void tek_ut__overflow_watch(void);
 
 #endif

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-__thread struct tek_own *tek__own_of_kernel_thread;
+__thread struct tek_own *tek_ut__own_of_kernel_thread;
 
 #define BLOCKS_AT_ONCE 128
 
@@ -28,25 +28,25 @@ static struct {
 
 static union block *take(void)
 {
-	tek__enter();
-	tek__spin_lock(&blocks.lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&blocks.lock);
 	union block *block = blocks.first;
 	if (block)
 		blocks.first = block->next;
-	tek__spin_unlock(&blocks.lock);
-	tek__leave();
+	tek_ut__spin_unlock(&blocks.lock);
+	tek_ut__leave();
 	return block;
 }
 
 /* Gives back a chain of them, from first to last. */
 static void give(union block *first, union block *last)
 {
-	tek__enter();
-	tek__spin_lock(&blocks.lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&blocks.lock);
 	last->next = blocks.first;
 	blocks.first = first;
-	tek__spin_unlock(&blocks.lock);
-	tek__leave();
+	tek_ut__spin_unlock(&blocks.lock);
+	tek_ut__leave();
 }
 
 static union block *map_more(void)
@@ -73,7 +73,7 @@ static union block *new_block(void)
 	return block;
 }
 
-struct tek_values *tek__own_block(void)
+struct tek_values *tek_ut__own_block(void)
 {
 	union block *block = new_block();
 	return block ? &block->values : NULL;
@@ -88,8 +88,8 @@ static bool can_end(void)
 static void end_kernel_thread(void *unused)
 {
 	(void)unused;
-	if (tek__own_of_kernel_thread)
-		tek__keys_end();
+	if (tek_ut__own_of_kernel_thread)
+		tek_ut__keys_end();
 }
 
 /* A destructor of a thread-local variable, as C++ has them, reports a kernel thread's end. */
@@ -102,10 +102,10 @@ static void hear_of_end(void)
 		__cxa_thread_atexit_impl(end_kernel_thread, NULL, &__dso_handle);
 }
 
-struct tek_own *tek__own_made(void)
+struct tek_own *tek_ut__own_made(void)
 {
-	struct tek_own *own = tek__own();
-	struct tek_uthread *self = tek__here_self();
+	struct tek_own *own = tek_ut__own();
+	struct tek_uthread *self = tek_ut__here_self();
 
 	if (own)
 		return own;
@@ -117,16 +117,16 @@ struct tek_own *tek__own_made(void)
 	if (self) {
 		self->keys = own;
 	} else {
-		tek__own_of_kernel_thread = own;
+		tek_ut__own_of_kernel_thread = own;
 		hear_of_end();
 	}
 	return own;
 }
 
-void tek__own_drop(void)
+void tek_ut__own_drop(void)
 {
-	struct tek_uthread *self = tek__here_self();
-	struct tek_own *own = tek__own();
+	struct tek_uthread *self = tek_ut__here_self();
+	struct tek_own *own = tek_ut__own();
 
 	if (!own)
 		return;
@@ -138,30 +138,30 @@ void tek__own_drop(void)
 		give(block, block);
 	}
 	if (self)
-		tek__inherit_end(self);
+		tek_ut__inherit_end(self);
 	else
-		tek__own_of_kernel_thread = NULL;
+		tek_ut__own_of_kernel_thread = NULL;
 	give((union block *)own, (union block *)own);
 }
 
-void tek__own_after_fork(void)
+void tek_ut__own_after_fork(void)
 {
 	atomic_store(&blocks.lock.held, 0);
-	tek__inherit_after_fork();
+	tek_ut__inherit_after_fork();
 }
 
-void tek__own_adopt(struct tek_uthread *first)
+void tek_ut__own_adopt(struct tek_uthread *first)
 {
-	struct tek_own *own = tek__own_of_kernel_thread;
+	struct tek_own *own = tek_ut__own_of_kernel_thread;
 
-	tek__own_of_kernel_thread = NULL;
+	tek_ut__own_of_kernel_thread = NULL;
 	first->keys = own;
 	if (own)
 		own->thread = first;
 }
 
 /* Never inlined: the compiler must not compute the address before the call. */
-__attribute__((noinline)) uintptr_t tek__kernel_thread_id(void)
+__attribute__((noinline)) uintptr_t tek_ut__kernel_thread_id(void)
 {
-	return (uintptr_t)&tek__own_of_kernel_thread | 1;
+	return (uintptr_t)&tek_ut__own_of_kernel_thread | 1;
 }

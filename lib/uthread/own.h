@@ -47,43 +47,43 @@ struct tek_own {
 	struct tek_own *waits_next;  /* of the waiters for the same one */
 };
 
-extern __thread struct tek_own *tek__own_of_kernel_thread
+extern __thread struct tek_own *tek_ut__own_of_kernel_thread
 	__attribute__((visibility("hidden"), tls_model("initial-exec")));
 
 /* The calling thread's; NULL: it has none yet. */
-static inline struct tek_own *tek__own(void)
+static inline struct tek_own *tek_ut__own(void)
 {
-	struct tek_uthread *self = tek__here_self();
-	return self ? self->keys : tek__own_of_kernel_thread;
+	struct tek_uthread *self = tek_ut__here_self();
+	return self ? self->keys : tek_ut__own_of_kernel_thread;
 }
 
 /* The calling thread's, made if there is none; NULL: there is no memory. Not deferred. */
-struct tek_own *tek__own_made(void);
+struct tek_own *tek_ut__own_made(void);
 
 /* A block for values of the calling thread, all zero; NULL: there is no memory. Not deferred. */
-struct tek_values *tek__own_block(void);
+struct tek_values *tek_ut__own_block(void);
 
 /* Releases the calling thread's state. Not deferred. */
-void tek__own_drop(void);
+void tek_ut__own_drop(void);
 
 /* In the child of fork(): no other thread is in the middle of anything here, nor in inherit.c. */
-void tek__own_after_fork(void);
+void tek_ut__own_after_fork(void);
 
 /*
  * The calling kernel thread becomes this user-level thread, the first one. By the engine's start.
  */
-void tek__own_adopt(struct tek_uthread *first);
+void tek_ut__own_adopt(struct tek_uthread *first);
 
 /*
  * The owner of a mutex. A user-level thread is known by its address, a kernel thread by the address
  * of data of its own, which is odd.
  */
-uintptr_t tek__kernel_thread_id(void);
+uintptr_t tek_ut__kernel_thread_id(void);
 
-static inline uintptr_t tek__me(void)
+static inline uintptr_t tek_ut__me(void)
 {
-	uintptr_t self = (uintptr_t)tek__here_self();
-	return __builtin_expect(self != 0, 1) ? self : tek__kernel_thread_id();
+	uintptr_t self = (uintptr_t)tek_ut__here_self();
+	return __builtin_expect(self != 0, 1) ? self : tek_ut__kernel_thread_id();
 }
 
 #endif

@@ -23,27 +23,27 @@ static struct list *list_of(const void *low)
 	return &lists[((uintptr_t)low >> 12) % LISTS];
 }
 
-void tek__own_stack_taken(struct tek_uthread *thread, void *low)
+void tek_ut__own_stack_taken(struct tek_uthread *thread, void *low)
 {
 	struct list *list = list_of(low);
 
 	thread->own_stack = low;
-	tek__spin_lock(&list->lock);
+	tek_ut__spin_lock(&list->lock);
 	thread->next_on_own_stack = list->first;
 	list->first = thread;
-	tek__spin_unlock(&list->lock);
+	tek_ut__spin_unlock(&list->lock);
 }
 
-void tek__own_stack_left(struct tek_uthread *thread)
+void tek_ut__own_stack_left(struct tek_uthread *thread)
 {
 	struct list *list = list_of(thread->own_stack);
 	struct tek_uthread **place = &list->first;
 
-	tek__spin_lock(&list->lock);
+	tek_ut__spin_lock(&list->lock);
 	while (*place != thread)
 		place = &(*place)->next_on_own_stack;
 	*place = thread->next_on_own_stack;
-	tek__spin_unlock(&list->lock);
+	tek_ut__spin_unlock(&list->lock);
 	thread->own_stack = NULL;
 }
 
@@ -51,39 +51,39 @@ static bool is_in_use(const void *low)
 {
 	struct list *list = list_of(low);
 
-	tek__enter();
-	tek__spin_lock(&list->lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&list->lock);
 	const struct tek_uthread *thread = list->first;
 	while (thread && thread->own_stack != low)
 		thread = thread->next_on_own_stack;
-	tek__spin_unlock(&list->lock);
-	tek__leave();
+	tek_ut__spin_unlock(&list->lock);
+	tek_ut__leave();
 	return thread != NULL;
 }
 
-int tek__own_stack_await(const void *low)
+int tek_ut__own_stack_await(const void *low)
 {
-	const uint64_t limit = tek__now() + PATIENCE_NS;
+	const uint64_t limit = tek_ut__now() + PATIENCE_NS;
 
 	for (unsigned int tries = 0; is_in_use(low); tries++) {
-		if (tek__now() > limit)
+		if (tek_ut__now() > limit)
 			return EAGAIN;
-		if (tries < YIELDS && tek__is_uthread()) {
-			tek__enter();
-			tek__yield(TEK_READY_YIELDED);
-			tek__leave();
+		if (tries < YIELDS && tek_ut__is_uthread()) {
+			tek_ut__enter();
+			tek_ut__yield(TEK_READY_YIELDED);
+			tek_ut__leave();
 		} else {
-			tek__pause();
+			tek_ut__pause();
 		}
 	}
 	return 0;
 }
 
-void tek__own_stacks_after_fork(void)
+void tek_ut__own_stacks_after_fork(void)
 {
-	struct tek_uthread *self = tek__here_self();
+	struct tek_uthread *self = tek_ut__here_self();
 
 	memset(lists, 0, sizeof(lists));
 	if (self && self->own_stack)
-		tek__own_stack_taken(self, self->own_stack);
+		tek_ut__own_stack_taken(self, self->own_stack);
 }

@@ -13,21 +13,21 @@
 #include "uthread/thread.h"
 
 /*
- * This thread will be on the stack that begins there. Between tek__enter() and tek__leave(), as the
- * next one.
+ * This thread will be on the stack that begins there. Between tek_ut__enter() and tek_ut__leave(),
+ * as the next one.
  */
-void tek__own_stack_taken(struct tek_uthread *thread, void *low);
+void tek_ut__own_stack_taken(struct tek_uthread *thread, void *low);
 
 /* It has ended, and is not on it any more. */
-void tek__own_stack_left(struct tek_uthread *thread);
+void tek_ut__own_stack_left(struct tek_uthread *thread);
 
 /*
  * Until no thread is on the stack that begins there: 0, or EAGAIN: after ten seconds a thread still
- * is. Not between tek__enter() and tek__leave().
+ * is. Not between tek_ut__enter() and tek_ut__leave().
  */
-int tek__own_stack_await(const void *low);
+int tek_ut__own_stack_await(const void *low);
 
 /* In the child of fork(): only the calling thread is on one. */
-void tek__own_stacks_after_fork(void);
+void tek_ut__own_stacks_after_fork(void);
 
 #endif

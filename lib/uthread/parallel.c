@@ -18,7 +18,7 @@
 /* A tick that found the carrier where it must not grant is followed by another one. */
 #define ASK_AGAIN_NS 200000
 
-atomic_uint tek__parallel_asked; /* a futex for the asking threads */
+atomic_uint tek_ut__parallel_asked; /* a futex for the asking threads */
 
 /* More kernel threads may come: then these ask, once there is a carrier to be asked. */
 static bool others_may_come;
@@ -31,33 +31,33 @@ static bool is_alone(void)
 	return &__libc_single_threaded && __libc_single_threaded;
 }
 
-void tek__parallel_start(bool now, bool later)
+void tek_ut__parallel_start(bool now, bool later)
 {
 	/* Without ticks nothing interrupts the carrier. */
-	const bool can = tek__engine.preempt == TEK_PREEMPT_DEFER && is_alone();
+	const bool can = tek_ut__engine.preempt == TEK_PREEMPT_DEFER && is_alone();
 
-	atomic_store(&tek__parallel_asked, 0);
+	atomic_store(&tek_ut__parallel_asked, 0);
 	atomic_store(&can_begin, false);
 	others_may_come = later && can && !now;
-	atomic_store(&tek__parallel_now, now || (later && !can));
+	atomic_store(&tek_ut__parallel_now, now || (later && !can));
 }
 
-void tek__parallel_started(void)
+void tek_ut__parallel_started(void)
 {
 	atomic_store(&can_begin, others_may_come);
 }
 
-void tek__parallel_grant(void)
+void tek_ut__parallel_grant(void)
 {
-	tek__plain_no_more();
-	atomic_store(&tek__parallel_now, true);
-	atomic_store(&tek__parallel_asked, 0);
-	syscall(SYS_futex, &tek__parallel_asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	tek_ut__plain_no_more();
+	atomic_store(&tek_ut__parallel_now, true);
+	atomic_store(&tek_ut__parallel_asked, 0);
+	syscall(SYS_futex, &tek_ut__parallel_asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 static bool is_granted(void)
 {
-	return atomic_load(&tek__parallel_now) || !atomic_load(&can_begin);
+	return atomic_load(&tek_ut__parallel_now) || !atomic_load(&can_begin);
 }
 
 /*
@@ -65,37 +65,37 @@ static bool is_granted(void)
  */
 static void ask(void)
 {
-	struct tek_carrier *carrier = atomic_load(&tek__workers[0].carrier);
+	struct tek_carrier *carrier = atomic_load(&tek_ut__workers[0].carrier);
 
-	atomic_store(&tek__parallel_asked, 1);
+	atomic_store(&tek_ut__parallel_asked, 1);
 	/*
 	 * A child that a kernel thread has forked has no carrier: then the asking thread is alone.
 	 */
 	if (!carrier || syscall(SYS_tgkill, getpid(), carrier->tid, 0) != 0) {
-		tek__parallel_grant();
+		tek_ut__parallel_grant();
 		return;
 	}
-	tek__carrier_kick(carrier); /* too many are queued already: it is asked again */
-	tek__events_stop_waiting();
+	tek_ut__carrier_kick(carrier); /* too many are queued already: it is asked again */
+	tek_ut__events_stop_waiting();
 }
 
-void tek__parallel_begin(void)
+void tek_ut__parallel_begin(void)
 {
-	const struct timespec moment = tek__timespec_of(ASK_AGAIN_NS);
+	const struct timespec moment = tek_ut__timespec_of(ASK_AGAIN_NS);
 	const int error = errno;
 
 	while (!is_granted()) {
 		ask();
 		if (!is_granted())
-			syscall(SYS_futex, &tek__parallel_asked, FUTEX_WAIT_PRIVATE, 1, &moment,
+			syscall(SYS_futex, &tek_ut__parallel_asked, FUTEX_WAIT_PRIVATE, 1, &moment,
 				NULL, 0);
 	}
 	errno = error;
 }
 
-void tek__parallel_after_fork(void)
+void tek_ut__parallel_after_fork(void)
 {
-	atomic_store(&tek__parallel_asked, 0);
+	atomic_store(&tek_ut__parallel_asked, 0);
 }
 
 #if TEK_QUICK
@@ -103,11 +103,11 @@ void tek__parallel_after_fork(void)
 extern const struct tek_quick __start_tek_quick[] __attribute__((visibility("hidden")));
 extern const struct tek_quick __stop_tek_quick[] __attribute__((visibility("hidden")));
 
-void tek__quick_restart(ucontext_t *context)
+void tek_ut__quick_restart(ucontext_t *context)
 {
 	greg_t *at = &context->uc_mcontext.gregs[REG_RIP];
 
-	if (tek__parallel())
+	if (tek_ut__parallel())
 		return; /* the rest of the sequence is right in both modes */
 	for (const struct tek_quick *quick = __start_tek_quick; quick < __stop_tek_quick; quick++) {
 		const uintptr_t begin = (uintptr_t)&quick->begin + (uintptr_t)quick->begin;
@@ -120,7 +120,7 @@ void tek__quick_restart(ucontext_t *context)
 
 #else
 
-void tek__quick_restart(ucontext_t *context)
+void tek_ut__quick_restart(ucontext_t *context)
 {
 	(void)context;
 }

@@ -3,24 +3,24 @@
  * From one kernel thread in the engine to several.
  *
  * With one worker its kernel thread is mostly the only one that ever enters the engine. While that
- * is so tek__parallel() is false: locks are not taken (spin.h), and plain instructions replace
+ * is so tek_ut__parallel() is false: locks are not taken (spin.h), and plain instructions replace
  * atomic ones (guard.h). Kernel threads of the program, or of the engine, may need the engine
- * later. Each first asks (tek__come_in(), tek__enter()), and waits until the carrier has granted
- * it. From then on, for good, tek__parallel() is true.
+ * later. Each first asks (tek_ut__come_in(), tek_ut__enter()), and waits until the carrier has
+ * granted it. From then on, for good, tek_ut__parallel() is true.
  *
  * The carrier grants at a moment at which no thread is in the middle of an operation that it began
  * because the flag was false. There are two kinds of such operations:
  *
- *   - Code between tek__enter() and tek__leave(). The carrier grants after it
- *     (tek__leave_pending()), in a tick handler that has found `defer` at 0, or in its own context
- *     between two threads (idle.c). A thread that the carrier does not run has left it inside the
- *     engine, at a switch: no thread switches with a lock, and none relies afterwards on an earlier
- *     tek__parallel(). Or it left in the handler of a tick, with `defer` at 0, or in a handler of
- *     the program, likewise (posix/action.c).
- *   - Plain instructions without tek__enter(): a restartable sequence reads the flag and changes a
- *     word, and a signal may arrive in between. Each sequence is listed (TEK_QUICK). A handler that
- *     interrupts one restarts it, before anything else (tek__quick_restart()). So the sequence
- *     reads the flag again after the handler.
+ *   - Code between tek_ut__enter() and tek_ut__leave(). The carrier grants after it
+ *     (tek_ut__leave_pending()), in a tick handler that has found `defer` at 0, or in its own
+ *     context between two threads (idle.c). A thread that the carrier does not run has left it
+ *     inside the engine, at a switch: no thread switches with a lock, and none relies afterwards on
+ *     an earlier tek_ut__parallel(). Or it left in the handler of a tick, with `defer` at 0, or in
+ *     a handler of the program, likewise (posix/action.c).
+ *   - Plain instructions without tek_ut__enter(): a restartable sequence reads the flag and changes
+ *     a word, and a signal may arrive in between. Each sequence is listed (TEK_QUICK). A handler
+ *     that interrupts one restarts it, before anything else (tek_ut__quick_restart()). So the
+ *     sequence reads the flag again after the handler.
  *
  * So nothing is half done at that moment. The carrier, which writes the flag, reads it as true from
  * then on. The asking thread does so as soon as its call returns, and sees all earlier writes:
@@ -42,47 +42,47 @@
 
 /*
  * By the engine's start, before it makes kernel threads. `now`: there are several from the
- * beginning; `later`: more may come (tek__engine.foreign). Where a later change is impossible it
+ * beginning; `later`: more may come (tek_ut__engine.foreign). Where a later change is impossible it
  * happens now.
  */
-void tek__parallel_start(bool now, bool later);
+void tek_ut__parallel_start(bool now, bool later);
 
 /* As soon as there is a carrier: the engine's own start, alone, was no reason to ask. */
-void tek__parallel_started(void);
+void tek_ut__parallel_started(void);
 
 /* By a kernel thread that has no worker: returns when it may use the engine. */
-void tek__parallel_begin(void);
+void tek_ut__parallel_begin(void);
 
 /*
- * By a possible kernel thread, before code that elsewhere runs between tek__enter(), which does the
- * same, and tek__leave(). False: the caller is a kernel thread and no carrier can grant, since the
- * engine does not run: the caller does without.
+ * By a possible kernel thread, before code that elsewhere runs between tek_ut__enter(), which does
+ * the same, and tek_ut__leave(). False: the caller is a kernel thread and no carrier can grant,
+ * since the engine does not run: the caller does without.
  */
-static inline bool tek__come_in(void)
+static inline bool tek_ut__come_in(void)
 {
-	if (__builtin_expect(tek__here_entry() != NULL, 1) || tek__parallel())
+	if (__builtin_expect(tek_ut__here_entry() != NULL, 1) || tek_ut__parallel())
 		return true;
-	tek__parallel_begin();
-	return tek__parallel();
+	tek_ut__parallel_begin();
+	return tek_ut__parallel();
 }
 
 /* By the carrier, where it can grant: see above. */
-extern atomic_uint tek__parallel_asked __attribute__((visibility("hidden")));
-void tek__parallel_grant(void);
+extern atomic_uint tek_ut__parallel_asked __attribute__((visibility("hidden")));
+void tek_ut__parallel_grant(void);
 
-static inline void tek__parallel_look(void)
+static inline void tek_ut__parallel_look(void)
 {
-	if (__builtin_expect(atomic_load_explicit(&tek__parallel_asked, memory_order_relaxed) != 0,
-			     0))
-		tek__parallel_grant();
+	if (__builtin_expect(
+		    atomic_load_explicit(&tek_ut__parallel_asked, memory_order_relaxed) != 0, 0))
+		tek_ut__parallel_grant();
 }
 
 /* In the child of fork(), by a user-level thread: the asking thread is not there. */
-void tek__parallel_after_fork(void);
+void tek_ut__parallel_after_fork(void);
 
 /*
  * First thing in a handler that may switch, or call the program: it has interrupted this context.
  */
-void tek__quick_restart(ucontext_t *context);
+void tek_ut__quick_restart(ucontext_t *context);
 
 #endif

@@ -34,14 +34,14 @@
 /* How often the monitor is asked whether a worker's carrier is blocked, at most. */
 #define MONITOR_NS 2000000
 
-void (*tek__preempt_resumed)(struct tek_uthread *self, bool in_program);
-void (*tek__preempt_held)(struct tek_uthread *self, ucontext_t *context);
+void (*tek_ut__preempt_resumed)(struct tek_uthread *self, bool in_program);
+void (*tek_ut__preempt_held)(struct tek_uthread *self, ucontext_t *context);
 
 static void set_timer(const struct tek_carrier *carrier, uint64_t first_ns, uint64_t each_ns)
 {
 	const struct itimerspec times = {
-		.it_value = tek__timespec_of(first_ns),
-		.it_interval = tek__timespec_of(each_ns),
+		.it_value = tek_ut__timespec_of(first_ns),
+		.it_interval = tek_ut__timespec_of(each_ns),
 	};
 	syscall(SYS_timer_settime, carrier->timer, 0, &times, NULL);
 }
@@ -93,16 +93,16 @@ static void tell_without_timer(int error)
 	tell_without("timer_create", error, error == EAGAIN ? cure_signals : cure_filter);
 }
 
-void tek__preempt_add(struct tek_carrier *carrier)
+void tek_ut__preempt_add(struct tek_carrier *carrier)
 {
 	struct sigevent event;
 
-	if (tek__engine.preempt == TEK_PREEMPT_OFF)
+	if (tek_ut__engine.preempt == TEK_PREEMPT_OFF)
 		return;
 	memset(&event, 0, sizeof(event));
 	event.sigev_notify = SIGEV_THREAD_ID;
 	event.sigev_signo = TEK_TICK_SIGNAL;
-	event.sigev_value = tek__tick_value();
+	event.sigev_value = tek_ut__tick_value();
 	event.sigev_notify_thread_id = carrier->tid;
 	/* Not timer_create(3): its timers are not the kernel's numbers. */
 	int number;
@@ -112,7 +112,7 @@ void tek__preempt_add(struct tek_carrier *carrier)
 		tell_without_timer(errno);
 }
 
-void tek__preempt_remove(struct tek_carrier *carrier)
+void tek_ut__preempt_remove(struct tek_carrier *carrier)
 {
 	const int number = carrier->timer;
 
@@ -123,9 +123,9 @@ void tek__preempt_remove(struct tek_carrier *carrier)
 
 static void start_timer(struct tek_worker *worker, const struct tek_carrier *carrier)
 {
-	const uint64_t interval = tek__kernel_wait_interval();
+	const uint64_t interval = tek_ut__kernel_wait_interval();
 	/* Workers tick one after the other, so that they do not all contend for the same lock. */
-	const uint64_t shift = interval * worker->number / tek__worker_count;
+	const uint64_t shift = interval * worker->number / tek_ut__worker_count;
 
 	atomic_store_explicit(&worker->interval, interval, memory_order_relaxed);
 	set_timer(carrier, interval + shift, interval);
@@ -144,20 +144,20 @@ static void adapt_timer(struct tek_worker *worker)
 	const uint64_t interval = interval_of(worker);
 
 	if (carrier && carrier->timer >= 0 && atomic_load(&worker->ticking) &&
-	    interval != tek__kernel_wait_interval())
+	    interval != tek_ut__kernel_wait_interval())
 		start_timer(worker, carrier);
 }
 
 /* A tick has arrived: whether a quantum has passed with it. */
 static bool is_quantum_over(struct tek_worker *worker)
 {
-	if (++worker->looks < tek__kernel_wait_looks(interval_of(worker)))
+	if (++worker->looks < tek_ut__kernel_wait_looks(interval_of(worker)))
 		return false;
 	worker->looks = 0;
 	return true;
 }
 
-void tek__preempt_needed(struct tek_worker *worker)
+void tek_ut__preempt_needed(struct tek_worker *worker)
 {
 	struct tek_carrier *carrier = atomic_load(&worker->carrier);
 
@@ -167,13 +167,13 @@ void tek__preempt_needed(struct tek_worker *worker)
 	start_timer(worker, carrier);
 }
 
-void tek__preempt_lose(struct tek_worker *worker, struct tek_carrier *carrier)
+void tek_ut__preempt_lose(struct tek_worker *worker, struct tek_carrier *carrier)
 {
 	if (carrier->timer >= 0 && atomic_load(&worker->ticking))
 		set_timer(carrier, 0, 0);
 }
 
-void tek__preempt_gain(struct tek_worker *worker, struct tek_carrier *carrier)
+void tek_ut__preempt_gain(struct tek_worker *worker, struct tek_carrier *carrier)
 {
 	if (carrier->timer >= 0 && atomic_load(&worker->ticking))
 		start_timer(worker, carrier);
@@ -186,33 +186,34 @@ static void stop_ticking(struct tek_worker *worker)
 	set_timer(carrier, 0, 0);
 	atomic_store(&worker->ticking, false);
 	/* The thread that makes one ready reads `ticking` afterwards: one sees the other. */
-	tek__fence();
-	if (tek__any_ready(worker))
-		tek__preempt_needed(worker);
+	tek_ut__fence();
+	if (tek_ut__any_ready(worker))
+		tek_ut__preempt_needed(worker);
 }
 
-void tek__preempt_kick(struct tek_worker *worker)
+void tek_ut__preempt_kick(struct tek_worker *worker)
 {
-	if (tek__engine.preempt == TEK_PREEMPT_OFF || atomic_exchange(&worker->kicked, true))
+	if (tek_ut__engine.preempt == TEK_PREEMPT_OFF || atomic_exchange(&worker->kicked, true))
 		return;
-	if (worker == tek__here_worker() && tek__here_self()) {
+	if (worker == tek_ut__here_worker() && tek_ut__here_self()) {
 		/* When it leaves the engine. */
-		__atomic_fetch_or(&tek__here_find()->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&tek_ut__here_find()->pending, TEK_PENDING_LOOK,
+				  __ATOMIC_RELAXED);
 		return;
 	}
 	struct tek_carrier *carrier = atomic_load(&worker->carrier);
-	if (carrier && !tek__carrier_kick(carrier))
+	if (carrier && !tek_ut__carrier_kick(carrier))
 		atomic_store(&worker->kicked, false); /* by another thread, or the next tick */
 }
 
 /* Starts the ticks of workers that have none, and have ready threads beside the running one. */
 static void start_others(const struct tek_worker *self)
 {
-	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		struct tek_worker *worker = &tek__workers[i];
-		if (worker != self && tek__runs_on(worker) &&
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
+		struct tek_worker *worker = &tek_ut__workers[i];
+		if (worker != self && tek_ut__runs_on(worker) &&
 		    !atomic_load_explicit(&worker->ticking, memory_order_relaxed))
-			tek__preempt_needed(worker);
+			tek_ut__preempt_needed(worker);
 	}
 }
 
@@ -223,21 +224,21 @@ static void start_others(const struct tek_worker *self)
 static bool count_tick(struct tek_worker *worker)
 {
 	worker->ticks++;
-	if (tek__timers_any())
-		tek__timers_run();
-	if (tek__events_any())
-		tek__events_run(0);
+	if (tek_ut__timers_any())
+		tek_ut__timers_run();
+	if (tek_ut__events_any())
+		tek_ut__events_run(0);
 	bool whole = worker->ticked_switches == worker->switches;
 	worker->ticked_switches = worker->switches;
-	if (!tek__any_ready(worker)) {
-		if (!tek__timers_any() && !tek__events_any())
+	if (!tek_ut__any_ready(worker)) {
+		if (!tek_ut__timers_any() && !tek_ut__events_any())
 			stop_ticking(worker);
 		return false;
 	}
-	if (tek__worker_count > 1)
+	if (tek_ut__worker_count > 1)
 		start_others(worker);
 	/* The thread may have run for a part of this quantum only. */
-	return whole && tek__sched->tick(worker, tek__runs_on(worker));
+	return whole && tek_ut__sched->tick(worker, tek_ut__runs_on(worker));
 }
 
 /* Whether the calling thread has to yield. `pending`: the reasons to check that. */
@@ -254,11 +255,11 @@ static bool is_due(struct tek_worker *worker, unsigned int pending)
 	 * Threads that the tick has woken may go before it: they have kicked this worker, just now.
 	 * A later kick sets `pending` again, which the caller checks when it leaves the engine.
 	 */
-	__atomic_store_n(&tek__here_find()->pending, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&tek_ut__here_find()->pending, 0, __ATOMIC_RELAXED);
 	due = atomic_exchange(&worker->kicked, false) || due;
-	if (tek__critical_any() && !tek__runs_on(worker)->sched.critical)
+	if (tek_ut__critical_any() && !tek_ut__runs_on(worker)->sched.critical)
 		return true;
-	return due && tek__any_ready(worker);
+	return due && tek_ut__any_ready(worker);
 }
 
 static void give_way(struct tek_worker *worker, unsigned int pending)
@@ -269,12 +270,12 @@ static void give_way(struct tek_worker *worker, unsigned int pending)
 	if (pending & TEK_PENDING_TICK && !worker->looks)
 		worker->ticked_switches = switches + 1;
 	worker->retries = 0;
-	tek__yield(TEK_READY_PREEMPTED);
+	tek_ut__yield(TEK_READY_PREEMPTED);
 	/*
 	 * No other thread ran. After a switch it may be on another worker, and this one another
 	 * thread's.
 	 */
-	if (pending & TEK_PENDING_TICK && tek__here_worker() == worker &&
+	if (pending & TEK_PENDING_TICK && tek_ut__here_worker() == worker &&
 	    worker->switches == switches)
 		worker->ticked_switches = switches;
 }
@@ -284,16 +285,16 @@ static void stop_here(struct tek_worker *worker)
 {
 	const uint64_t ticked = worker->ticked_switches;
 
-	tek__supplier_look(); /* for the next time */
+	tek_ut__supplier_look(); /* for the next time */
 	worker->ticked_switches = worker->switches + 1;
-	if (!tek__carrier_stop_here(worker))
+	if (!tek_ut__carrier_stop_here(worker))
 		worker->ticked_switches = ticked;
 }
 
 /* For a tick at a bad moment. */
 static void try_again(struct tek_worker *worker)
 {
-	uint64_t now = tek__now();
+	uint64_t now = tek_ut__now();
 
 	atomic_store(&worker->kicked, true); /* what was due stays due */
 	if (now - worker->monitor_asked > MONITOR_NS) {
@@ -301,32 +302,32 @@ static void try_again(struct tek_worker *worker)
 		 * A thread that is in the C library for so long may be blocked in the kernel there.
 		 */
 		if (worker->retries)
-			tek__monitor_wake();
+			tek_ut__monitor_wake();
 		worker->monitor_asked = now;
 	}
-	uint64_t soon = tek__engine.quantum_ns / 4 < RETRY_NS ? tek__engine.quantum_ns / 4
-							      : RETRY_NS;
+	uint64_t soon = tek_ut__engine.quantum_ns / 4 < RETRY_NS ? tek_ut__engine.quantum_ns / 4
+								 : RETRY_NS;
 	if (worker->retries++ % (RETRIES + 1) < RETRIES)
-		set_timer(atomic_load(&worker->carrier), soon, tek__engine.quantum_ns);
+		set_timer(atomic_load(&worker->carrier), soon, tek_ut__engine.quantum_ns);
 }
 
-__attribute__((noinline)) void tek__leave_pending(void)
+__attribute__((noinline)) void tek_ut__leave_pending(void)
 {
 	/* Again for a kick that has arrived meanwhile. */
 	do {
-		tek__parallel_look();
-		struct tek_worker *worker = tek__enter();
-		unsigned int pending = __atomic_exchange_n(&tek__here_find()->pending, 0,
+		tek_ut__parallel_look();
+		struct tek_worker *worker = tek_ut__enter();
+		unsigned int pending = __atomic_exchange_n(&tek_ut__here_find()->pending, 0,
 							   __ATOMIC_RELAXED);
-		if (!worker || !tek__runs_on(worker) || !is_due(worker, pending))
+		if (!worker || !tek_ut__runs_on(worker) || !is_due(worker, pending))
 			continue;
-		if (tek__engine.preempt == TEK_PREEMPT_KLT)
+		if (tek_ut__engine.preempt == TEK_PREEMPT_KLT)
 			stop_here(worker);
 		else
 			give_way(worker, pending);
-	} while (tek__here_undefer());
-	if (tek__preempt_resumed && tek__here_self())
-		tek__preempt_resumed(tek__here_self(), false);
+	} while (tek_ut__here_undefer());
+	if (tek_ut__preempt_resumed && tek_ut__here_self())
+		tek_ut__preempt_resumed(tek_ut__here_self(), false);
 }
 
 /*
@@ -335,22 +336,22 @@ __attribute__((noinline)) void tek__leave_pending(void)
  */
 static bool leave_for_others(struct tek_worker *worker, const ucontext_t *context)
 {
-	if (!tek__any_ready(worker))
+	if (!tek_ut__any_ready(worker))
 		return false;
-	tek__kernel_wait_found(context);
-	if (!tek__parallel())
-		tek__parallel_grant();
-	struct tek_carrier *spare = tek__carrier_spare();
-	tek__supplier_look(); /* for the next time */
+	tek_ut__kernel_wait_found(context);
+	if (!tek_ut__parallel())
+		tek_ut__parallel_grant();
+	struct tek_carrier *spare = tek_ut__carrier_spare();
+	tek_ut__supplier_look(); /* for the next time */
 	adapt_timer(worker);
 	if (!spare)
 		return false;
 	worker->looks = 0;
 	worker->retries = 0;
 	worker->ticked_switches = worker->switches;
-	tek__carrier_leave_worker(worker, false);
-	tek__carrier_give_worker(spare, worker);
-	tek__monitor_wake();
+	tek_ut__carrier_leave_worker(worker, false);
+	tek_ut__carrier_give_worker(spare, worker);
+	tek_ut__monitor_wake();
 	return true;
 }
 
@@ -364,28 +365,29 @@ static bool is_good_moment(const ucontext_t *context, const struct tek_uthread *
 	 * mask.
 	 */
 	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
-	if ((mask ^ self->mask) & ~tek__own_signals())
+	if ((mask ^ self->mask) & ~tek_ut__own_signals())
 		return false;
-	return tek__engine.preempt == TEK_PREEMPT_KLT ||
-	       tek__zones_allow(tek__interrupted_at(context));
+	return tek_ut__engine.preempt == TEK_PREEMPT_KLT ||
+	       tek_ut__zones_allow(tek_ut__interrupted_at(context));
 }
 
 static void tick(ucontext_t *context, unsigned int pending)
 {
-	bool good = is_good_moment(context, tek__here_self());
+	bool good = is_good_moment(context, tek_ut__here_self());
 
 	/* With KLT preemption every moment is good, but not for all effects of a signal. */
-	bool in_program = good && tek__zones_allow(tek__interrupted_at(context));
+	bool in_program = good && tek_ut__zones_allow(tek_ut__interrupted_at(context));
 
-	if (!in_program && tek__preempt_held)
-		tek__preempt_held(tek__here_self(), context);
-	if (!tek__here_entry() && !in_program)
+	if (!in_program && tek_ut__preempt_held)
+		tek_ut__preempt_held(tek_ut__here_self(), context);
+	if (!tek_ut__here_entry() && !in_program)
 		return; /* without a worker: it waits for one at a better moment */
-	struct tek_worker *worker = tek__enter();
+	struct tek_worker *worker = tek_ut__enter();
 	bool due = is_due(worker, pending);
-	const bool waits = pending & TEK_PENDING_TICK && tek__kernel_wait_was_interrupted(context);
+	const bool waits = pending & TEK_PENDING_TICK &&
+			   tek_ut__kernel_wait_was_interrupted(context);
 	if (waits && leave_for_others(worker, context)) {
-		tek__here_undefer();
+		tek_ut__here_undefer();
 		return;
 	}
 	/*
@@ -393,23 +395,23 @@ static void tick(ucontext_t *context, unsigned int pending)
 	 * here.
 	 */
 	if (good)
-		tek__tick_unblock();
+		tek_ut__tick_unblock();
 	if (due) {
 		if (!good)
 			try_again(worker);
-		else if (tek__engine.preempt == TEK_PREEMPT_KLT)
+		else if (tek_ut__engine.preempt == TEK_PREEMPT_KLT)
 			stop_here(worker);
 		else
 			give_way(worker, pending);
-	} else if (waits && good && tek__engine.preempt != TEK_PREEMPT_KLT) {
+	} else if (waits && good && tek_ut__engine.preempt != TEK_PREEMPT_KLT) {
 		/* No spare carrier: threads of equal rank run meanwhile, under each scheduler. */
-		tek__yield(TEK_READY_YIELDED);
+		tek_ut__yield(TEK_READY_YIELDED);
 	}
 	/* At a bad moment the next tick handles what has arrived meanwhile. */
-	if (tek__here_undefer() && good)
-		tek__leave_pending();
-	if (good && tek__preempt_resumed)
-		tek__preempt_resumed(tek__here_self(), in_program);
+	if (tek_ut__here_undefer() && good)
+		tek_ut__leave_pending();
+	if (good && tek_ut__preempt_resumed)
+		tek_ut__preempt_resumed(tek_ut__here_self(), in_program);
 }
 
 /* The running thread's, found again: it may have another address after a switch. */
@@ -427,11 +429,11 @@ static __attribute__((noinline)) void set_errno(int error)
 
 static void on_tick(siginfo_t *info, void *context)
 {
-	tek__quick_restart(context);
+	tek_ut__quick_restart(context);
 	/* A kick is a signal, too, but no quantum has passed. */
 	unsigned int pending = info->si_code == SI_TIMER ? TEK_PENDING_TICK : TEK_PENDING_LOOK;
 	int error = get_errno();
-	struct tek_here *here = tek__here_find();
+	struct tek_here *here = tek_ut__here_find();
 
 	if (!here->self) {
 		/* The carrier itself, without a thread to run: it polls for one anyway. */
@@ -440,24 +442,24 @@ static void on_tick(siginfo_t *info, void *context)
 	} else if (here->defer) {
 		__atomic_fetch_or(&here->pending, pending, __ATOMIC_RELAXED);
 	} else {
-		tek__parallel_look();
+		tek_ut__parallel_look();
 		tick(context, pending);
 	}
 	set_errno(error);
 }
 
-int tek__preempt_start(void)
+int tek_ut__preempt_start(void)
 {
-	int error = tek__zones_find();
+	int error = tek_ut__zones_find();
 
 	if (error)
 		tell_without("/proc/self/maps", error, cure_proc);
-	return tek__tick_start(on_tick);
+	return tek_ut__tick_start(on_tick);
 }
 
-void tek__preempt_after_fork(struct tek_worker *worker, struct tek_carrier *carrier)
+void tek_ut__preempt_after_fork(struct tek_worker *worker, struct tek_carrier *carrier)
 {
 	atomic_store(&worker->ticking, false);
 	atomic_store(&worker->kicked, false);
-	tek__preempt_add(carrier);
+	tek_ut__preempt_add(carrier);
 }

@@ -27,40 +27,40 @@
 #include <stdbool.h>
 #include <ucontext.h>
 
-int tek__preempt_start(void);
+int tek_ut__preempt_start(void);
 
 /* A new carrier: it has a timer of its own. By that carrier. */
-void tek__preempt_add(struct tek_carrier *carrier);
+void tek_ut__preempt_add(struct tek_carrier *carrier);
 
 /* It ends, and has no worker. */
-void tek__preempt_remove(struct tek_carrier *carrier);
+void tek_ut__preempt_remove(struct tek_carrier *carrier);
 
 /* Ticks of this worker no longer go to one carrier, or go to a new one. */
-void tek__preempt_lose(struct tek_worker *worker, struct tek_carrier *carrier);
-void tek__preempt_gain(struct tek_worker *worker, struct tek_carrier *carrier);
+void tek_ut__preempt_lose(struct tek_worker *worker, struct tek_carrier *carrier);
+void tek_ut__preempt_gain(struct tek_worker *worker, struct tek_carrier *carrier);
 
 /* There is another thread to run: the timer runs. */
-void tek__preempt_needed(struct tek_worker *worker);
+void tek_ut__preempt_needed(struct tek_worker *worker);
 
 /* A thread goes before the one that runs there: that worker has to poll at once. */
-void tek__preempt_kick(struct tek_worker *worker);
+void tek_ut__preempt_kick(struct tek_worker *worker);
 
 /*
  * Called each time a thread that was stopped by a tick goes on, and each time a tick finds one
  * running, outside the engine; NULL: no callback. For posix/: signals and cancellation.
  * `in_program`: it is in code that can be left, not at the end of a function of ours.
  */
-extern void (*tek__preempt_resumed)(struct tek_uthread *self, bool in_program)
+extern void (*tek_ut__preempt_resumed)(struct tek_uthread *self, bool in_program)
 	__attribute__((visibility("hidden")));
 
 /*
  * Called each time a tick finds a thread in a non-preemptible section, before anything else; it may
  * not return. NULL: no callback. `context`: what was interrupted. For posix/held.h.
  */
-extern void (*tek__preempt_held)(struct tek_uthread *self, ucontext_t *context)
+extern void (*tek_ut__preempt_held)(struct tek_uthread *self, ucontext_t *context)
 	__attribute__((visibility("hidden")));
 
 /* In the child of fork(): its carrier has no timer. */
-void tek__preempt_after_fork(struct tek_worker *worker, struct tek_carrier *carrier);
+void tek_ut__preempt_after_fork(struct tek_worker *worker, struct tek_carrier *carrier);
 
 #endif

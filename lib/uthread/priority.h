@@ -8,9 +8,9 @@
 /*
  * From now on it has this priority (struct tek_sched_state), be it ready, running or waiting. A
  * scheduler with priorities puts it into another queue, and a worker switches to a thread that now
- * goes before its running one. By any thread, between tek__enter() and tek__leave(), with locks
- * held or not.
+ * goes before its running one. By any thread, between tek_ut__enter() and tek_ut__leave(), with
+ * locks held or not.
  */
-void tek__priority_change(struct tek_uthread *thread, signed char priority);
+void tek_ut__priority_change(struct tek_uthread *thread, signed char priority);
 
 #endif

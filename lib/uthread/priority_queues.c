@@ -10,13 +10,13 @@ static struct {
 	int granularity; /* TEK_LOCK_* */
 } locks __attribute__((aligned(64)));
 
-void tek__priority_queues_use(int granularity)
+void tek_ut__priority_queues_use(int granularity)
 {
 	memset(&locks, 0, sizeof(locks));
 	locks.granularity = granularity;
 }
 
-void tek__priority_queues_clear(struct tek_priority_queues *all)
+void tek_ut__priority_queues_clear(struct tek_priority_queues *all)
 {
 	memset(all, 0, sizeof(*all));
 	atomic_init(&all->given, -1);
@@ -37,7 +37,7 @@ static struct tek_spin *lock_of(struct tek_priority_queues *all, int priority)
 /* Whether the bits of a worker have more than one lock. */
 static bool shares_bits(void)
 {
-	return tek__parallel() && locks.granularity == TEK_LOCK_OBJECT;
+	return tek_ut__parallel() && locks.granularity == TEK_LOCK_OBJECT;
 }
 
 /* Both: by the holder of the queue's lock. */
@@ -65,23 +65,23 @@ static void clear_used(struct tek_priority_queues *all, int priority)
 				      memory_order_relaxed);
 }
 
-void tek__priority_add(struct tek_priority_queues *all, struct tek_uthread *thread, bool first)
+void tek_ut__priority_add(struct tek_priority_queues *all, struct tek_uthread *thread, bool first)
 {
 	for (bool added = false; !added;) {
-		int priority = tek__priority_now(thread);
+		int priority = tek_ut__priority_now(thread);
 		struct tek_spin *lock = lock_of(all, priority);
 		struct tek_deque *threads = &all->queues[priority].threads;
 
-		tek__spin_lock(lock);
-		added = tek__priority_now(thread) == priority;
+		tek_ut__spin_lock(lock);
+		added = tek_ut__priority_now(thread) == priority;
 		if (added) {
 			if (first)
-				tek__deque_add_first(threads, thread);
+				tek_ut__deque_add_first(threads, thread);
 			else
-				tek__deque_add_last(threads, thread);
+				tek_ut__deque_add_last(threads, thread);
 			set_used(all, priority);
 		}
-		tek__spin_unlock(lock);
+		tek_ut__spin_unlock(lock);
 	}
 }
 
@@ -90,7 +90,7 @@ static void take_out(struct tek_priority_queues *all, int priority, struct tek_u
 {
 	struct tek_deque *threads = &all->queues[priority].threads;
 
-	tek__deque_remove(threads, thread);
+	tek_ut__deque_remove(threads, thread);
 	if (!threads->first)
 		clear_used(all, priority);
 }
@@ -101,14 +101,14 @@ static struct tek_uthread *take_at_once(struct tek_priority_queues *all, int lea
 	struct tek_spin *lock = lock_of(all, 0);
 	struct tek_uthread *thread = NULL;
 
-	tek__spin_lock(lock);
-	int priority = tek__priority_greatest(all);
+	tek_ut__spin_lock(lock);
+	int priority = tek_ut__priority_greatest(all);
 	if (priority >= least) {
 		thread = all->queues[priority].threads.first;
 		take_out(all, priority, thread);
 		atomic_store_explicit(&all->given, priority, memory_order_relaxed);
 	}
-	tek__spin_unlock(lock);
+	tek_ut__spin_unlock(lock);
 	return thread;
 }
 
@@ -118,18 +118,18 @@ static struct tek_uthread *take_at_once(struct tek_priority_queues *all, int lea
  */
 static struct tek_uthread *take_by_queue(struct tek_priority_queues *all, int least)
 {
-	int before = tek__priority_given(all);
+	int before = tek_ut__priority_given(all);
 	int priority;
 
-	while ((priority = tek__priority_greatest(all)) >= least) {
+	while ((priority = tek_ut__priority_greatest(all)) >= least) {
 		atomic_exchange(&all->given, priority); /* and a barrier */
-		if (tek__priority_greatest(all) > priority)
+		if (tek_ut__priority_greatest(all) > priority)
 			continue;
-		tek__spin_lock(&all->queues[priority].lock);
+		tek_ut__spin_lock(&all->queues[priority].lock);
 		struct tek_uthread *thread = all->queues[priority].threads.first;
 		if (thread)
 			take_out(all, priority, thread);
-		tek__spin_unlock(&all->queues[priority].lock);
+		tek_ut__spin_unlock(&all->queues[priority].lock);
 		if (thread)
 			return thread;
 	}
@@ -137,28 +137,28 @@ static struct tek_uthread *take_by_queue(struct tek_priority_queues *all, int le
 	return NULL;
 }
 
-struct tek_uthread *tek__priority_take(struct tek_priority_queues *all, int least)
+struct tek_uthread *tek_ut__priority_take(struct tek_priority_queues *all, int least)
 {
-	if (tek__parallel() && tek__priority_greatest(all) < least)
+	if (tek_ut__parallel() && tek_ut__priority_greatest(all) < least)
 		return NULL; /* without a lock */
 	return shares_bits() ? take_by_queue(all, least) : take_at_once(all, least);
 }
 
-bool tek__priority_set_aside(struct tek_priority_queues *all, struct tek_uthread *thread,
-			     signed char priority)
+bool tek_ut__priority_set_aside(struct tek_priority_queues *all, struct tek_uthread *thread,
+				signed char priority)
 {
 	for (;;) {
-		int old = tek__priority_now(thread);
+		int old = tek_ut__priority_now(thread);
 		struct tek_spin *lock = lock_of(all, old);
 
-		tek__spin_lock(lock);
-		bool same = tek__priority_now(thread) == old;
-		bool queued = same && tek__in_deque(thread);
+		tek_ut__spin_lock(lock);
+		bool same = tek_ut__priority_now(thread) == old;
+		bool queued = same && tek_ut__in_deque(thread);
 		if (queued)
 			take_out(all, old, thread);
 		if (same)
 			__atomic_store_n(&thread->sched.priority, priority, __ATOMIC_RELEASE);
-		tek__spin_unlock(lock);
+		tek_ut__spin_unlock(lock);
 		if (same)
 			return queued;
 	}

@@ -19,7 +19,7 @@
  *     ready has to see that, or the worker has to see the greater one. One lock for all of the
  *     worker's queues ensures that. Else both write first, the one the bit and the other `given`.
  *     Then each reads the other's word, with a full barrier in between: here in take_by_queue(),
- *     there in tek__ready() (worker.c).
+ *     there in tek_ut__ready() (worker.c).
  */
 #ifndef TEK_UTHREAD_PRIORITY_QUEUES_H
 #define TEK_UTHREAD_PRIORITY_QUEUES_H
@@ -52,11 +52,11 @@ struct tek_priority_queues {
  * First: which locks there are, TEK_LOCK_*. All workers' queues are empty then, and no lock is
  * held.
  */
-void tek__priority_queues_use(int granularity);
-void tek__priority_queues_clear(struct tek_priority_queues *all);
+void tek_ut__priority_queues_use(int granularity);
+void tek_ut__priority_queues_clear(struct tek_priority_queues *all);
 
 /* The current priority of a thread, within the range. */
-static inline int tek__priority_now(const struct tek_uthread *thread)
+static inline int tek_ut__priority_now(const struct tek_uthread *thread)
 {
 	int priority = __atomic_load_n(&thread->sched.priority, __ATOMIC_ACQUIRE);
 
@@ -64,7 +64,7 @@ static inline int tek__priority_now(const struct tek_uthread *thread)
 }
 
 /* The greatest priority with a thread; -1: none. Without a lock. */
-static inline int tek__priority_greatest(const struct tek_priority_queues *all)
+static inline int tek_ut__priority_greatest(const struct tek_priority_queues *all)
 {
 	for (int i = TEK_PRIORITY_WORDS - 1; i >= 0; i--) {
 		unsigned long word = atomic_load(&all->used[i]);
@@ -76,25 +76,25 @@ static inline int tek__priority_greatest(const struct tek_priority_queues *all)
 }
 
 /* The priority that the worker was last given. Without a lock. */
-static inline int tek__priority_given(const struct tek_priority_queues *all)
+static inline int tek_ut__priority_given(const struct tek_priority_queues *all)
 {
 	return atomic_load_explicit(&all->given, memory_order_relaxed);
 }
 
 /* To the queue of its priority, as the first or the last one. */
-void tek__priority_add(struct tek_priority_queues *all, struct tek_uthread *thread, bool first);
+void tek_ut__priority_add(struct tek_priority_queues *all, struct tek_uthread *thread, bool first);
 
 /*
  * Takes out the first of the greatest priority, if that is not less than `least`; NULL: none. By
  * the worker.
  */
-struct tek_uthread *tek__priority_take(struct tek_priority_queues *all, int least);
+struct tek_uthread *tek_ut__priority_take(struct tek_priority_queues *all, int least);
 
 /*
  * From now on the thread has this priority.  If it was in a queue it is in none now: returns
  * whether; then the caller adds it.
  */
-bool tek__priority_set_aside(struct tek_priority_queues *all, struct tek_uthread *thread,
-			     signed char priority);
+bool tek_ut__priority_set_aside(struct tek_priority_queues *all, struct tek_uthread *thread,
+				signed char priority);
 
 #endif

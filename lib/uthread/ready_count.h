@@ -17,15 +17,15 @@ struct tek_ready_count {
 	atomic_uint value;
 };
 
-static inline unsigned int tek__ready_count(const struct tek_ready_count *count)
+static inline unsigned int tek_ut__ready_count(const struct tek_ready_count *count)
 {
 	return atomic_load_explicit(&count->value, memory_order_relaxed);
 }
 
 /* By the holder of the queue's lock, the only writer: so no atomic addition. */
-static inline void tek__ready_count_add(struct tek_ready_count *count, int number)
+static inline void tek_ut__ready_count_add(struct tek_ready_count *count, int number)
 {
-	atomic_store_explicit(&count->value, tek__ready_count(count) + (unsigned int)number,
+	atomic_store_explicit(&count->value, tek_ut__ready_count(count) + (unsigned int)number,
 			      memory_order_relaxed);
 }
 

@@ -7,7 +7,7 @@
 /* Set by the first call: SIGRTMIN grows when a program allocates real-time signals. */
 static _Atomic uint64_t found;
 
-uint64_t tek__reserved_signals(void)
+uint64_t tek_ut__reserved_signals(void)
 {
 	uint64_t signals = atomic_load_explicit(&found, memory_order_relaxed);
 

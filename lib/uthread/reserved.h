@@ -15,12 +15,12 @@
 #define TEK_RESERVED_FIRST 32 /* the kernel's first real-time signal */
 
 /* A mask of the kernel's.  Callable from anywhere. */
-uint64_t tek__reserved_signals(void);
+uint64_t tek_ut__reserved_signals(void);
 
 /* These and the tick, which is one of them except under ThreadSanitizer.  No program uses them. */
-static inline uint64_t tek__own_signals(void)
+static inline uint64_t tek_ut__own_signals(void)
 {
-	return TEK_TICK_BIT | tek__reserved_signals();
+	return TEK_TICK_BIT | tek_ut__reserved_signals();
 }
 
 /*
@@ -28,9 +28,9 @@ static inline uint64_t tek__own_signals(void)
  * these for longer. The C library waits for ever for a kernel thread that does not take its signals
  * (setxid.h).
  */
-static inline uint64_t tek__blockable_signals(void)
+static inline uint64_t tek_ut__blockable_signals(void)
 {
-	return ~tek__reserved_signals() | TEK_TICK_BIT;
+	return ~tek_ut__reserved_signals() | TEK_TICK_BIT;
 }
 
 #endif

@@ -31,7 +31,7 @@ static unsigned int state_of(struct tek_rwlock *lock)
 
 static bool is_writer(struct tek_rwlock *lock)
 {
-	return atomic_load_explicit(&lock->writer, memory_order_relaxed) == tek__me();
+	return atomic_load_explicit(&lock->writer, memory_order_relaxed) == tek_ut__me();
 }
 
 /* Only the writer itself ever finds itself there. */
@@ -54,7 +54,7 @@ static bool may_write(unsigned int state)
 /* The calling thread holds one read lock more, or less, in all. */
 static void count_read_locks(int change)
 {
-	struct tek_uthread *self = tek__here_self();
+	struct tek_uthread *self = tek_ut__here_self();
 
 	/* A program may let another thread unlock. */
 	if (self && (change > 0 || self->read_locks))
@@ -74,8 +74,8 @@ static struct rwlock_waiter *find(struct rwlock_waiter *waiter, bool writes)
 /* Whether the calling thread, as a reader, comes before all waiting writers. */
 static bool passes_writers(const struct tek_rwlock *lock)
 {
-	const struct tek_uthread *self = tek__here_self();
-	const int rank = tek__uthread_rank(self);
+	const struct tek_uthread *self = tek_ut__here_self();
+	const int rank = tek_ut__rank(self);
 	const struct rwlock_waiter *writer;
 
 	if (rank <= 0 || self->read_locks)
@@ -97,8 +97,8 @@ static struct rwlock_waiter *most_urgent(const struct tek_rwlock *lock)
 
 static bool grant_to(struct tek_rwlock *lock, struct rwlock_waiter *waiter)
 {
-	tek__waiters_remove(&lock->waiters, &waiter->wait);
-	return tek__wake(&waiter->wait, TEK_WOKEN);
+	tek_ut__waiters_remove(&lock->waiters, &waiter->wait);
+	return tek_ut__wake(&waiter->wait, TEK_WOKEN);
 }
 
 static unsigned int grant_writer(struct tek_rwlock *lock, unsigned int state)
@@ -169,7 +169,7 @@ static void settle(struct tek_rwlock *lock, unsigned int state)
 	}
 	if (first_of(lock))
 		state |= bits_of(lock);
-	tek__guard_unlock(&lock->state, state);
+	tek_ut__guard_unlock(&lock->state, state);
 }
 
 /* ---- waiting ---- */
@@ -179,8 +179,8 @@ static bool take(struct tek_rwlock *lock, bool writes, unsigned int state)
 {
 	if (writes ? !may_write(state) : !may_read(state) || state >= FULL || !passes_writers(lock))
 		return false;
-	tek__guard_unlock(&lock->state,
-			  writes ? state | TEK_RWLOCK_WRITER : state + TEK_RWLOCK_READER);
+	tek_ut__guard_unlock(&lock->state,
+			     writes ? state | TEK_RWLOCK_WRITER : state + TEK_RWLOCK_READER);
 	return true;
 }
 
@@ -189,27 +189,26 @@ static int queue(struct tek_rwlock *lock, bool writes, const struct timespec *de
 		 bool interruptible)
 {
 	struct rwlock_waiter waiter = {.writes = writes};
-	unsigned int state = tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD);
+	unsigned int state = tek_ut__guard_lock(&lock->state, TEK_RWLOCK_GUARD);
 
 	if (take(lock, writes, state))
 		return 0;
 	if (!writes && state >= FULL) {
-		tek__guard_unlock(&lock->state, state);
+		tek_ut__guard_unlock(&lock->state, state);
 		return EAGAIN;
 	}
-	tek__waiter_init(&waiter.wait);
-	waiter.rank = tek__waiter_rank(&waiter.wait);
-	tek__waiters_add_by_priority(&lock->waiters, &waiter.wait);
-	tek__guard_unlock(&lock->state, state | bits_of(lock));
+	tek_ut__waiter_init(&waiter.wait);
+	waiter.rank = tek_ut__waiter_rank(&waiter.wait);
+	tek_ut__waiters_add_by_priority(&lock->waiters, &waiter.wait);
+	tek_ut__guard_unlock(&lock->state, state | bits_of(lock));
 
-	enum tek_wake how = interruptible
-				    ? tek__wait_interruptible(&waiter.wait, deadline,
-							      TEK_WAITS_RWLOCK)
-				    : tek__wait_deferred(&waiter.wait, deadline, TEK_WAITS_RWLOCK);
+	enum tek_wake how =
+		interruptible ? tek_ut__wait_interruptible(&waiter.wait, deadline, TEK_WAITS_RWLOCK)
+			      : tek_ut__wait_deferred(&waiter.wait, deadline, TEK_WAITS_RWLOCK);
 	if (how == TEK_WOKEN)
 		return 0;
-	state = tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD);
-	tek__waiters_remove(&lock->waiters, &waiter.wait);
+	state = tek_ut__guard_lock(&lock->state, TEK_RWLOCK_GUARD);
+	tek_ut__waiters_remove(&lock->waiters, &waiter.wait);
 	/* Readers may have waited only because this writer waited. */
 	settle(lock, state);
 	return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
@@ -225,9 +224,9 @@ static int wait(struct tek_rwlock *lock, bool writes, struct tek_until until, bo
 	int error = tek__until_deadline(until, &room, &deadline);
 	if (error)
 		return error;
-	tek__enter();
+	tek_ut__enter();
 	error = queue(lock, writes, deadline, interruptible);
-	tek__leave();
+	tek_ut__leave();
 	return error;
 }
 
@@ -236,14 +235,14 @@ static int wait(struct tek_rwlock *lock, bool writes, struct tek_until until, bo
 /* A writer waits that may come before the caller. */
 static int try_to_pass(struct tek_rwlock *lock)
 {
-	tek__enter();
-	unsigned int state = tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD);
+	tek_ut__enter();
+	unsigned int state = tek_ut__guard_lock(&lock->state, TEK_RWLOCK_GUARD);
 	int error = state >= FULL ? EAGAIN : 0;
 	if (!error && !take(lock, false, state)) {
-		tek__guard_unlock(&lock->state, state);
+		tek_ut__guard_unlock(&lock->state, state);
 		error = EBUSY;
 	}
-	tek__leave();
+	tek_ut__leave();
 	return error;
 }
 
@@ -256,15 +255,15 @@ static int try_read(struct tek_rwlock *lock)
 		if (state >= FULL)
 			return EAGAIN;
 		if (state & TEK_RWLOCK_GUARD)
-			tek__guard_wait(&lock->state, TEK_RWLOCK_GUARD);
+			tek_ut__guard_wait(&lock->state, TEK_RWLOCK_GUARD);
 		else if (state & TEK_RWLOCK_URGENT)
 			return try_to_pass(lock);
-		else if (tek__change_unsplit(&lock->state, state, state + TEK_RWLOCK_READER))
+		else if (tek_ut__change_unsplit(&lock->state, state, state + TEK_RWLOCK_READER))
 			return 0;
 	}
 }
 
-int tek__rwlock_try_read(struct tek_rwlock *lock)
+int tek_ut__rwlock_try_read(struct tek_rwlock *lock)
 {
 	int error = try_read(lock);
 
@@ -273,22 +272,22 @@ int tek__rwlock_try_read(struct tek_rwlock *lock)
 	return error;
 }
 
-int tek__rwlock_try_write(struct tek_rwlock *lock)
+int tek_ut__rwlock_try_write(struct tek_rwlock *lock)
 {
 	for (;;) {
 		unsigned int state = state_of(lock);
 		if (!may_write(state))
 			return EBUSY;
 		if (state & TEK_RWLOCK_GUARD) {
-			tek__guard_wait(&lock->state, TEK_RWLOCK_GUARD);
-		} else if (tek__change_unsplit(&lock->state, state, state | TEK_RWLOCK_WRITER)) {
-			set_writer(lock, tek__me());
+			tek_ut__guard_wait(&lock->state, TEK_RWLOCK_GUARD);
+		} else if (tek_ut__change_unsplit(&lock->state, state, state | TEK_RWLOCK_WRITER)) {
+			set_writer(lock, tek_ut__me());
 			return 0;
 		}
 	}
 }
 
-int tek__rwlock_read(struct tek_rwlock *lock, struct tek_until until, bool interruptible)
+int tek_ut__rwlock_read(struct tek_rwlock *lock, struct tek_until until, bool interruptible)
 {
 	int error = try_read(lock);
 
@@ -299,13 +298,13 @@ int tek__rwlock_read(struct tek_rwlock *lock, struct tek_until until, bool inter
 	return error;
 }
 
-int tek__rwlock_write(struct tek_rwlock *lock, struct tek_until until, bool interruptible)
+int tek_ut__rwlock_write(struct tek_rwlock *lock, struct tek_until until, bool interruptible)
 {
-	if (tek__rwlock_try_write(lock) == 0)
+	if (tek_ut__rwlock_try_write(lock) == 0)
 		return 0;
 	int error = wait(lock, true, until, interruptible);
 	if (!error)
-		set_writer(lock, tek__me());
+		set_writer(lock, tek_ut__me());
 	return error;
 }
 
@@ -315,7 +314,7 @@ static unsigned int without_caller(unsigned int state)
 	return state & TEK_RWLOCK_WRITER ? state & ~TEK_RWLOCK_WRITER : state - TEK_RWLOCK_READER;
 }
 
-int tek__rwlock_unlock(struct tek_rwlock *lock)
+int tek_ut__rwlock_unlock(struct tek_rwlock *lock)
 {
 	unsigned int state = state_of(lock);
 
@@ -330,16 +329,16 @@ int tek__rwlock_unlock(struct tek_rwlock *lock)
 	else
 		count_read_locks(-1);
 	for (; !(state & (TEK_RWLOCK_WAITERS | TEK_RWLOCK_GUARD)); state = state_of(lock)) {
-		if (tek__change_unsplit(&lock->state, state, without_caller(state)))
+		if (tek_ut__change_unsplit(&lock->state, state, without_caller(state)))
 			return 0;
 	}
-	tek__enter();
-	settle(lock, without_caller(tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD)));
-	tek__leave();
+	tek_ut__enter();
+	settle(lock, without_caller(tek_ut__guard_lock(&lock->state, TEK_RWLOCK_GUARD)));
+	tek_ut__leave();
 	return 0;
 }
 
-bool tek__rwlock_is_used(struct tek_rwlock *lock)
+bool tek_ut__rwlock_is_used(struct tek_rwlock *lock)
 {
 	return state_of(lock) != 0;
 }

@@ -53,7 +53,7 @@ enum {
  */
 struct tek_rwlock {
 	atomic_uint state;
-	_Atomic uintptr_t writer; /* tek__me(); 0: none, or the writer has not stored it yet */
+	_Atomic uintptr_t writer; /* tek_ut__me(); 0: none, or the writer has not stored it yet */
 	uintptr_t reserved[2];
 	struct tek_waiters waiters;
 	unsigned char kind;
@@ -65,17 +65,17 @@ struct tek_rwlock {
  *   EDEADLK    the caller is its writer
  *   EAGAIN     134 million readers have it
  *   ETIMEDOUT, EINTR (interruptible), EINVAL (`until` is no time)
- * Not between tek__enter() and tek__leave().
+ * Not between tek_ut__enter() and tek_ut__leave().
  */
-int tek__rwlock_read(struct tek_rwlock *lock, struct tek_until until, bool interruptible);
-int tek__rwlock_write(struct tek_rwlock *lock, struct tek_until until, bool interruptible);
-int tek__rwlock_try_read(struct tek_rwlock *lock);
-int tek__rwlock_try_write(struct tek_rwlock *lock);
+int tek_ut__rwlock_read(struct tek_rwlock *lock, struct tek_until until, bool interruptible);
+int tek_ut__rwlock_write(struct tek_rwlock *lock, struct tek_until until, bool interruptible);
+int tek_ut__rwlock_try_read(struct tek_rwlock *lock);
+int tek_ut__rwlock_try_write(struct tek_rwlock *lock);
 
 /* 0, or EPERM if no thread holds it. */
-int tek__rwlock_unlock(struct tek_rwlock *lock);
+int tek_ut__rwlock_unlock(struct tek_rwlock *lock);
 
 /* Whether a thread holds it or waits for it. */
-bool tek__rwlock_is_used(struct tek_rwlock *lock);
+bool tek_ut__rwlock_is_used(struct tek_rwlock *lock);
 
 #endif

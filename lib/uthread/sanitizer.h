@@ -3,11 +3,11 @@
  * Calls that AddressSanitizer and ThreadSanitizer need for threads that switch by themselves; none
  * where neither is built in.
  *
- *   tek__fiber_new()      a thread has a stack, and has not run yet
- *   tek__fiber_adopt()    by a context that runs already, on the stack that its kernel thread has
- *   tek__fiber_switch()   right before a switch; `ends`: `from` never runs again
- *   tek__fiber_arrived()  by the context switched to, first thing after the switch or at its begin
- *   tek__fiber_end()      by another thread, when it never runs again
+ *   tek_ut__fiber_new()      a thread has a stack, and has not run yet
+ *   tek_ut__fiber_adopt()    by a context that runs already, on the stack of its kernel thread
+ *   tek_ut__fiber_switch()   right before a switch; `ends`: `from` never runs again
+ *   tek_ut__fiber_arrived()  by the context switched to, first after the switch or at its start
+ *   tek_ut__fiber_end()      by another thread, when it never runs again
  *
  * A function that begins a thread, and returns after its last switch (arch/context.h), is
  * TEK_FIBER_UNWATCHED.
@@ -63,7 +63,7 @@ struct tek_fiber {
 };
 
 /* Out of memory: a tool has nothing useful to do then. */
-TEK_FIBER_INLINE struct tek_fiber *tek__fiber_memory(void)
+TEK_FIBER_INLINE struct tek_fiber *tek_ut__fiber_memory(void)
 {
 	struct tek_fiber *fiber = calloc(1, sizeof(*fiber));
 	if (!fiber)
@@ -71,9 +71,9 @@ TEK_FIBER_INLINE struct tek_fiber *tek__fiber_memory(void)
 	return fiber;
 }
 
-TEK_FIBER_INLINE void tek__fiber_new(struct tek_uthread *thread, void *stack, size_t bytes)
+TEK_FIBER_INLINE void tek_ut__fiber_new(struct tek_uthread *thread, void *stack, size_t bytes)
 {
-	struct tek_fiber *fiber = tek__fiber_memory();
+	struct tek_fiber *fiber = tek_ut__fiber_memory();
 	fiber->low = stack;
 	fiber->bytes = bytes;
 	fiber->ours = true;
@@ -83,20 +83,23 @@ TEK_FIBER_INLINE void tek__fiber_new(struct tek_uthread *thread, void *stack, si
 	thread->fiber = fiber;
 }
 
-TEK_FIBER_INLINE void tek__fiber_adopt(struct tek_uthread *thread)
+TEK_FIBER_INLINE void tek_ut__fiber_adopt(struct tek_uthread *thread)
 {
-	/* Its stack is unknown until its first switch: tek__fiber_arrived() of the next context. */
-	thread->fiber = tek__fiber_memory();
+	/*
+	 * Its stack is unknown until its first switch: tek_ut__fiber_arrived() of the next context.
+	 */
+	thread->fiber = tek_ut__fiber_memory();
 }
 
-TEK_FIBER_INLINE void tek__fiber_switch(struct tek_uthread *from, struct tek_uthread *to, bool ends)
+TEK_FIBER_INLINE void tek_ut__fiber_switch(struct tek_uthread *from, struct tek_uthread *to,
+					   bool ends)
 {
 	struct tek_fiber *leaves = from->fiber, *comes = to->fiber;
 	comes->left = leaves;
 	__sanitizer_start_switch_fiber(ends ? NULL : &leaves->fake_stack, comes->low, comes->bytes);
 }
 
-TEK_FIBER_INLINE void tek__fiber_arrived(struct tek_uthread *self)
+TEK_FIBER_INLINE void tek_ut__fiber_arrived(struct tek_uthread *self)
 {
 	struct tek_fiber *fiber = self->fiber;
 	const void *low;
@@ -109,7 +112,7 @@ TEK_FIBER_INLINE void tek__fiber_arrived(struct tek_uthread *self)
 	}
 }
 
-TEK_FIBER_INLINE void tek__fiber_end(struct tek_uthread *thread)
+TEK_FIBER_INLINE void tek_ut__fiber_end(struct tek_uthread *thread)
 {
 	struct tek_fiber *fiber = thread->fiber;
 	if (fiber && fiber->ours)
@@ -122,7 +125,7 @@ TEK_FIBER_INLINE void tek__fiber_end(struct tek_uthread *thread)
 
 #include <sanitizer/tsan_interface.h>
 
-TEK_FIBER_INLINE void tek__fiber_new(struct tek_uthread *thread, void *stack, size_t bytes)
+TEK_FIBER_INLINE void tek_ut__fiber_new(struct tek_uthread *thread, void *stack, size_t bytes)
 {
 	(void)stack;
 	(void)bytes;
@@ -130,24 +133,25 @@ TEK_FIBER_INLINE void tek__fiber_new(struct tek_uthread *thread, void *stack, si
 }
 
 /* The lowest bit: it is the kernel thread's, which ends it. */
-TEK_FIBER_INLINE void tek__fiber_adopt(struct tek_uthread *thread)
+TEK_FIBER_INLINE void tek_ut__fiber_adopt(struct tek_uthread *thread)
 {
 	thread->fiber = (char *)__tsan_get_current_fiber() + 1;
 }
 
-TEK_FIBER_INLINE void tek__fiber_switch(struct tek_uthread *from, struct tek_uthread *to, bool ends)
+TEK_FIBER_INLINE void tek_ut__fiber_switch(struct tek_uthread *from, struct tek_uthread *to,
+					   bool ends)
 {
 	(void)from;
 	(void)ends;
 	__tsan_switch_to_fiber((void *)((uintptr_t)to->fiber & ~(uintptr_t)1), 0);
 }
 
-TEK_FIBER_INLINE void tek__fiber_arrived(struct tek_uthread *self)
+TEK_FIBER_INLINE void tek_ut__fiber_arrived(struct tek_uthread *self)
 {
 	(void)self;
 }
 
-TEK_FIBER_INLINE void tek__fiber_end(struct tek_uthread *thread)
+TEK_FIBER_INLINE void tek_ut__fiber_end(struct tek_uthread *thread)
 {
 	if (thread->fiber && !((uintptr_t)thread->fiber & 1))
 		__tsan_destroy_fiber(thread->fiber);
@@ -156,31 +160,32 @@ TEK_FIBER_INLINE void tek__fiber_end(struct tek_uthread *thread)
 
 #else
 
-TEK_FIBER_INLINE void tek__fiber_new(struct tek_uthread *thread, void *stack, size_t bytes)
+TEK_FIBER_INLINE void tek_ut__fiber_new(struct tek_uthread *thread, void *stack, size_t bytes)
 {
 	(void)thread;
 	(void)stack;
 	(void)bytes;
 }
 
-TEK_FIBER_INLINE void tek__fiber_adopt(struct tek_uthread *thread)
+TEK_FIBER_INLINE void tek_ut__fiber_adopt(struct tek_uthread *thread)
 {
 	(void)thread;
 }
 
-TEK_FIBER_INLINE void tek__fiber_switch(struct tek_uthread *from, struct tek_uthread *to, bool ends)
+TEK_FIBER_INLINE void tek_ut__fiber_switch(struct tek_uthread *from, struct tek_uthread *to,
+					   bool ends)
 {
 	(void)from;
 	(void)to;
 	(void)ends;
 }
 
-TEK_FIBER_INLINE void tek__fiber_arrived(struct tek_uthread *self)
+TEK_FIBER_INLINE void tek_ut__fiber_arrived(struct tek_uthread *self)
 {
 	(void)self;
 }
 
-TEK_FIBER_INLINE void tek__fiber_end(struct tek_uthread *thread)
+TEK_FIBER_INLINE void tek_ut__fiber_end(struct tek_uthread *thread)
 {
 	(void)thread;
 }

@@ -28,8 +28,8 @@ struct tek_sched {
 	const char *name;
 
 	/*
-	 * Before the first thread: `workers` of them, tek__workers[]. 0 or an error number. Again
-	 * in the child of fork(): forgets all ready threads, and the holders of its locks.
+	 * Before the first thread: `workers` of them, tek_ut__workers[]. 0 or an error number.
+	 * Again in the child of fork(): forgets all ready threads, and the holders of its locks.
 	 */
 	int (*start)(unsigned int workers);
 
@@ -73,20 +73,20 @@ struct tek_sched {
 	struct tek_worker *(*reprioritise)(struct tek_uthread *thread, signed char priority);
 };
 
-extern const struct tek_sched tek__sched_rr, tek__sched_mlfq, tek__sched_psjf, tek__sched_fifo,
-	tek__sched_steal;
+extern const struct tek_sched tek_ut__sched_rr, tek_ut__sched_mlfq, tek_ut__sched_psjf,
+	tek_ut__sched_fifo, tek_ut__sched_steal;
 
 /* By its name; NULL: there is none. */
-const struct tek_sched *tek__sched_find(const char *name);
+const struct tek_sched *tek_ut__sched_find(const char *name);
 /* One after the other, from 0 on; NULL: no more. */
-const struct tek_sched *tek__sched_at(unsigned int number);
+const struct tek_sched *tek_ut__sched_at(unsigned int number);
 
 /* A queue, first in first out, by struct tek_sched_state.next. Zero is empty. */
 struct tek_fifo {
 	struct tek_uthread *first, *last;
 };
 
-static inline void tek__fifo_add(struct tek_fifo *fifo, struct tek_uthread *thread)
+static inline void tek_ut__fifo_add(struct tek_fifo *fifo, struct tek_uthread *thread)
 {
 	thread->sched.next = NULL;
 	if (fifo->first)
@@ -96,7 +96,7 @@ static inline void tek__fifo_add(struct tek_fifo *fifo, struct tek_uthread *thre
 	fifo->last = thread;
 }
 
-static inline struct tek_uthread *tek__fifo_take(struct tek_fifo *fifo)
+static inline struct tek_uthread *tek_ut__fifo_take(struct tek_fifo *fifo)
 {
 	struct tek_uthread *thread = fifo->first;
 	if (thread)

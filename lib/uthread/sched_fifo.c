@@ -42,8 +42,8 @@ static int start(unsigned int workers)
 	if (workers > queue_count && map_queues(workers))
 		return ENOMEM;
 	for (unsigned int i = 0; i < queue_count; i++)
-		tek__priority_queues_clear(&queues[i]);
-	tek__priority_queues_use(tek__engine.lock);
+		tek_ut__priority_queues_clear(&queues[i]);
+	tek_ut__priority_queues_use(tek_ut__engine.lock);
 	worker_count = workers;
 	/*
 	 * The first thread of the program is the first that was dealt, to worker 0, where it runs.
@@ -63,7 +63,7 @@ static struct tek_worker *deal(struct tek_uthread *thread)
 
 	if (thread->id != FIRST_THREAD)
 		number = atomic_fetch_add_explicit(&dealt, 1, memory_order_relaxed);
-	struct tek_worker *home = &tek__workers[number % worker_count];
+	struct tek_worker *home = &tek_ut__workers[number % worker_count];
 	__atomic_store_n(&thread->sched.home, home, __ATOMIC_RELAXED);
 	return home;
 }
@@ -76,13 +76,13 @@ static struct tek_worker *ready(struct tek_worker *from, struct tek_uthread *thr
 	(void)from;
 	if (why == TEK_READY_CREATED || !home || home->number >= worker_count)
 		home = deal(thread);
-	tek__priority_add(queues_of(home), thread, why == TEK_READY_PREEMPTED);
+	tek_ut__priority_add(queues_of(home), thread, why == TEK_READY_PREEMPTED);
 	return home;
 }
 
 static bool any(struct tek_worker *worker)
 {
-	return tek__priority_greatest(queues_of(worker)) >= 0;
+	return tek_ut__priority_greatest(queues_of(worker)) >= 0;
 }
 
 static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthread *running,
@@ -91,14 +91,14 @@ static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthr
 	int least = 0;
 
 	if (running) /* a yield: to equals or greater; a preemption: to greater ones only */
-		least = tek__priority_now(running) + (why == TEK_READY_PREEMPTED);
-	return tek__priority_take(queues_of(worker), least);
+		least = tek_ut__priority_now(running) + (why == TEK_READY_PREEMPTED);
+	return tek_ut__priority_take(queues_of(worker), least);
 }
 
 /* Whether a thread on this worker has to go before it. */
 static bool goes_after(const struct tek_uthread *running, const struct tek_worker *worker)
 {
-	return tek__priority_greatest(queues_of(worker)) > tek__priority_now(running);
+	return tek_ut__priority_greatest(queues_of(worker)) > tek_ut__priority_now(running);
 }
 
 /* Quanta do not count. */
@@ -116,31 +116,32 @@ static bool tick(struct tek_worker *worker, struct tek_uthread *running)
 static bool goes_before(const struct tek_uthread *ready, const struct tek_uthread *running)
 {
 	const struct tek_worker *home = __atomic_load_n(&ready->sched.home, __ATOMIC_RELAXED);
-	int priority = tek__priority_now(ready);
+	int priority = tek_ut__priority_now(ready);
 
-	return priority > tek__priority_now(running) ||
-	       (home && priority > tek__priority_given(queues_of(home)));
+	return priority > tek_ut__priority_now(running) ||
+	       (home && priority > tek_ut__priority_given(queues_of(home)));
 }
 
 static struct tek_worker *reprioritise(struct tek_uthread *thread, signed char priority)
 {
 	struct tek_worker *home = thread->sched.home;
-	int before = tek__priority_now(thread);
+	int before = tek_ut__priority_now(thread);
 
 	if (!home) { /* it was never ready */
 		__atomic_store_n(&thread->sched.priority, priority, __ATOMIC_RELEASE);
 		return NULL;
 	}
-	if (tek__priority_set_aside(queues_of(home), thread, priority)) {
+	if (tek_ut__priority_set_aside(queues_of(home), thread, priority)) {
 		/* POSIX: last of its new priority, or first if that is less. */
-		tek__priority_add(queues_of(home), thread, tek__priority_now(thread) < before);
+		tek_ut__priority_add(queues_of(home), thread,
+				     tek_ut__priority_now(thread) < before);
 		/* For a moment the thread was in no queue. */
 		return home;
 	}
 	return goes_after(thread, home) ? home : NULL;
 }
 
-const struct tek_sched tek__sched_fifo = {
+const struct tek_sched tek_ut__sched_fifo = {
 	.name = "fifo",
 	.start = start,
 	.ready = ready,

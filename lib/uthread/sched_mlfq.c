@@ -65,14 +65,14 @@ static void set_level(struct tek_uthread *thread, unsigned int level, uint64_t n
 
 static uint64_t now_in_quanta(void)
 {
-	return tek__now() / tek__engine.quantum_ns;
+	return tek_ut__now() / tek_ut__engine.quantum_ns;
 }
 
 static int start(unsigned int workers)
 {
 	memset(&mlfq, 0, sizeof(mlfq));
 	for (unsigned int i = 0; i < workers; i++)
-		mlfq.seen_ticks[i] = tek__workers[i].ticks;
+		mlfq.seen_ticks[i] = tek_ut__workers[i].ticks;
 	mlfq.now = now_in_quanta();
 	return 0;
 }
@@ -81,7 +81,7 @@ static bool is_due(const struct tek_uthread *thread)
 {
 	/* The time of its demotion may be later than the last tick that was seen. */
 	return mlfq.now >= thread->sched.level_since &&
-	       mlfq.now - thread->sched.level_since >= tek__engine.promote_quanta;
+	       mlfq.now - thread->sched.level_since >= tek_ut__engine.promote_quanta;
 }
 
 /* The queue that it goes to. */
@@ -104,17 +104,17 @@ static struct tek_worker *ready(struct tek_worker *from, struct tek_uthread *thr
 				enum tek_ready why)
 {
 	(void)from;
-	tek__spin_lock(&mlfq.lock);
-	tek__fifo_add(&mlfq.queues[place(thread, why)], thread);
-	tek__ready_count_add(&mlfq.count, 1);
-	tek__spin_unlock(&mlfq.lock);
+	tek_ut__spin_lock(&mlfq.lock);
+	tek_ut__fifo_add(&mlfq.queues[place(thread, why)], thread);
+	tek_ut__ready_count_add(&mlfq.count, 1);
+	tek_ut__spin_unlock(&mlfq.lock);
 	return NULL;
 }
 
 static bool any(struct tek_worker *worker)
 {
 	(void)worker;
-	return tek__ready_count(&mlfq.count) != 0;
+	return tek_ut__ready_count(&mlfq.count) != 0;
 }
 
 /* Promotes due threads of this queue, at most so many. Returns how many more may be. */
@@ -123,9 +123,9 @@ static unsigned int promote_from(unsigned int queue, unsigned int most)
 	struct tek_fifo *from = &mlfq.queues[queue];
 
 	while (most > 0 && from->first && is_due(from->first)) {
-		struct tek_uthread *thread = tek__fifo_take(from);
+		struct tek_uthread *thread = tek_ut__fifo_take(from);
 		set_level(thread, PROMOTED, mlfq.now);
-		tek__fifo_add(&mlfq.queues[PROMOTED], thread);
+		tek_ut__fifo_add(&mlfq.queues[PROMOTED], thread);
 		most--;
 	}
 	return most;
@@ -181,12 +181,12 @@ static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthr
 		return NULL;
 	if (running && why == TEK_READY_PREEMPTED)
 		lowest = level_of(running) == PROMOTED ? 0 : level_of(running);
-	tek__spin_lock(&mlfq.lock);
+	tek_ut__spin_lock(&mlfq.lock);
 	promote(worker);
-	thread = tek__fifo_take(&mlfq.queues[choose(lowest)]);
+	thread = tek_ut__fifo_take(&mlfq.queues[choose(lowest)]);
 	if (thread)
-		tek__ready_count_add(&mlfq.count, -1);
-	tek__spin_unlock(&mlfq.lock);
+		tek_ut__ready_count_add(&mlfq.count, -1);
+	tek_ut__spin_unlock(&mlfq.lock);
 	return thread;
 }
 
@@ -218,7 +218,7 @@ static bool goes_before(const struct tek_uthread *ready, const struct tek_uthrea
 	return rank_of(ready) < rank_of(running);
 }
 
-const struct tek_sched tek__sched_mlfq = {
+const struct tek_sched tek_ut__sched_mlfq = {
 	.name = "mlfq",
 	.start = start,
 	.ready = ready,

@@ -49,19 +49,19 @@ static struct tek_worker *ready(struct tek_worker *from, struct tek_uthread *thr
 {
 	(void)from;
 	(void)why;
-	tek__spin_lock(&psjf.lock);
+	tek_ut__spin_lock(&psjf.lock);
 	thread->sched.node.key = quanta_of(thread);
 	thread->sched.node.order = psjf.order++;
-	tek__heap_add(&psjf.heap, &thread->sched.node);
-	tek__ready_count_add(&psjf.count, 1);
-	tek__spin_unlock(&psjf.lock);
+	tek_ut__heap_add(&psjf.heap, &thread->sched.node);
+	tek_ut__ready_count_add(&psjf.count, 1);
+	tek_ut__spin_unlock(&psjf.lock);
 	return NULL;
 }
 
 static bool any(struct tek_worker *worker)
 {
 	(void)worker;
-	return tek__ready_count(&psjf.count) != 0;
+	return tek_ut__ready_count(&psjf.count) != 0;
 }
 
 static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthread *running,
@@ -73,15 +73,15 @@ static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthr
 
 	if (!any(worker))
 		return NULL;
-	tek__spin_lock(&psjf.lock);
-	first = tek__heap_first(&psjf.heap);
+	tek_ut__spin_lock(&psjf.lock);
+	first = tek_ut__heap_first(&psjf.heap);
 	if (first && first->key > most)
 		first = NULL;
 	if (first) {
-		tek__heap_remove(&psjf.heap, first);
-		tek__ready_count_add(&psjf.count, -1);
+		tek_ut__heap_remove(&psjf.heap, first);
+		tek_ut__ready_count_add(&psjf.count, -1);
 	}
-	tek__spin_unlock(&psjf.lock);
+	tek_ut__spin_unlock(&psjf.lock);
 	return first ? of_node(first) : NULL;
 }
 
@@ -97,7 +97,7 @@ static bool goes_before(const struct tek_uthread *ready, const struct tek_uthrea
 	return quanta_of(ready) < quanta_of(running);
 }
 
-const struct tek_sched tek__sched_psjf = {
+const struct tek_sched tek_ut__sched_psjf = {
 	.name = "psjf",
 	.start = start,
 	.ready = ready,

@@ -27,17 +27,17 @@ static struct tek_worker *ready(struct tek_worker *from, struct tek_uthread *thr
 {
 	(void)from;
 	(void)why;
-	tek__spin_lock(&rr.lock);
-	tek__fifo_add(&rr.queue, thread);
-	tek__ready_count_add(&rr.count, 1);
-	tek__spin_unlock(&rr.lock);
+	tek_ut__spin_lock(&rr.lock);
+	tek_ut__fifo_add(&rr.queue, thread);
+	tek_ut__ready_count_add(&rr.count, 1);
+	tek_ut__spin_unlock(&rr.lock);
 	return NULL;
 }
 
 static bool any(struct tek_worker *worker)
 {
 	(void)worker;
-	return tek__ready_count(&rr.count) != 0;
+	return tek_ut__ready_count(&rr.count) != 0;
 }
 
 static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthread *running,
@@ -49,11 +49,11 @@ static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthr
 	(void)why;
 	if (!any(worker))
 		return NULL;
-	tek__spin_lock(&rr.lock);
-	thread = tek__fifo_take(&rr.queue);
+	tek_ut__spin_lock(&rr.lock);
+	thread = tek_ut__fifo_take(&rr.queue);
 	if (thread)
-		tek__ready_count_add(&rr.count, -1);
-	tek__spin_unlock(&rr.lock);
+		tek_ut__ready_count_add(&rr.count, -1);
+	tek_ut__spin_unlock(&rr.lock);
 	return thread;
 }
 
@@ -64,7 +64,7 @@ static bool tick(struct tek_worker *worker, struct tek_uthread *running)
 	return true;
 }
 
-const struct tek_sched tek__sched_rr = {
+const struct tek_sched tek_ut__sched_rr = {
 	.name = "rr",
 	.start = start,
 	.ready = ready,

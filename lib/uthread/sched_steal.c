@@ -51,7 +51,7 @@ static int start(unsigned int workers)
 	memset(owns, 0, sizeof(owns));
 	for (unsigned int i = 0; i < workers; i++) {
 		owns[i].random = i + 1;
-		owns[i].seen_ticks = tek__workers[i].ticks;
+		owns[i].seen_ticks = tek_ut__workers[i].ticks;
 	}
 	worker_count = workers;
 	return 0;
@@ -64,7 +64,7 @@ static struct own *own_of(const struct tek_worker *worker)
 
 static unsigned int count_of(const struct own *own)
 {
-	return tek__ready_count(&own->count);
+	return tek_ut__ready_count(&own->count);
 }
 
 /*
@@ -84,13 +84,13 @@ static struct tek_worker *ready(struct tek_worker *from, struct tek_uthread *thr
 {
 	struct own *own = from ? own_of(from) : place();
 
-	tek__spin_lock(&own->lock);
+	tek_ut__spin_lock(&own->lock);
 	if (from && (why == TEK_READY_CREATED || why == TEK_READY_WOKEN))
-		tek__deque_add_first(&own->fresh, thread);
+		tek_ut__deque_add_first(&own->fresh, thread);
 	else
-		tek__fifo_add(&own->turns, thread);
-	tek__ready_count_add(&own->count, 1);
-	tek__spin_unlock(&own->lock);
+		tek_ut__fifo_add(&own->turns, thread);
+	tek_ut__ready_count_add(&own->count, 1);
+	tek_ut__spin_unlock(&own->lock);
 	return NULL;
 }
 
@@ -102,17 +102,17 @@ static struct tek_uthread *take_oldest(struct own *own)
 
 	own->turns_is_next = !own->turns_is_next;
 	if (!own->turns_is_next)
-		thread = tek__fifo_take(&own->turns);
+		thread = tek_ut__fifo_take(&own->turns);
 	if (!thread)
-		thread = tek__deque_take_last(&own->fresh);
-	return thread ? thread : tek__fifo_take(&own->turns);
+		thread = tek_ut__deque_take_last(&own->fresh);
+	return thread ? thread : tek_ut__fifo_take(&own->turns);
 }
 
 static struct tek_uthread *take_newest(struct own *own)
 {
-	struct tek_uthread *thread = tek__deque_take_first(&own->fresh);
+	struct tek_uthread *thread = tek_ut__deque_take_first(&own->fresh);
 
-	return thread ? thread : tek__fifo_take(&own->turns);
+	return thread ? thread : tek_ut__fifo_take(&own->turns);
 }
 
 /* Whether the oldest one is next. */
@@ -130,11 +130,11 @@ static struct tek_uthread *take_own(struct own *own, const struct tek_worker *wo
 
 	if (count_of(own) == 0)
 		return NULL;
-	tek__spin_lock(&own->lock);
+	tek_ut__spin_lock(&own->lock);
 	thread = is_time(own, worker) ? take_oldest(own) : take_newest(own);
 	if (thread)
-		tek__ready_count_add(&own->count, -1);
-	tek__spin_unlock(&own->lock);
+		tek_ut__ready_count_add(&own->count, -1);
+	tek_ut__spin_unlock(&own->lock);
 	return thread;
 }
 
@@ -151,25 +151,25 @@ static struct loot rob(struct own *victim)
 {
 	struct loot loot = {.first = NULL};
 
-	if (!tek__spin_try(&victim->lock))
+	if (!tek_ut__spin_try(&victim->lock))
 		return loot;
 	unsigned int half = (count_of(victim) + 1) / 2;
 	unsigned int most = half < STOLEN_AT_ONCE ? half : STOLEN_AT_ONCE;
 	unsigned int stolen = 0;
 	while (stolen < most) {
-		struct tek_uthread *thread = tek__deque_take_last(&victim->fresh);
+		struct tek_uthread *thread = tek_ut__deque_take_last(&victim->fresh);
 		bool fresh = thread != NULL;
 		if (!fresh)
-			thread = tek__fifo_take(&victim->turns);
+			thread = tek_ut__fifo_take(&victim->turns);
 		if (stolen++ == 0)
 			loot.first = thread;
 		else if (fresh)
-			tek__deque_add_first(&loot.fresh, thread);
+			tek_ut__deque_add_first(&loot.fresh, thread);
 		else
-			tek__fifo_add(&loot.turns, thread);
+			tek_ut__fifo_add(&loot.turns, thread);
 	}
-	tek__ready_count_add(&victim->count, -(int)stolen);
-	tek__spin_unlock(&victim->lock);
+	tek_ut__ready_count_add(&victim->count, -(int)stolen);
+	tek_ut__spin_unlock(&victim->lock);
 	loot.count = stolen ? (int)stolen - 1 : 0;
 	return loot;
 }
@@ -179,13 +179,13 @@ static void keep(struct own *own, struct loot *loot)
 {
 	struct tek_uthread *thread;
 
-	tek__spin_lock(&own->lock);
-	while ((thread = tek__deque_take_last(&loot->fresh)))
-		tek__deque_add_first(&own->fresh, thread);
-	while ((thread = tek__fifo_take(&loot->turns)))
-		tek__fifo_add(&own->turns, thread);
-	tek__ready_count_add(&own->count, loot->count);
-	tek__spin_unlock(&own->lock);
+	tek_ut__spin_lock(&own->lock);
+	while ((thread = tek_ut__deque_take_last(&loot->fresh)))
+		tek_ut__deque_add_first(&own->fresh, thread);
+	while ((thread = tek_ut__fifo_take(&loot->turns)))
+		tek_ut__fifo_add(&own->turns, thread);
+	tek_ut__ready_count_add(&own->count, loot->count);
+	tek_ut__spin_unlock(&own->lock);
 }
 
 /* Each number but 0, once in 2^32 - 1 times (Marsaglia's xorshift). */
@@ -244,7 +244,7 @@ static bool tick(struct tek_worker *worker, struct tek_uthread *running)
 	return true;
 }
 
-const struct tek_sched tek__sched_steal = {
+const struct tek_sched tek_ut__sched_steal = {
 	.name = "steal",
 	.start = start,
 	.ready = ready,

@@ -16,7 +16,7 @@ static unsigned int word_of(struct tek_semaphore *semaphore)
 	return atomic_load_explicit(&semaphore->word, memory_order_relaxed);
 }
 
-int tek__semaphore_try(struct tek_semaphore *semaphore)
+int tek_ut__semaphore_try(struct tek_semaphore *semaphore)
 {
 	unsigned int word;
 
@@ -24,7 +24,7 @@ int tek__semaphore_try(struct tek_semaphore *semaphore)
 		word = word_of(semaphore);
 		if (word & AWAITED || !word)
 			return EAGAIN;
-	} while (!tek__change_unsplit(&semaphore->word, word, word - 1));
+	} while (!tek_ut__change_unsplit(&semaphore->word, word, word - 1));
 	return 0;
 }
 
@@ -38,12 +38,13 @@ static void wait_for_guard(struct tek_semaphore *semaphore)
 		if (tries % TEK_SPIN_TRIES == 0)
 			syscall(SYS_sched_yield);
 		else
-			tek__relax();
+			tek_ut__relax();
 	}
 }
 
 /*
- * Deferred, between tek__guard_enter() and tek__guard_leave(). Takes the guard, if a thread waits.
+ * Deferred, between tek_ut__guard_enter() and tek_ut__guard_leave(). Takes the guard, if a thread
+ * waits.
  */
 static bool take_guard(struct tek_semaphore *semaphore)
 {
@@ -52,8 +53,8 @@ static bool take_guard(struct tek_semaphore *semaphore)
 	while (word & AWAITED) {
 		if (word & GUARD)
 			wait_for_guard(semaphore);
-		else if (!tek__parallel() ||
-			 tek__change_unsplit(&semaphore->word, word, word | GUARD))
+		else if (!tek_ut__parallel() ||
+			 tek_ut__change_unsplit(&semaphore->word, word, word | GUARD))
 			return true;
 		word = word_of(semaphore);
 	}
@@ -62,20 +63,21 @@ static bool take_guard(struct tek_semaphore *semaphore)
 
 static bool take_guard_or_unit(struct tek_semaphore *semaphore, bool *got_unit)
 {
-	*got_unit = tek__semaphore_try(semaphore) == 0;
+	*got_unit = tek_ut__semaphore_try(semaphore) == 0;
 	/* Else it may be the first waiter. */
 	return *got_unit || take_guard(semaphore) ||
-	       tek__change_unsplit(&semaphore->word, 0, AWAITED | (tek__parallel() ? GUARD : 0));
+	       tek_ut__change_unsplit(&semaphore->word, 0,
+				      AWAITED | (tek_ut__parallel() ? GUARD : 0));
 }
 
 /* Deferred. Takes the guard, if a thread waits; false: none does. */
 static bool lock_awaited(struct tek_semaphore *semaphore)
 {
-	if (tek__parallel())
-		tek__guard_enter();
+	if (tek_ut__parallel())
+		tek_ut__guard_enter();
 	bool locked = take_guard(semaphore);
-	if (!locked && tek__parallel())
-		tek__guard_leave();
+	if (!locked && tek_ut__parallel())
+		tek_ut__guard_leave();
 	return locked;
 }
 
@@ -84,19 +86,19 @@ static bool lock_or_take(struct tek_semaphore *semaphore)
 {
 	bool got_unit;
 
-	if (tek__parallel())
-		tek__guard_enter();
+	if (tek_ut__parallel())
+		tek_ut__guard_enter();
 	while (!take_guard_or_unit(semaphore, &got_unit))
 		;
-	if (got_unit && tek__parallel())
-		tek__guard_leave();
+	if (got_unit && tek_ut__parallel())
+		tek_ut__guard_leave();
 	return !got_unit;
 }
 
 /* The new word, without the guard. */
 static void unlock(struct tek_semaphore *semaphore)
 {
-	tek__guard_unlock(&semaphore->word, semaphore->waiters.first ? AWAITED : 0);
+	tek_ut__guard_unlock(&semaphore->word, semaphore->waiters.first ? AWAITED : 0);
 }
 
 /* Deferred. */
@@ -107,57 +109,58 @@ static int wait(struct tek_semaphore *semaphore, const struct timespec *deadline
 
 	if (!lock_or_take(semaphore))
 		return 0;
-	tek__waiter_init(&waiter);
-	tek__waiters_add_by_priority(&semaphore->waiters, &waiter);
+	tek_ut__waiter_init(&waiter);
+	tek_ut__waiters_add_by_priority(&semaphore->waiters, &waiter);
 	unlock(semaphore);
 	enum tek_wake how = interruptible
-				    ? tek__wait_interruptible(&waiter, deadline,
-							      TEK_WAITS_SEMAPHORE)
-				    : tek__wait_deferred(&waiter, deadline, TEK_WAITS_SEMAPHORE);
+				    ? tek_ut__wait_interruptible(&waiter, deadline,
+								 TEK_WAITS_SEMAPHORE)
+				    : tek_ut__wait_deferred(&waiter, deadline, TEK_WAITS_SEMAPHORE);
 	if (how == TEK_WOKEN)
 		return 0; /* it may be destroyed already */
 	/* If no thread waits it is not in the list, and no thread accesses it. */
 	if (lock_awaited(semaphore)) {
-		tek__waiters_remove(&semaphore->waiters, &waiter);
+		tek_ut__waiters_remove(&semaphore->waiters, &waiter);
 		unlock(semaphore);
 	}
 	return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
 }
 
-int tek__semaphore_wait(struct tek_semaphore *semaphore, struct tek_until until, bool interruptible)
+int tek_ut__semaphore_wait(struct tek_semaphore *semaphore, struct tek_until until,
+			   bool interruptible)
 {
 	const struct timespec *deadline;
 	struct timespec room;
 
-	if (tek__semaphore_try(semaphore) == 0)
+	if (tek_ut__semaphore_try(semaphore) == 0)
 		return 0;
 	int error = tek__until_deadline(until, &room, &deadline);
 	if (error)
 		return error;
-	tek__enter();
+	tek_ut__enter();
 	error = wait(semaphore, deadline, interruptible);
-	tek__leave();
+	tek_ut__leave();
 	return error;
 }
 
 /* Gives the unit to a waiter; false: none waits any more. */
 static bool give(struct tek_semaphore *semaphore)
 {
-	tek__enter();
+	tek_ut__enter();
 	bool given = lock_awaited(semaphore);
-	struct tek_waiter *waiter = given ? tek__claim_first(&semaphore->waiters) : NULL;
+	struct tek_waiter *waiter = given ? tek_ut__claim_first(&semaphore->waiters) : NULL;
 	if (waiter) {
 		unlock(semaphore);
-		tek__wake_claimed(waiter);
+		tek_ut__wake_claimed(waiter);
 	} else if (given) {
 		/* All of them are about to give up. */
-		tek__guard_unlock(&semaphore->word, 1);
+		tek_ut__guard_unlock(&semaphore->word, 1);
 	}
-	tek__leave();
+	tek_ut__leave();
 	return given;
 }
 
-int tek__semaphore_post(struct tek_semaphore *semaphore)
+int tek_ut__semaphore_post(struct tek_semaphore *semaphore)
 {
 	for (;;) {
 		unsigned int word = word_of(semaphore);
@@ -166,19 +169,19 @@ int tek__semaphore_post(struct tek_semaphore *semaphore)
 				return 0;
 		} else if (word == TEK_SEM_VALUE_MAX) {
 			return EOVERFLOW;
-		} else if (tek__change_unsplit(&semaphore->word, word, word + 1)) {
+		} else if (tek_ut__change_unsplit(&semaphore->word, word, word + 1)) {
 			return 0;
 		}
 	}
 }
 
-int tek__semaphore_value(struct tek_semaphore *semaphore)
+int tek_ut__semaphore_value(struct tek_semaphore *semaphore)
 {
 	unsigned int word = word_of(semaphore);
 	return word & AWAITED ? 0 : (int)word;
 }
 
-bool tek__semaphore_is_used(struct tek_semaphore *semaphore)
+bool tek_ut__semaphore_is_used(struct tek_semaphore *semaphore)
 {
 	return word_of(semaphore) & AWAITED;
 }

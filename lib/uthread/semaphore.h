@@ -33,23 +33,23 @@ struct tek_semaphore {
 };
 
 /* 0 or EAGAIN. From anywhere. */
-int tek__semaphore_try(struct tek_semaphore *semaphore);
+int tek_ut__semaphore_try(struct tek_semaphore *semaphore);
 
 /*
- * 0, ETIMEDOUT, EINTR (interruptible), EINVAL: `until` is no time. Not between tek__enter() and
- * tek__leave().
+ * 0, ETIMEDOUT, EINTR (interruptible), EINVAL: `until` is no time. Not between tek_ut__enter() and
+ * tek_ut__leave().
  */
-int tek__semaphore_wait(struct tek_semaphore *semaphore, struct tek_until until,
-			bool interruptible);
+int tek_ut__semaphore_wait(struct tek_semaphore *semaphore, struct tek_until until,
+			   bool interruptible);
 
 /*
  * 0 or EOVERFLOW. From anywhere, also from the program's signal handlers, which do not run between
- * tek__enter() and tek__leave().
+ * tek_ut__enter() and tek_ut__leave().
  */
-int tek__semaphore_post(struct tek_semaphore *semaphore);
+int tek_ut__semaphore_post(struct tek_semaphore *semaphore);
 
 /* 0 if any thread waits. */
-int tek__semaphore_value(struct tek_semaphore *semaphore);
-bool tek__semaphore_is_used(struct tek_semaphore *semaphore);
+int tek_ut__semaphore_value(struct tek_semaphore *semaphore);
+bool tek_ut__semaphore_is_used(struct tek_semaphore *semaphore);
 
 #endif

@@ -51,11 +51,11 @@ static void list(struct kernel_thread *thread)
 
 static struct kernel_thread *take_ended(void)
 {
-	tek__spin_lock(&ended.lock);
+	tek_ut__spin_lock(&ended.lock);
 	struct kernel_thread *thread = ended.first;
 	if (thread)
 		ended.first = thread->next_ended;
-	tek__spin_unlock(&ended.lock);
+	tek_ut__spin_unlock(&ended.lock);
 	return thread;
 }
 
@@ -69,23 +69,23 @@ static struct kernel_thread *make(void)
 	return thread;
 }
 
-void tek__setxid_kernel_thread(uintptr_t pointer)
+void tek_ut__setxid_kernel_thread(uintptr_t pointer)
 {
 	mine = take_ended();
 	if (!mine)
 		mine = make();
 	atomic_store(&mine->pointer, pointer);
 	atomic_store(&mine->tid, (int)syscall(SYS_gettid));
-	tek__setxid_start();
+	tek_ut__setxid_start();
 }
 
-void tek__setxid_forget(void)
+void tek_ut__setxid_forget(void)
 {
 	atomic_store(&mine->tid, 0);
-	tek__spin_lock(&ended.lock);
+	tek_ut__spin_lock(&ended.lock);
 	mine->next_ended = ended.first;
 	ended.first = mine;
-	tek__spin_unlock(&ended.lock);
+	tek_ut__spin_unlock(&ended.lock);
 }
 
 static uintptr_t pointer_of_kernel_thread(void)
@@ -102,14 +102,14 @@ static uintptr_t pointer_of_kernel_thread(void)
 /* All signals are blocked meanwhile: no other code finds the storage exchanged. */
 static void handle(int number, siginfo_t *info, void *context)
 {
-	const uintptr_t current = tek__tls_pointer(), its = pointer_of_kernel_thread();
+	const uintptr_t current = tek_ut__tls_pointer(), its = pointer_of_kernel_thread();
 	void (*handler)(int, siginfo_t *, void *) = atomic_load(&behind[number]);
 
 	if (its && its != current)
-		tek__tls_switch(its);
+		tek_ut__tls_switch(its);
 	handler(number, info, context);
 	if (its && its != current)
-		tek__tls_switch(current);
+		tek_ut__tls_switch(current);
 }
 
 static void come_before(int number)
@@ -125,9 +125,9 @@ static void come_before(int number)
 	syscall(SYS_rt_sigaction, number, &action, NULL, sizeof(action.mask));
 }
 
-void tek__setxid_start(void)
+void tek_ut__setxid_start(void)
 {
-	const uint64_t signals = tek__reserved_signals() & ~TEK_TICK_BIT;
+	const uint64_t signals = tek_ut__reserved_signals() & ~TEK_TICK_BIT;
 
 	if (!atomic_load(&kernel_threads))
 		return;
@@ -136,7 +136,7 @@ void tek__setxid_start(void)
 			come_before(number);
 }
 
-void tek__setxid_after_fork(uintptr_t pointer)
+void tek_ut__setxid_after_fork(uintptr_t pointer)
 {
 	struct kernel_thread *only = atomic_load(&kernel_threads);
 

@@ -21,7 +21,7 @@ static struct {
 	struct tek_carrier *dropped;
 } spares;
 
-unsigned int tek__carrier_spares(void)
+unsigned int tek_ut__carrier_spares(void)
 {
 	return atomic_load_explicit(&spares.count, memory_order_relaxed);
 }
@@ -38,70 +38,70 @@ static struct tek_carrier *take(struct tek_carrier **list)
 /* If there are fewer than `most`, and it may run threads. */
 static bool add(struct tek_carrier *carrier, unsigned int most)
 {
-	tek__spin_lock(&spares.lock);
-	bool wanted = tek__carrier_spares() < most && !tek__carrier_is_over(carrier);
+	tek_ut__spin_lock(&spares.lock);
+	bool wanted = tek_ut__carrier_spares() < most && !tek_ut__carrier_is_over(carrier);
 	if (wanted) {
 		carrier->next = spares.first;
 		spares.first = carrier;
 		atomic_fetch_add(&spares.count, 1);
 	}
-	tek__spin_unlock(&spares.lock);
+	tek_ut__spin_unlock(&spares.lock);
 	if (wanted && atomic_load(&spares.waiting))
 		syscall(SYS_futex, &spares.count, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	return wanted;
 }
 
-bool tek__carrier_put_back(struct tek_carrier *spare)
+bool tek_ut__carrier_put_back(struct tek_carrier *spare)
 {
 	return add(spare, ~0u);
 }
 
-bool tek__carrier_keep(struct tek_carrier *carrier)
+bool tek_ut__carrier_keep(struct tek_carrier *carrier)
 {
 	return add(carrier, MOST);
 }
 
-struct tek_carrier *tek__carrier_spare(void)
+struct tek_carrier *tek_ut__carrier_spare(void)
 {
-	tek__spin_lock(&spares.lock);
+	tek_ut__spin_lock(&spares.lock);
 	struct tek_carrier *carrier = take(&spares.first);
 	if (carrier)
 		atomic_fetch_sub_explicit(&spares.count, 1, memory_order_relaxed);
-	tek__spin_unlock(&spares.lock);
+	tek_ut__spin_unlock(&spares.lock);
 	return carrier;
 }
 
-void tek__spares_dismiss(void)
+void tek_ut__spares_dismiss(void)
 {
 	struct tek_carrier *spare;
 
-	while ((spare = tek__carrier_spare()))
-		tek__carrier_dismiss(spare);
+	while ((spare = tek_ut__carrier_spare()))
+		tek_ut__carrier_dismiss(spare);
 }
 
-struct tek_carrier *tek__carrier_spare_soon(uint64_t ns)
+struct tek_carrier *tek_ut__carrier_spare_soon(uint64_t ns)
 {
-	const uint64_t end = tek__now() + ns;
+	const uint64_t end = tek_ut__now() + ns;
 	struct tek_carrier *spare;
 	uint64_t now;
 
 	atomic_fetch_add(&spares.waiting, 1);
-	while (!(spare = tek__carrier_spare()) && (now = tek__now()) < end) {
-		const struct timespec left = tek__timespec_of(end - now);
-		tek__supplier_look();
+	while (!(spare = tek_ut__carrier_spare()) && (now = tek_ut__now()) < end) {
+		const struct timespec left = tek_ut__timespec_of(end - now);
+		tek_ut__supplier_look();
 		syscall(SYS_futex, &spares.count, FUTEX_WAIT_PRIVATE, 0, &left, NULL, 0);
 	}
 	atomic_fetch_sub(&spares.waiting, 1);
 	return spare;
 }
 
-struct tek_carrier *tek__carrier_new(void)
+struct tek_carrier *tek_ut__carrier_new(void)
 {
 	const size_t bytes = (sizeof(struct tek_carrier) + 63) / 64 * 64;
 
-	tek__spin_lock(&spares.lock);
+	tek_ut__spin_lock(&spares.lock);
 	struct tek_carrier *carrier = take(&spares.dropped);
-	tek__spin_unlock(&spares.lock);
+	tek_ut__spin_unlock(&spares.lock);
 	if (carrier)
 		return carrier;
 	carrier = aligned_alloc(64, bytes);
@@ -112,15 +112,15 @@ struct tek_carrier *tek__carrier_new(void)
 	return carrier;
 }
 
-void tek__carrier_drop(struct tek_carrier *carrier)
+void tek_ut__carrier_drop(struct tek_carrier *carrier)
 {
-	tek__spin_lock(&spares.lock);
+	tek_ut__spin_lock(&spares.lock);
 	carrier->next = spares.dropped;
 	spares.dropped = carrier;
-	tek__spin_unlock(&spares.lock);
+	tek_ut__spin_unlock(&spares.lock);
 }
 
-void tek__spares_after_fork(void)
+void tek_ut__spares_after_fork(void)
 {
 	memset(&spares, 0, sizeof(spares));
 }

@@ -9,36 +9,36 @@
 #include "uthread/carrier.h"
 
 /* A spare one; NULL: there is none now, the monitor makes one. Never allocates. */
-struct tek_carrier *tek__carrier_spare(void);
+struct tek_carrier *tek_ut__carrier_spare(void);
 
 /* The same, but waits in the kernel for one, so long at most. NULL: none became spare. */
-struct tek_carrier *tek__carrier_spare_soon(uint64_t ns);
+struct tek_carrier *tek_ut__carrier_spare_soon(uint64_t ns);
 
 /*
  * It is a spare one from now on; false: it runs no threads any more (bound.h), and its kernel
  * thread can end.
  */
-bool tek__carrier_put_back(struct tek_carrier *spare);
+bool tek_ut__carrier_put_back(struct tek_carrier *spare);
 
 /* Dismisses all of them. */
-void tek__spares_dismiss(void);
+void tek_ut__spares_dismiss(void);
 
 /* The same, if it is needed; false also if there are enough. */
-bool tek__carrier_keep(struct tek_carrier *carrier);
+bool tek_ut__carrier_keep(struct tek_carrier *carrier);
 
 /* The number of spare ones. */
-unsigned int tek__carrier_spares(void);
+unsigned int tek_ut__carrier_spares(void);
 
 /*
  * A structure: new, or one that was dropped, and is still in the list of all; NULL: there is no
  * memory.
  */
-struct tek_carrier *tek__carrier_new(void);
+struct tek_carrier *tek_ut__carrier_new(void);
 
 /* It has no kernel thread. Other threads may still read it. */
-void tek__carrier_drop(struct tek_carrier *carrier);
+void tek_ut__carrier_drop(struct tek_carrier *carrier);
 
 /* In the child of fork(): there are none. */
-void tek__spares_after_fork(void);
+void tek_ut__spares_after_fork(void);
 
 #endif

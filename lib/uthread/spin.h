@@ -4,7 +4,7 @@
  *
  * The locking thread defers preemption (uthread/here.h), so the holder is on a CPU unless the
  * kernel has preempted it. A waiter that spins in vain for a while yields to the kernel. An engine
- * of one kernel thread needs none of that: tek__parallel() is false.
+ * of one kernel thread needs none of that: tek_ut__parallel() is false.
  *
  * Order: the loads after an acquire cannot go before it, because the exchange acquires. The stores
  * before a release cannot go after it, because the store releases.
@@ -17,11 +17,11 @@
 #include <stdbool.h>
 
 /* Whether more than one kernel thread can be in the engine. Once true it stays true: parallel.h. */
-extern atomic_bool tek__parallel_now __attribute__((visibility("hidden")));
+extern atomic_bool tek_ut__parallel_now __attribute__((visibility("hidden")));
 
-static inline bool tek__parallel(void)
+static inline bool tek_ut__parallel(void)
 {
-	return atomic_load_explicit(&tek__parallel_now, memory_order_relaxed);
+	return atomic_load_explicit(&tek_ut__parallel_now, memory_order_relaxed);
 }
 
 struct tek_spin {
@@ -30,7 +30,7 @@ struct tek_spin {
 
 #define TEK_SPIN_TRIES 200
 
-static inline void tek__relax(void)
+static inline void tek_ut__relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
 	__builtin_ia32_pause();
@@ -45,7 +45,7 @@ static inline void tek__relax(void)
  * All stores before it are seen before any load behind it is made. ThreadSanitizer does not know
  * fences; those here order atomic variables, about which it does not complain.
  */
-static inline void tek__fence(void)
+static inline void tek_ut__fence(void)
 {
 #if defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #pragma GCC diagnostic push
@@ -57,31 +57,31 @@ static inline void tek__fence(void)
 #endif
 }
 
-void tek__spin_wait(struct tek_spin *spin);
+void tek_ut__spin_wait(struct tek_spin *spin);
 
-static inline bool tek__spin_try(struct tek_spin *spin)
+static inline bool tek_ut__spin_try(struct tek_spin *spin)
 {
-	if (__builtin_expect(!tek__parallel(), 1))
+	if (__builtin_expect(!tek_ut__parallel(), 1))
 		return true;
 	return !atomic_exchange_explicit(&spin->held, 1, memory_order_acquire);
 }
 
-static inline void tek__spin_lock(struct tek_spin *spin)
+static inline void tek_ut__spin_lock(struct tek_spin *spin)
 {
-	if (__builtin_expect(!tek__spin_try(spin), 0))
-		tek__spin_wait(spin);
+	if (__builtin_expect(!tek_ut__spin_try(spin), 0))
+		tek_ut__spin_wait(spin);
 }
 
-static inline void tek__spin_unlock(struct tek_spin *spin)
+static inline void tek_ut__spin_unlock(struct tek_spin *spin)
 {
-	if (__builtin_expect(tek__parallel(), 0))
+	if (__builtin_expect(tek_ut__parallel(), 0))
 		atomic_store_explicit(&spin->held, 0, memory_order_release);
 }
 
 /* The atomic operations of the engine: plain ones where there is one kernel thread. */
-static inline unsigned int tek__swap(atomic_uint *word, unsigned int value)
+static inline unsigned int tek_ut__swap(atomic_uint *word, unsigned int value)
 {
-	if (__builtin_expect(tek__parallel(), 0))
+	if (__builtin_expect(tek_ut__parallel(), 0))
 		return atomic_exchange(word, value);
 	unsigned int old = atomic_load_explicit(word, memory_order_relaxed);
 	atomic_store_explicit(word, value, memory_order_relaxed);
@@ -89,9 +89,9 @@ static inline unsigned int tek__swap(atomic_uint *word, unsigned int value)
 }
 
 /* If *word is `from` it becomes `to`; returns whether it did. */
-static inline bool tek__change(atomic_uint *word, unsigned int from, unsigned int to)
+static inline bool tek_ut__change(atomic_uint *word, unsigned int from, unsigned int to)
 {
-	if (__builtin_expect(tek__parallel(), 0))
+	if (__builtin_expect(tek_ut__parallel(), 0))
 		return atomic_compare_exchange_strong(word, &from, to);
 	if (__builtin_expect(atomic_load_explicit(word, memory_order_relaxed) != from, 0))
 		return false;

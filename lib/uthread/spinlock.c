@@ -17,19 +17,19 @@ static bool is_free(tek_spinlock *lock)
 
 static void let_others_run(void)
 {
-	if (tek__enter())
-		tek__yield(TEK_READY_YIELDED);
+	if (tek_ut__enter())
+		tek_ut__yield(TEK_READY_YIELDED);
 	else
 		syscall(SYS_sched_yield);
-	tek__leave();
+	tek_ut__leave();
 }
 
-void tek__spinlock_wait(tek_spinlock *lock)
+void tek_ut__spinlock_wait(tek_spinlock *lock)
 {
-	for (int i = 0; tek__parallel() && i < SPINS; i++) {
+	for (int i = 0; tek_ut__parallel() && i < SPINS; i++) {
 		if (is_free(lock))
 			return;
-		tek__relax();
+		tek_ut__relax();
 	}
 	for (int i = 0; i < YIELDS; i++) {
 		if (is_free(lock))
@@ -37,5 +37,5 @@ void tek__spinlock_wait(tek_spinlock *lock)
 		let_others_run();
 	}
 	if (!is_free(lock))
-		tek__pause(); /* yields do not help: the holder has a lesser priority */
+		tek_ut__pause(); /* yields do not help: the holder has a lesser priority */
 }

@@ -25,25 +25,25 @@ typedef atomic_uint tek_spinlock;
 
 /*
  * A whole exchange, with the lock prefix if the architecture has one: the word may be shared by
- * processes, of which tek__parallel() knows nothing.
+ * processes, of which tek_ut__parallel() knows nothing.
  */
-static inline bool tek__spinlock_try(tek_spinlock *lock)
+static inline bool tek_ut__spinlock_try(tek_spinlock *lock)
 {
 	unsigned int from = TEK_SPINLOCK_FREE;
 	return atomic_compare_exchange_strong_explicit(lock, &from, TEK_SPINLOCK_HELD,
 						       memory_order_acquire, memory_order_relaxed);
 }
 
-/* Until it is free. Not between tek__enter() and tek__leave(). */
-void tek__spinlock_wait(tek_spinlock *lock);
+/* Until it is free. Not between tek_ut__enter() and tek_ut__leave(). */
+void tek_ut__spinlock_wait(tek_spinlock *lock);
 
-static inline void tek__spinlock_lock(tek_spinlock *lock)
+static inline void tek_ut__spinlock_lock(tek_spinlock *lock)
 {
-	while (!tek__spinlock_try(lock))
-		tek__spinlock_wait(lock);
+	while (!tek_ut__spinlock_try(lock))
+		tek_ut__spinlock_wait(lock);
 }
 
-static inline void tek__spinlock_unlock(tek_spinlock *lock)
+static inline void tek_ut__spinlock_unlock(tek_spinlock *lock)
 {
 	atomic_store_explicit(lock, TEK_SPINLOCK_FREE, memory_order_release);
 }

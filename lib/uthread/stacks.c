@@ -34,10 +34,10 @@ static struct {
 	unsigned int count;
 } pools;
 
-/* No more are made: tek__stacks_prepare(). Set once, before there is a second thread. */
+/* No more are made: tek_ut__stacks_prepare(). Set once, before there is a second thread. */
 static bool sealed;
 
-struct tek_uthread *_Atomic tek__uthreads;
+struct tek_uthread *_Atomic tek_ut__uthreads;
 
 static size_t page_bytes(void)
 {
@@ -75,7 +75,7 @@ static size_t round_size(size_t bytes)
 static size_t block_bytes_for(size_t stack_bytes)
 {
 	if (!stack_bytes)
-		stack_bytes = tek__engine.stack_bytes;
+		stack_bytes = tek_ut__engine.stack_bytes;
 	if (stack_bytes > STACK_MOST)
 		return 0;
 	if (stack_bytes < TEK_STACK_LEAST)
@@ -110,8 +110,8 @@ static void guard(char *block)
 /* For observers of all threads. */
 static void list(struct tek_uthread *thread)
 {
-	thread->all_next = atomic_load_explicit(&tek__uthreads, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak_explicit(&tek__uthreads, &thread->all_next, thread,
+	thread->all_next = atomic_load_explicit(&tek_ut__uthreads, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&tek_ut__uthreads, &thread->all_next, thread,
 						      memory_order_release, memory_order_relaxed))
 		;
 }
@@ -128,7 +128,7 @@ static struct tek_uthread *make_block(char *block, size_t block_bytes)
 	return thread;
 }
 
-char *tek__stack_end(const struct tek_uthread *thread)
+char *tek_ut__stack_end(const struct tek_uthread *thread)
 {
 	return (char *)(uintptr_t)thread + THREAD_BYTES;
 }
@@ -176,12 +176,12 @@ static struct pool *pool_of(size_t block_bytes)
 
 static struct tek_uthread *take_common(size_t block_bytes)
 {
-	tek__spin_lock(&pools.lock);
+	tek_ut__spin_lock(&pools.lock);
 	struct pool *pool = pool_of(block_bytes);
 	struct tek_uthread *thread = pool->free;
 	if (thread)
 		pool->free = thread->next_free;
-	tek__spin_unlock(&pools.lock);
+	tek_ut__spin_unlock(&pools.lock);
 	return thread;
 }
 
@@ -194,26 +194,26 @@ static void give_common(struct tek_uthread *first)
 		return;
 	while (last->next_free)
 		last = last->next_free;
-	tek__spin_lock(&pools.lock);
+	tek_ut__spin_lock(&pools.lock);
 	struct pool *pool = pool_of(first->block_bytes);
 	last->next_free = pool->free;
 	pool->free = first;
-	tek__spin_unlock(&pools.lock);
+	tek_ut__spin_unlock(&pools.lock);
 }
 
-struct tek_uthread *tek__stacks_take_own(size_t stack_bytes)
+struct tek_uthread *tek_ut__stacks_take_own(size_t stack_bytes)
 {
 	return map_blocks(block_bytes_for(stack_bytes), 1);
 }
 
-struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_bytes)
+struct tek_uthread *tek_ut__stacks_take(struct tek_worker *worker, size_t stack_bytes)
 {
-	bool usual = !stack_bytes || stack_bytes == tek__engine.stack_bytes;
+	bool usual = !stack_bytes || stack_bytes == tek_ut__engine.stack_bytes;
 	struct tek_uthread *thread;
 
 	if (sealed) /* no other sizes, and none from a worker's own pool */
-		return stack_bytes <= tek__engine.stack_bytes ? take_common(usual_block_bytes())
-							      : NULL;
+		return stack_bytes <= tek_ut__engine.stack_bytes ? take_common(usual_block_bytes())
+								 : NULL;
 	if (usual && worker && worker->free) {
 		thread = worker->free;
 		worker->free = thread->next_free;
@@ -240,7 +240,7 @@ struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_byt
 	return thread;
 }
 
-void tek__stacks_give(struct tek_worker *worker, struct tek_uthread *thread)
+void tek_ut__stacks_give(struct tek_worker *worker, struct tek_uthread *thread)
 {
 	if (!sealed && worker && worker->free_count < WORKER_KEEPS &&
 	    thread->block_bytes == usual_block_bytes()) {
@@ -257,7 +257,7 @@ void tek__stacks_give(struct tek_worker *worker, struct tek_uthread *thread)
 	give_common(thread);
 }
 
-int tek__stacks_prepare(unsigned int count)
+int tek_ut__stacks_prepare(unsigned int count)
 {
 	struct tek_uthread *blocks = map_blocks(usual_block_bytes(), count);
 
@@ -268,7 +268,7 @@ int tek__stacks_prepare(unsigned int count)
 	return 0;
 }
 
-void tek__stacks_after_fork(void)
+void tek_ut__stacks_after_fork(void)
 {
 	/*
 	 * The holder is not there; a list that was being changed may be broken, so it is left

@@ -21,24 +21,24 @@ struct tek_worker;
  * the worker's pool or a common one, or new; only stack_low, stack_bytes and block_bytes are set.
  * NULL: there is no memory.
  */
-struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_bytes);
+struct tek_uthread *tek_ut__stacks_take(struct tek_worker *worker, size_t stack_bytes);
 
 /* Where its block ends, with the structure. Not of the first thread. */
-char *tek__stack_end(const struct tek_uthread *thread);
+char *tek_ut__stack_end(const struct tek_uthread *thread);
 
 /* Gives it back. `worker` may be NULL. */
-void tek__stacks_give(struct tek_worker *worker, struct tek_uthread *thread);
+void tek_ut__stacks_give(struct tek_worker *worker, struct tek_uthread *thread);
 
 /* For the engine itself: a block of its own, which is not of a pool. NULL: there is no memory. */
-struct tek_uthread *tek__stacks_take_own(size_t stack_bytes);
+struct tek_uthread *tek_ut__stacks_take_own(size_t stack_bytes);
 
 /*
  * Makes so many of the default size, and no more for threads from then on: once they are used up
- * tek__stacks_take() returns NULL. By the first thread, before there are more. 0 or ENOMEM.
+ * tek_ut__stacks_take() returns NULL. By the first thread, before there are more. 0 or ENOMEM.
  */
-int tek__stacks_prepare(unsigned int count);
+int tek_ut__stacks_prepare(unsigned int count);
 
 /* In the child of fork(). */
-void tek__stacks_after_fork(void);
+void tek_ut__stacks_after_fork(void);
 
 #endif

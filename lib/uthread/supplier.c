@@ -24,24 +24,25 @@ static atomic_bool refused; /* the last one could not be made */
 /* Carriers enter the engine at once: none is made before a second kernel thread is there. */
 static bool any_missing(void)
 {
-	return tek__parallel() && tek__carrier_spares() + atomic_load(&coming) < SPARES;
+	return tek_ut__parallel() && tek_ut__carrier_spares() + atomic_load(&coming) < SPARES;
 }
 
-void tek__supplier_look(void)
+void tek_ut__supplier_look(void)
 {
 	if (any_missing() && !atomic_exchange(&called, 1))
 		syscall(SYS_futex, &called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-struct tek_uthread *tek__next_stopped(struct tek_worker *worker, const struct tek_uthread *running)
+struct tek_uthread *tek_ut__next_stopped(struct tek_worker *worker,
+					 const struct tek_uthread *running)
 {
 	struct tek_fifo others = {NULL, NULL};
 	struct tek_uthread *next, *other;
 
-	while ((next = tek__next(worker, running, TEK_READY_PREEMPTED)) && !next->carrier)
-		tek__fifo_add(&others, next);
-	while ((other = tek__fifo_take(&others)))
-		tek__ready(other, TEK_READY_PREEMPTED);
+	while ((next = tek_ut__next(worker, running, TEK_READY_PREEMPTED)) && !next->carrier)
+		tek_ut__fifo_add(&others, next);
+	while ((other = tek_ut__fifo_take(&others)))
+		tek_ut__ready(other, TEK_READY_PREEMPTED);
 	return next;
 }
 
@@ -50,7 +51,7 @@ struct tek_uthread *tek__next_stopped(struct tek_worker *worker, const struct te
  */
 static bool is_current(unsigned int generation)
 {
-	return generation == atomic_load(&tek__carrier_generation);
+	return generation == atomic_load(&tek_ut__carrier_generation);
 }
 
 static void make_spares(unsigned int generation)
@@ -59,7 +60,7 @@ static void make_spares(unsigned int generation)
 
 	while (is_current(generation) && any_missing()) {
 		atomic_fetch_add(&coming, 1);
-		const bool fails = tek__carrier_start(NULL, generation) != 0;
+		const bool fails = tek_ut__carrier_start(NULL, generation) != 0;
 		atomic_store(&refused, fails);
 		if (fails) {
 			atomic_fetch_sub(&coming, 1);
@@ -69,25 +70,25 @@ static void make_spares(unsigned int generation)
 	}
 }
 
-bool tek__supplier_is_refused(void)
+bool tek_ut__supplier_is_refused(void)
 {
 	return atomic_load(&refused);
 }
 
-void tek__supplier_has_made_one(void)
+void tek_ut__supplier_has_made_one(void)
 {
 	atomic_fetch_sub(&coming, 1);
-	tek__monitor_wake();  /* it may be waiting for it */
-	tek__supplier_look(); /* a thread may have taken it while it still counted as coming */
+	tek_ut__monitor_wake();  /* it may be waiting for it */
+	tek_ut__supplier_look(); /* a thread may have taken it while it still counted as coming */
 }
 
 static void *supply(void *argument)
 {
 	const unsigned int generation = (unsigned int)(uintptr_t)argument;
 
-	tek__here_find()->defer = 1;
+	tek_ut__here_find()->defer = 1;
 	atomic_store(&supplier, (pid_t)syscall(SYS_gettid));
-	tek__kernel_thread_has_begun();
+	tek_ut__kernel_thread_has_begun();
 	for (;;) {
 		make_spares(generation);
 		if (!atomic_load(&called))
@@ -101,27 +102,27 @@ static void *supply(void *argument)
 
 static int start(void)
 {
-	const unsigned int generation = atomic_load(&tek__carrier_generation);
+	const unsigned int generation = atomic_load(&tek_ut__carrier_generation);
 
-	return tek__kernel_thread(supply, (void *)(uintptr_t)generation);
+	return tek_ut__kernel_thread(supply, (void *)(uintptr_t)generation);
 }
 
 /* Carriers that the previous supplier has begun still arrive. */
-int tek__supplier_start_again(void)
+int tek_ut__supplier_start_again(void)
 {
 	return start();
 }
 
-int tek__supplier_start(void)
+int tek_ut__supplier_start(void)
 {
 	atomic_store(&coming, 0); /* a child of fork() has none of them */
 	atomic_store(&supplier, 0);
 	return start();
 }
 
-pid_t tek__supplier_stop(void)
+pid_t tek_ut__supplier_stop(void)
 {
-	tek__kernel_threads_await_ids();
+	tek_ut__kernel_threads_await_ids();
 	const pid_t tid = atomic_exchange(&supplier, 0);
 
 	atomic_store(&called, 1);

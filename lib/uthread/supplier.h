@@ -16,29 +16,30 @@
 #include <sys/types.h>
 
 /* 0 or an error number. */
-int tek__supplier_start(void);
+int tek_ut__supplier_start(void);
 
 /*
  * After a new generation of kernel state (bound.h): it ends. Returns its thread id, 0: it did not
  * run. After the end of that thread another one can be started: 0 or an error number.
  */
-pid_t tek__supplier_stop(void);
-int tek__supplier_start_again(void);
+pid_t tek_ut__supplier_stop(void);
+int tek_ut__supplier_start_again(void);
 
 /* Spare carriers may be missing: it makes them. From a signal handler, too. */
-void tek__supplier_look(void);
+void tek_ut__supplier_look(void);
 
 /* Whether the last attempt to make a kernel thread failed. */
-bool tek__supplier_is_refused(void);
+bool tek_ut__supplier_is_refused(void);
 
 /* By a carrier that it has made, after it has joined the spare ones. */
-void tek__supplier_has_made_one(void);
+void tek_ut__supplier_has_made_one(void);
 
 /*
  * For a worker without a spare carrier, which may get one only after a thread that was stopped in
  * the C library has gone on: takes the next ready thread that belongs to a carrier; NULL: there is
  * none. `running` as in struct tek_sched.
  */
-struct tek_uthread *tek__next_stopped(struct tek_worker *worker, const struct tek_uthread *running);
+struct tek_uthread *tek_ut__next_stopped(struct tek_worker *worker,
+					 const struct tek_uthread *running);
 
 #endif

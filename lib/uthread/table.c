@@ -27,7 +27,7 @@
 #define SLOT_BITS 17
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
 
-bool tek__table_is_settled;
+bool tek_ut__table_is_settled;
 
 static unsigned int table_number; /* shifted by SLOT_BITS */
 
@@ -81,7 +81,8 @@ static unsigned int new_slot(void)
 /* Whether threads without a slot may ask for one. Under the lock. */
 static void set_room(bool is_room)
 {
-	__atomic_store_n(&tek__shown_newcomer, is_room ? teller->newcomer : NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&tek_ut__shown_newcomer, is_room ? teller->newcomer : NULL,
+			 __ATOMIC_RELAXED);
 }
 
 static unsigned short *map_slots(void)
@@ -95,7 +96,7 @@ __attribute__((cold, noinline)) static bool find_slot(struct tek_uthread *thread
 {
 	unsigned int slot = 0;
 
-	tek__spin_lock(&unused.lock);
+	tek_ut__spin_lock(&unused.lock);
 	if (!atomic_load_explicit(&unused.scarce, memory_order_relaxed))
 		slot = new_slot();
 	if (!slot) {
@@ -110,19 +111,19 @@ __attribute__((cold, noinline)) static bool find_slot(struct tek_uthread *thread
 		}
 	}
 	set_slot(thread, slot);
-	tek__spin_unlock(&unused.lock);
+	tek_ut__spin_unlock(&unused.lock);
 	return slot != 0;
 }
 
 __attribute__((cold, noinline)) static void give_slot(struct tek_uthread *thread)
 {
-	tek__spin_lock(&unused.lock);
+	tek_ut__spin_lock(&unused.lock);
 	if (unused.slot) {
 		unused.slot[unused.count++] = (unsigned short)(slot_of(thread) - 1);
 		set_room(true);
 	}
 	set_slot(thread, 0);
-	tek__spin_unlock(&unused.lock);
+	tek_ut__spin_unlock(&unused.lock);
 }
 
 /*
@@ -181,8 +182,8 @@ static void publish(struct tek_uthread *thread, struct tek_record *record, struc
 	thread->shown = slot.side;
 }
 
-void tek__table_created(struct tek_uthread *thread, const struct tek_table_birth *birth,
-			unsigned int threads)
+void tek_ut__table_created(struct tek_uthread *thread, const struct tek_table_birth *birth,
+			   unsigned int threads)
 {
 	const bool used_before = slot_of(thread) != 0;
 
@@ -202,23 +203,23 @@ void tek__table_created(struct tek_uthread *thread, const struct tek_table_birth
 	/* Other threads may know it already, if it comes late, and name it. */
 	struct tek_spin *lock = teller->newcomer ? &locks[slot_of(thread) % LOCKS] : NULL;
 	if (lock)
-		tek__spin_lock(lock);
+		tek_ut__spin_lock(lock);
 	publish(thread, &record, &side);
 	if (lock)
-		tek__spin_unlock(lock);
+		tek_ut__spin_unlock(lock);
 	count(threads);
 }
 
-void tek__table_ended(struct tek_uthread *thread, unsigned int threads)
+void tek_ut__table_ended(struct tek_uthread *thread, unsigned int threads)
 {
 	const unsigned int slot = slot_of(thread);
 
 	if (!slot)
 		return;
-	tek__spin_lock(&locks[slot % LOCKS]);
+	tek_ut__spin_lock(&locks[slot % LOCKS]);
 	thread->shown = NULL;
 	tek__table_clear(tek__table_at(slot - 1));
-	tek__spin_unlock(&locks[slot % LOCKS]);
+	tek_ut__spin_unlock(&locks[slot % LOCKS]);
 	count(threads);
 	if (atomic_load_explicit(&unused.scarce, memory_order_relaxed))
 		give_slot(thread);
@@ -242,22 +243,22 @@ static bool begin_change(const struct tek_uthread *thread, struct change *change
 		return false;
 	change->slot = tek__table_at(slot - 1);
 	change->lock = &locks[slot % LOCKS];
-	tek__spin_lock(change->lock);
+	tek_ut__spin_lock(change->lock);
 	change->record = *change->slot.record;
 	change->side = *change->slot.side;
 	if (change->record.tid == (tek_u32)thread->id)
 		return true;
-	tek__spin_unlock(change->lock);
+	tek_ut__spin_unlock(change->lock);
 	return false;
 }
 
 static void end_change(const struct change *change, const char *role)
 {
 	tek__table_write(change->slot, &change->record, &change->side, role);
-	tek__spin_unlock(change->lock);
+	tek_ut__spin_unlock(change->lock);
 }
 
-void tek__table_named(struct tek_uthread *thread)
+void tek_ut__table_named(struct tek_uthread *thread)
 {
 	struct change change;
 
@@ -267,7 +268,7 @@ void tek__table_named(struct tek_uthread *thread)
 	end_change(&change, set_role(&change.record, thread));
 }
 
-void tek__table_scheduled(struct tek_uthread *thread)
+void tek_ut__table_scheduled(struct tek_uthread *thread)
 {
 	struct change change;
 
@@ -290,53 +291,55 @@ static void open_table(struct tek_uthread *self)
 
 	if (!tek__table_slot(0, &slot))
 		return;
-	struct tek_worker_place *places = tek__table_list_workers(tek__worker_count);
+	struct tek_worker_place *places = tek__table_list_workers(tek_ut__worker_count);
 	if (!places)
 		return;
 	boot_offset_ns = time_of(CLOCK_BOOTTIME) - time_of(CLOCK_MONOTONIC);
-	tek__enter();
-	atomic_store(&tek__shown_workers, places);
-	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		const struct tek_carrier *carrier = atomic_load(&tek__workers[i].carrier);
+	tek_ut__enter();
+	atomic_store(&tek_ut__shown_workers, places);
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
+		const struct tek_carrier *carrier = atomic_load(&tek_ut__workers[i].carrier);
 		if (carrier)
-			tek__shown_carried(i, (int)carrier->tid);
+			tek_ut__shown_carried(i, (int)carrier->tid);
 	}
 	is_open = true;
 	if (find_slot(self)) {
 		struct tek_record record = {.start_ns = start_of_process(), .flags = TEK_FLAG_MAIN};
 		struct tek_side side = {0};
 		publish(self, &record, &side);
-		tek__shown_runs(self, tek__here_worker()->number);
+		tek_ut__shown_runs(self, tek_ut__here_worker()->number);
 	}
-	tek__shown_gone = teller->gone;
+	tek_ut__shown_gone = teller->gone;
 	set_room(true);
-	tek__leave();
+	tek_ut__leave();
 }
 
-void tek__table_open(const struct tek_table_teller *who)
+void tek_ut__table_open(const struct tek_table_teller *who)
 {
 	const int saved = errno;
 	int cancellation;
 
-	tek__table_is_settled = true;
+	tek_ut__table_process_start();
+	tek_ut__table_is_settled = true;
 	teller = who;
 	/* Files are open meanwhile. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
-	open_table(tek__here_self());
+	open_table(tek_ut__here_self());
 	pthread_setcancelstate(cancellation, NULL);
 	errno = saved;
 }
 
-void tek__table_after_fork(void)
+void tek_ut__table_after_fork(void)
 {
-	if (!tek__table_is_settled)
+	if (!tek_ut__table_is_settled)
 		return;
-	tek__table_is_settled = is_open = false;
-	tek__shown_newcomer = tek__shown_gone = NULL;
-	atomic_store(&tek__shown_workers, NULL);
+	tek_ut__table_is_settled = is_open = false;
+	tek_ut__shown_newcomer = tek_ut__shown_gone = NULL;
+	atomic_store(&tek_ut__shown_workers, NULL);
 	tek__table_forget();
 	table_number += SLOT_MASK + 1;
-	for (struct tek_uthread *each = atomic_load(&tek__uthreads); each; each = each->all_next) {
+	for (struct tek_uthread *each = atomic_load(&tek_ut__uthreads); each;
+	     each = each->all_next) {
 		/* Each write copies a page. */
 		if (each->shown)
 			each->shown = NULL;

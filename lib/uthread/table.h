@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 /* Whether the table exists, or could not be made. */
-extern bool tek__table_is_settled __attribute__((visibility("hidden")));
+extern bool tek_ut__table_is_settled __attribute__((visibility("hidden")));
 
 /* Sources of a thread's data: posix/teller.c, native_table.c. */
 struct tek_table_teller {
@@ -37,8 +37,14 @@ struct tek_table_teller {
 	void (*gone)(struct tek_uthread *thread);
 };
 
+/*
+ * Sets tek__owner, which the parts of libtek.so ask. Idempotent. A constructor calls it first;
+ * tek_ut__table_open() does so too, so that the linker takes it from an archive.
+ */
+void tek_ut__table_process_start(void);
+
 /* By a user-level thread that is about to create one, not deferred. */
-void tek__table_open(const struct tek_table_teller *teller);
+void tek_ut__table_open(const struct tek_table_teller *teller);
 
 /* The data of a thread at its creation. */
 struct tek_table_birth {
@@ -49,22 +55,22 @@ struct tek_table_birth {
 	bool fitted;         /* but TEK chose it */
 };
 
-/* All between tek__enter() and tek__leave(). */
+/* All between tek_ut__enter() and tek_ut__leave(). */
 
 /* Before it is launched, or its handle known to any thread. `threads`: the number, with it. */
-void tek__table_created(struct tek_uthread *thread, const struct tek_table_birth *birth,
-			unsigned int threads);
+void tek_ut__table_created(struct tek_uthread *thread, const struct tek_table_birth *birth,
+			   unsigned int threads);
 
 /* It ends and leaves the table. By itself. `threads`: the number, without it. */
-void tek__table_ended(struct tek_uthread *thread, unsigned int threads);
+void tek_ut__table_ended(struct tek_uthread *thread, unsigned int threads);
 
 /* thread->name has been set. */
-void tek__table_named(struct tek_uthread *thread);
+void tek_ut__table_named(struct tek_uthread *thread);
 
 /* Its policy or priority has been set. */
-void tek__table_scheduled(struct tek_uthread *thread);
+void tek_ut__table_scheduled(struct tek_uthread *thread);
 
 /* In the child of fork(), first thing: the table is the parent's. */
-void tek__table_after_fork(void);
+void tek_ut__table_after_fork(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include "stack/config.h"
 #include "threads/table.h"
 #include "uthread/spin.h"
+#include "uthread/table.h"
 #include "uthread/worker.h"
 
 #include <stdio.h>
@@ -33,15 +34,15 @@ static void report_bad_option(const char *variable, const char *value)
 /* For a few instructions, or a system call. */
 static bool lock(void)
 {
-	tek__enter();
-	tek__spin_lock(&spin);
+	tek_ut__enter();
+	tek_ut__spin_lock(&spin);
 	return true;
 }
 
 static void unlock(void)
 {
-	tek__spin_unlock(&spin);
-	tek__leave();
+	tek_ut__spin_unlock(&spin);
+	tek_ut__leave();
 }
 
 static const struct tek_owner owner = {
@@ -53,9 +54,17 @@ static const struct tek_owner owner = {
 	.describe_stacks = tek__stack_config_describe,
 };
 
-/* Earlier than the engine's constructor, which needs it. */
-__attribute__((constructor(101))) static void start(void)
+void tek_ut__table_process_start(void)
 {
 	tek__owner = &owner;
 	tek__page_start();
+}
+
+/*
+ * Earlier than the engine's constructor, which needs it. A function of its own: the link-time
+ * optimizer of gcc 12 loses a constructor that is called by name, too.
+ */
+__attribute__((constructor(101))) static void start(void)
+{
+	tek_ut__table_process_start();
 }

@@ -21,7 +21,7 @@ static _Atomic uint64_t last_id = 1; /* the first thread has 1 */
 
 static uint64_t new_id(void)
 {
-	if (tek__parallel())
+	if (tek_ut__parallel())
 		return atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
 	uint64_t id = atomic_load_explicit(&last_id, memory_order_relaxed) + 1;
 	atomic_store_explicit(&last_id, id, memory_order_relaxed);
@@ -31,14 +31,14 @@ static uint64_t new_id(void)
 /* The calling thread is over, but for the switch to the returned one. */
 static struct tek_uthread *finish(void *result)
 {
-	struct tek_uthread *self = tek__here_self();
+	struct tek_uthread *self = tek_ut__here_self();
 
 	if (self->at_end)
 		self->at_end(self);
-	tek__enter();
-	tek__shown_ends(self);
+	tek_ut__enter();
+	tek_ut__shown_ends(self);
 	self->result = result;
-	return tek__end_current();
+	return tek_ut__end_current();
 }
 
 /*
@@ -49,11 +49,11 @@ TEK_FIBER_UNWATCHED static const struct tek_context *begin(void *argument)
 {
 	struct tek_uthread *self = argument;
 
-	tek__fiber_arrived(self);
-	tek__after_switch(tek__here_worker());
-	tek__leave();
+	tek_ut__fiber_arrived(self);
+	tek_ut__after_switch(tek_ut__here_worker());
+	tek_ut__leave();
 	struct tek_uthread *next = finish(self->routine(self->argument));
-	tek__fiber_switch(self, next, true);
+	tek_ut__fiber_switch(self, next, true);
 	return &next->context;
 }
 
@@ -84,7 +84,7 @@ static void reset(struct tek_uthread *thread)
 /* The state that a thread inherits from its creator: as the C library's threads. */
 static void inherit(struct tek_uthread *thread, const struct tek_uthread_wish *wish)
 {
-	const struct tek_uthread *self = tek__here_self();
+	const struct tek_uthread *self = tek_ut__here_self();
 
 	if (self) {
 		thread->mask = self->mask;
@@ -92,18 +92,18 @@ static void inherit(struct tek_uthread *thread, const struct tek_uthread_wish *w
 	}
 	if (!wish)
 		return;
-	tek__critical_set(thread, wish->critical);
+	tek_ut__critical_set(thread, wish->critical);
 	if (wish->has_priority)
 		thread->sched.priority = wish->priority;
 }
 
-struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish, void *(*routine)(void *),
-				     void *argument)
+struct tek_uthread *tek_ut__new(const struct tek_uthread_wish *wish, void *(*routine)(void *),
+				void *argument)
 {
-	struct tek_worker *worker = tek__here_worker();
+	struct tek_worker *worker = tek_ut__here_worker();
 	/* With a stack of the program's own only the structure is used. */
 	size_t bytes = wish && !wish->stack ? wish->stack_bytes : 0;
-	struct tek_uthread *thread = tek__stacks_take(worker, bytes);
+	struct tek_uthread *thread = tek_ut__stacks_take(worker, bytes);
 
 	if (!thread)
 		return NULL;
@@ -116,9 +116,9 @@ struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish, void *
 	atomic_store_explicit(&thread->joiner, detached ? TEK_JOIN_DETACHED : TEK_JOIN_NONE,
 			      memory_order_relaxed);
 	thread->here = NULL;
-	if (tek__engine.own_tls && tek__tls_give(thread) != 0) {
+	if (tek_ut__engine.own_tls && tek_ut__tls_give(thread) != 0) {
 		thread->id = 0;
-		tek__stacks_give(worker, thread);
+		tek_ut__stacks_give(worker, thread);
 		return NULL;
 	}
 	if (thread->here) {
@@ -130,48 +130,48 @@ struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish, void *
 	char *low = own ? wish->stack : thread->stack_low;
 	char *top = own ? low + wish->stack_bytes : (char *)thread;
 	if (own)
-		tek__own_stack_taken(thread, low);
+		tek_ut__own_stack_taken(thread, low);
 	/* First: a sanitizer may still watch the frames of the stack's previous thread. */
-	tek__fiber_new(thread, low, (size_t)(top - low));
+	tek_ut__fiber_new(thread, low, (size_t)(top - low));
 	tek__context_make(&thread->context, top, begin, thread);
 	return thread;
 }
 
-void tek__uthread_launch(struct tek_uthread *thread)
+void tek_ut__launch(struct tek_uthread *thread)
 {
-	tek__ready(thread, TEK_READY_CREATED);
+	tek_ut__ready(thread, TEK_READY_CREATED);
 }
 
 /* Structure and stack can be reused. */
 static void give_back(struct tek_uthread *thread)
 {
-	tek__fiber_end(thread);
+	tek_ut__fiber_end(thread);
 	if (thread->here)
-		tek__tls_take(thread);
+		tek_ut__tls_take(thread);
 	thread->id = 0;
 	if (thread->block_bytes) /* else it is the first thread's */
-		tek__stacks_give(tek__here_worker(), thread);
+		tek_ut__stacks_give(tek_ut__here_worker(), thread);
 }
 
-void tek__uthread_drop(struct tek_uthread *thread)
+void tek_ut__drop(struct tek_uthread *thread)
 {
 	if (thread->own_stack)
-		tek__own_stack_left(thread);
+		tek_ut__own_stack_left(thread);
 	give_back(thread);
 }
 
-_Noreturn void tek__uthread_end(void *result)
+_Noreturn void tek_ut__end(void *result)
 {
-	struct tek_uthread *self = tek__here_self();
+	struct tek_uthread *self = tek_ut__here_self();
 	struct tek_uthread *next = finish(result);
 
-	tek__fiber_switch(self, next, true);
+	tek_ut__fiber_switch(self, next, true);
 	tek__context_go(&next->context);
 }
 
 static uintptr_t swap_joiner(struct tek_uthread *thread, uintptr_t value)
 {
-	if (tek__parallel())
+	if (tek_ut__parallel())
 		return atomic_exchange(&thread->joiner, value);
 	uintptr_t old = atomic_load_explicit(&thread->joiner, memory_order_relaxed);
 	atomic_store_explicit(&thread->joiner, value, memory_order_relaxed);
@@ -181,7 +181,7 @@ static uintptr_t swap_joiner(struct tek_uthread *thread, uintptr_t value)
 /* If it is `from`. */
 static bool change_joiner(struct tek_uthread *thread, uintptr_t from, uintptr_t to)
 {
-	if (tek__parallel())
+	if (tek_ut__parallel())
 		return atomic_compare_exchange_strong(&thread->joiner, &from, to);
 	if (atomic_load_explicit(&thread->joiner, memory_order_relaxed) != from)
 		return false;
@@ -189,10 +189,10 @@ static bool change_joiner(struct tek_uthread *thread, uintptr_t from, uintptr_t 
 	return true;
 }
 
-void tek__uthread_ended(struct tek_uthread *thread)
+void tek_ut__ended(struct tek_uthread *thread)
 {
 	if (__builtin_expect(thread->own_stack != NULL, 0))
-		tek__own_stack_left(thread);
+		tek_ut__own_stack_left(thread);
 
 	uintptr_t joiner = swap_joiner(thread, TEK_JOIN_ENDED);
 
@@ -205,7 +205,7 @@ void tek__uthread_ended(struct tek_uthread *thread)
 		 * A joiner that has given up meanwhile waits until the waiter is not accessed any
 		 * more: was_told().
 		 */
-		if (!tek__wake(waiter, TEK_WOKEN))
+		if (!tek_ut__wake(waiter, TEK_WOKEN))
 			__atomic_store_n(&waiter->data, thread, __ATOMIC_RELEASE);
 	}
 }
@@ -217,52 +217,52 @@ void tek__uthread_ended(struct tek_uthread *thread)
 static void was_told(struct tek_waiter *waiter)
 {
 	for (unsigned int i = 1; !__atomic_load_n(&waiter->data, __ATOMIC_ACQUIRE); i++) {
-		tek__relax();
+		tek_ut__relax();
 		if (i % TEK_SPIN_TRIES == 0)
 			syscall(SYS_sched_yield);
 	}
 }
 
-int tek__uthread_join(struct tek_uthread *thread, void **result, const struct timespec *deadline)
+int tek_ut__join(struct tek_uthread *thread, void **result, const struct timespec *deadline)
 {
 	struct tek_waiter waiter;
 
-	if (thread == tek__here_self())
+	if (thread == tek_ut__here_self())
 		return EDEADLK;
-	tek__waiter_init(&waiter);
-	tek__enter();
+	tek_ut__waiter_init(&waiter);
+	tek_ut__enter();
 	uintptr_t joiner = atomic_load_explicit(&thread->joiner, memory_order_acquire);
 	if (joiner == TEK_JOIN_NONE && change_joiner(thread, TEK_JOIN_NONE, (uintptr_t)&waiter)) {
-		enum tek_wake how = tek__wait_interruptible(&waiter, deadline, TEK_WAITS_JOIN);
+		enum tek_wake how = tek_ut__wait_interruptible(&waiter, deadline, TEK_WAITS_JOIN);
 		if (how != TEK_WOKEN) {
 			if (change_joiner(thread, (uintptr_t)&waiter, TEK_JOIN_NONE)) {
-				tek__leave();
+				tek_ut__leave();
 				return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
 			}
 			was_told(&waiter);
 		}
 	} else if (atomic_load_explicit(&thread->joiner, memory_order_acquire) != TEK_JOIN_ENDED) {
-		tek__leave();
+		tek_ut__leave();
 		return EINVAL;
 	}
 	if (result)
 		*result = thread->result;
 	give_back(thread);
-	tek__leave();
+	tek_ut__leave();
 	return 0;
 }
 
-int tek__uthread_detach(struct tek_uthread *thread)
+int tek_ut__detach(struct tek_uthread *thread)
 {
 	int error = 0;
 
-	tek__enter();
+	tek_ut__enter();
 	if (!change_joiner(thread, TEK_JOIN_NONE, TEK_JOIN_DETACHED)) {
 		if (change_joiner(thread, TEK_JOIN_ENDED, TEK_JOIN_DETACHED))
 			give_back(thread);
 		else
 			error = EINVAL;
 	}
-	tek__leave();
+	tek_ut__leave();
 	return error;
 }

@@ -2,10 +2,10 @@
 /*
  * A user-level thread, and its life.
  *
- *   tek__uthread_new()      a structure at the top of a stack, from a pool
- *   tek__uthread_launch()   it is ready: from here on it may run, and end, at any moment
- *   tek__uthread_end()      by itself, last: it never runs again
- *   tek__uthread_join(), tek__uthread_detach()
+ *   tek_ut__new()      a structure at the top of a stack, from a pool
+ *   tek_ut__launch()   it is ready: from here on it may run, and end, at any moment
+ *   tek_ut__end()      by itself, last: it never runs again
+ *   tek_ut__join(), tek_ut__detach()
  *                           the last of these and its end gives structure and stack back
  *
  * The first thread of the program is one too, on the stack that it has (engine.h). Its structure
@@ -78,11 +78,11 @@ struct tek_uthread {
 	size_t stack_bytes; /* from there up */
 	size_t block_bytes; /* of the block that this structure ends; 0: it is in none */
 	struct tek_uthread *next_free;
-	struct tek_uthread *all_next; /* of all, also those that are free: tek__uthreads */
+	struct tek_uthread *all_next; /* of all, also those that are free: tek_ut__uthreads */
 	char name[16];
 	unsigned char waits_for; /* for observers: TEK_WAITS_* of tek_abi.h */
 	struct tek_spin interrupt_lock;
-	/* Both under interrupt_lock: the wait that tek__interrupt() ends; */
+	/* Both under interrupt_lock: the wait that tek_ut__interrupt() ends; */
 	struct tek_waiter *interruptible;
 	bool interrupted;               /* it was interrupted, and has not reported it yet */
 	bool sync_unparked;             /* posix/sync_host.c */
@@ -104,7 +104,7 @@ struct tek_uthread {
  * memory stays, so a reader needs no lock. Threads with an id live, or have ended and were not
  * joined.
  */
-extern struct tek_uthread *_Atomic tek__uthreads __attribute__((visibility("hidden")));
+extern struct tek_uthread *_Atomic tek_ut__uthreads __attribute__((visibility("hidden")));
 
 /* Attributes of a new thread. Zero: the engine's defaults. */
 struct tek_uthread_wish {
@@ -120,30 +120,30 @@ struct tek_uthread_wish {
  * A thread that will run routine(argument); NULL: there is no memory. `wish` may be NULL. Needs
  * deferred preemption, as do the other functions here unless noted otherwise.
  */
-struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish, void *(*routine)(void *),
-				     void *argument);
-void tek__uthread_launch(struct tek_uthread *thread);
+struct tek_uthread *tek_ut__new(const struct tek_uthread_wish *wish, void *(*routine)(void *),
+				void *argument);
+void tek_ut__launch(struct tek_uthread *thread);
 
 /* It never ran: gives it back. */
-void tek__uthread_drop(struct tek_uthread *thread);
+void tek_ut__drop(struct tek_uthread *thread);
 
 /* The calling thread ends with this result. Destructors and handlers have run. */
-_Noreturn void tek__uthread_end(void *result);
+_Noreturn void tek_ut__end(void *result);
 
 /*
  * Waits until it has ended, at most until `deadline` (CLOCK_MONOTONIC; NULL: for ever), and gives
  * it back. 0, EINVAL (detached, or another thread joins it), EDEADLK (the caller itself),
- * ETIMEDOUT, EINTR (see tek__wait). The caller has not deferred preemption.
+ * ETIMEDOUT, EINTR (see tek_ut__wait). The caller has not deferred preemption.
  */
-int tek__uthread_join(struct tek_uthread *thread, void **result, const struct timespec *deadline);
+int tek_ut__join(struct tek_uthread *thread, void **result, const struct timespec *deadline);
 
 /* 0 or EINVAL. Not deferred. */
-int tek__uthread_detach(struct tek_uthread *thread);
+int tek_ut__detach(struct tek_uthread *thread);
 
 /* When a thread that has ended cannot be disturbed any more: wakes its joiner, or gives it back. */
-void tek__uthread_ended(struct tek_uthread *thread);
+void tek_ut__ended(struct tek_uthread *thread);
 
-static inline bool tek__uthread_is_detached(struct tek_uthread *thread)
+static inline bool tek_ut__is_detached(struct tek_uthread *thread)
 {
 	return atomic_load_explicit(&thread->joiner, memory_order_relaxed) == TEK_JOIN_DETACHED;
 }

@@ -31,7 +31,7 @@ static tek_tick_handler *_Atomic handle;
 static atomic_size_t frame_bytes;
 static void (*behind)(int, siginfo_t *, void *); /* the C library's handler; NULL: none */
 
-union sigval tek__tick_value(void)
+union sigval tek_ut__tick_value(void)
 {
 	return (union sigval){.sival_ptr = &ours};
 }
@@ -46,7 +46,7 @@ static void measure_frame(const ucontext_t *context)
 		atomic_store_explicit(&frame_bytes, bytes, memory_order_relaxed);
 }
 
-size_t tek__tick_frame_bytes(void)
+size_t tek_ut__tick_frame_bytes(void)
 {
 	return atomic_load_explicit(&frame_bytes, memory_order_relaxed);
 }
@@ -55,27 +55,27 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
 	const bool carries = info->si_code == SI_TIMER || info->si_code == SI_QUEUE;
 
-	if (carries && info->si_value.sival_ptr == tek__tick_value().sival_ptr) {
+	if (carries && info->si_value.sival_ptr == tek_ut__tick_value().sival_ptr) {
 		tek_tick_handler *handler = atomic_load_explicit(&handle, memory_order_acquire);
-		struct tek_carrier *carrier = tek__here_carrier();
-		if (!tek__tick_frame_bytes())
+		struct tek_carrier *carrier = tek_ut__here_carrier();
+		if (!tek_ut__tick_frame_bytes())
 			measure_frame(context);
 		/* The next one may be sent. */
 		if (carrier && info->si_code == SI_QUEUE)
 			atomic_store(&carrier->kicked, false);
 		handler(info, context);
-		tek__overflow_keep_stack(carrier, context);
+		tek_ut__overflow_keep_stack(carrier, context);
 	} else if (behind) {
 		behind(number, info, context);
 	}
 }
 
-tek_tick_handler *tek__tick_handler(void)
+tek_tick_handler *tek_ut__tick_handler(void)
 {
 	return atomic_load(&handle);
 }
 
-void tek__tick_set_handler(tek_tick_handler *handler)
+void tek_ut__tick_set_handler(tek_tick_handler *handler)
 {
 	atomic_store(&handle, handler);
 }
@@ -90,7 +90,7 @@ static int set(int number, const struct kernel_action *action)
 	return syscall(SYS_rt_sigaction, number, action, NULL, sizeof(action->mask)) ? errno : 0;
 }
 
-bool tek__tick_send(pid_t tid)
+bool tek_ut__tick_send(pid_t tid)
 {
 	const int error = errno;
 	siginfo_t info;
@@ -99,21 +99,21 @@ bool tek__tick_send(pid_t tid)
 	info.si_signo = TEK_TICK_SIGNAL;
 	info.si_code = SI_QUEUE;
 	info.si_pid = getpid();
-	info.si_value = tek__tick_value();
+	info.si_value = tek_ut__tick_value();
 	bool sent = syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, TEK_TICK_SIGNAL, &info) == 0 ||
 		    errno != EAGAIN;
 	errno = error;
 	return sent;
 }
 
-void tek__tick_unblock(void)
+void tek_ut__tick_unblock(void)
 {
 	const uint64_t bit = TEK_TICK_BIT;
 
 	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &bit, NULL, sizeof(bit));
 }
 
-void tek__tick_ignore(void)
+void tek_ut__tick_ignore(void)
 {
 	struct kernel_action ignore = ours;
 
@@ -123,7 +123,7 @@ void tek__tick_ignore(void)
 	set(TEK_TICK_SIGNAL, &ignore);
 }
 
-void tek__tick_heed(void)
+void tek_ut__tick_heed(void)
 {
 	if (ours.handler)
 		set(TEK_TICK_SIGNAL, &ours);
@@ -131,7 +131,7 @@ void tek__tick_heed(void)
 
 #if defined(TEK_FIBERS_TSAN)
 
-int tek__tick_start(tek_tick_handler *handler)
+int tek_ut__tick_start(tek_tick_handler *handler)
 {
 	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
 
@@ -174,7 +174,7 @@ static int disable(void *function)
 
 static void *be_cancelled(void *argument)
 {
-	tek__kernel_thread_has_begun();
+	tek_ut__kernel_thread_has_begun();
 	if (real("pthread_setcancelstate", disable) == 0)
 		real("pthread_cancel", cancel_self);
 	atomic_store(&cancelled, true);
@@ -187,7 +187,7 @@ static void *be_cancelled(void *argument)
  */
 static int have_the_librarys(void)
 {
-	int error = tek__kernel_thread(be_cancelled, NULL);
+	int error = tek_ut__kernel_thread(be_cancelled, NULL);
 
 	while (!error && !atomic_load(&cancelled))
 		syscall(SYS_sched_yield);
@@ -223,10 +223,10 @@ static int find_restorer(void)
 	return error;
 }
 
-int tek__tick_start(tek_tick_handler *handler)
+int tek_ut__tick_start(tek_tick_handler *handler)
 {
 	struct kernel_action before;
-	int error = tek__reserved_signals() & TEK_TICK_BIT ? find_restorer() : ENOTSUP;
+	int error = tek_ut__reserved_signals() & TEK_TICK_BIT ? find_restorer() : ENOTSUP;
 
 	if (!error)
 		error = have_the_librarys();

@@ -34,41 +34,41 @@
 typedef void tek_tick_handler(siginfo_t *info, void *context);
 
 /*
- * The current handler, NULL before tek__tick_start(), and a new one from now on. For a trial, in
+ * The current handler, NULL before tek_ut__tick_start(), and a new one from now on. For a trial, in
  * which the handler passes ticks of other kernel threads to the first one.
  */
-tek_tick_handler *tek__tick_handler(void);
-void tek__tick_set_handler(tek_tick_handler *handler);
+tek_tick_handler *tek_ut__tick_handler(void);
+void tek_ut__tick_set_handler(tek_tick_handler *handler);
 
 /*
  * From now on the handler is called for each, with the signal blocked. 0 or an error number;
  * ENOTSUP: the C library does not keep that signal for itself.
  */
-int tek__tick_start(tek_tick_handler *handler);
+int tek_ut__tick_start(tek_tick_handler *handler);
 
 /*
  * By that handler, before another thread or the program may run on the kernel thread. Until then
  * ticks in quick succession do not pile up on the stack.
  */
-void tek__tick_unblock(void);
+void tek_ut__tick_unblock(void);
 
 /* The value that a timer carries, with TEK_TICK_SIGNAL; si_code is SI_TIMER then. */
-union sigval tek__tick_value(void);
+union sigval tek_ut__tick_value(void);
 
 /*
  * Sends one to a kernel thread of this process, with SI_QUEUE. False: too many signals are queued
  * (RLIMIT_SIGPENDING). From anywhere.
  */
-bool tek__tick_send(pid_t tid);
+bool tek_ut__tick_send(pid_t tid);
 
 /* Bytes of stack that the kernel took for the first one that arrived; 0: none has arrived. */
-size_t tek__tick_frame_bytes(void);
+size_t tek_ut__tick_frame_bytes(void);
 
 /*
- * Until tek__tick_heed() ticks are ignored, and queued ones are discarded: before another program
- * replaces this one, which a queued tick would kill.
+ * Until tek_ut__tick_heed() ticks are ignored, and queued ones are discarded: before another
+ * program replaces this one, which a queued tick would kill.
  */
-void tek__tick_ignore(void);
-void tek__tick_heed(void);
+void tek_ut__tick_ignore(void);
+void tek_ut__tick_heed(void);
 
 #endif

@@ -21,19 +21,19 @@ static struct {
 
 static void add_to_pool(struct tek_tls *first, struct tek_tls *last)
 {
-	tek__spin_lock(&pool.lock);
+	tek_ut__spin_lock(&pool.lock);
 	last->next = pool.first;
 	pool.first = first;
-	tek__spin_unlock(&pool.lock);
+	tek_ut__spin_unlock(&pool.lock);
 }
 
 static struct tek_tls *take_from_pool(void)
 {
-	tek__spin_lock(&pool.lock);
+	tek_ut__spin_lock(&pool.lock);
 	struct tek_tls *block = pool.first;
 	if (block)
 		pool.first = block->next;
-	tek__spin_unlock(&pool.lock);
+	tek_ut__spin_unlock(&pool.lock);
 	return block;
 }
 
@@ -50,7 +50,7 @@ __attribute__((cold, noinline)) static void spill(struct tek_worker *worker)
 
 static void put(struct tek_tls *block)
 {
-	struct tek_worker *worker = tek__here_worker();
+	struct tek_worker *worker = tek_ut__here_worker();
 
 	if (!worker) {
 		add_to_pool(block, block);
@@ -66,7 +66,7 @@ static void put(struct tek_tls *block)
 
 static struct tek_tls *take(void)
 {
-	struct tek_worker *worker = tek__here_worker();
+	struct tek_worker *worker = tek_ut__here_worker();
 
 	if (!worker || !worker->free_tls)
 		return take_from_pool();
@@ -81,7 +81,8 @@ static struct tek_tls *take(void)
  */
 static struct tek_tls *trim(struct tek_tls *block)
 {
-	if (__builtin_expect(tek__tls_block_is_outgrown(block), 0) && !tek__tls_block_renew(block))
+	if (__builtin_expect(tek_ut__tls_block_is_outgrown(block), 0) &&
+	    !tek_ut__tls_block_renew(block))
 		return NULL;
 	return block;
 }
@@ -89,26 +90,26 @@ static struct tek_tls *trim(struct tek_tls *block)
 static struct tek_tls *take_or_make(void)
 {
 	struct tek_tls *block = take();
-	return block ? trim(block) : tek__tls_libraries_make_block();
+	return block ? trim(block) : tek_ut__tls_libraries_make_block();
 }
 
 /* The block that the calling thread has reserved. NULL: it is not the engine's. */
 static struct tek_tls **spare_of_self(void)
 {
-	const struct tek_uthread *self = tek__here_self();
+	const struct tek_uthread *self = tek_ut__here_self();
 	return self && self->own_tls ? &self->own_tls->spare : NULL;
 }
 
-int tek__tls_reserve(void)
+int tek_ut__tls_reserve(void)
 {
 	struct tek_tls **spare = spare_of_self();
 
 	if (!spare || *spare)
 		return 0;
-	tek__enter();
+	tek_ut__enter();
 	struct tek_tls *block = take();
-	tek__leave();
-	block = block ? trim(block) : tek__tls_libraries_make_block();
+	tek_ut__leave();
+	block = block ? trim(block) : tek_ut__tls_libraries_make_block();
 	*spare = block;
 	return block ? 0 : ENOMEM;
 }
@@ -116,11 +117,11 @@ int tek__tls_reserve(void)
 /* The place of a variable of this library in another thread's storage. */
 static struct tek_here *here_in(uintptr_t pointer)
 {
-	const ptrdiff_t at = (char *)tek__here_find() - (char *)tek__tls_pointer();
+	const ptrdiff_t at = (char *)tek_ut__here_find() - (char *)tek_ut__tls_pointer();
 	return (struct tek_here *)((char *)pointer + at);
 }
 
-int tek__tls_give(struct tek_uthread *thread)
+int tek_ut__tls_give(struct tek_uthread *thread)
 {
 	struct tek_tls **spare = spare_of_self();
 	struct tek_tls *block = spare ? *spare : NULL;
@@ -129,30 +130,30 @@ int tek__tls_give(struct tek_uthread *thread)
 		*spare = NULL;
 	else if (!(block = take_or_make()))
 		return ENOMEM;
-	tek__tls_block_clean(block, thread->stack_low, thread->stack_bytes);
+	tek_ut__tls_block_clean(block, thread->stack_low, thread->stack_bytes);
 	thread->tls = block->pointer;
 	thread->here = here_in(block->pointer);
 	thread->own_tls = block;
 	return 0;
 }
 
-void tek__tls_begin_current(void)
+void tek_ut__tls_begin_current(void)
 {
 	/*
 	 * The first values of the C library's pointers into its locale, and no earlier dlopen(3)
 	 * error.
 	 */
-	tek__glibc.use_locale(LC_GLOBAL_LOCALE);
-	tek__glibc.load_error();
+	tek_ut__glibc.use_locale(LC_GLOBAL_LOCALE);
+	tek_ut__glibc.load_error();
 	errno = 0; /* dlerror() sets it */
 }
 
-void tek__tls_end_current(void)
+void tek_ut__tls_end_current(void)
 {
-	tek__glibc.call_destructors();
+	tek_ut__glibc.call_destructors();
 }
 
-void tek__tls_take(struct tek_uthread *thread)
+void tek_ut__tls_take(struct tek_uthread *thread)
 {
 	struct tek_tls *block = thread->own_tls;
 
@@ -179,10 +180,10 @@ static void leave_rseq(uintptr_t pointer)
 	const unsigned int signature = 0x53053053;
 #endif
 	const unsigned int of_no_use[2] = {0, -2u}; /* cpu_id_start, cpu_id */
-	char *area = (char *)pointer + tek__glibc.rseq;
+	char *area = (char *)pointer + tek_ut__glibc.rseq;
 	size_t bytes = atomic_load(&registered);
 
-	if (!tek__glibc.rseq_bytes)
+	if (!tek_ut__glibc.rseq_bytes)
 		return;
 	/*
 	 * The kernel accepts only the size that the C library has registered, so sizes are tried.
@@ -198,27 +199,27 @@ static void leave_rseq(uintptr_t pointer)
 	memcpy(area, of_no_use, sizeof(of_no_use));
 }
 
-void tek__tls_adopt(struct tek_uthread *thread)
+void tek_ut__tls_adopt(struct tek_uthread *thread)
 {
 	const int saved = errno;
 
-	thread->tls = tek__tls_pointer();
-	thread->here = tek__here_find();
+	thread->tls = tek_ut__tls_pointer();
+	thread->here = tek_ut__here_find();
 	/* Only for its reserved block; without memory it reserves none. */
 	thread->own_tls = calloc(1, sizeof(*thread->own_tls));
 	leave_rseq(thread->tls);
-	tek__setxid_kernel_thread(thread->tls);
+	tek_ut__setxid_kernel_thread(thread->tls);
 	errno = saved;
 }
 
-void tek__tls_unadopt(struct tek_uthread *thread)
+void tek_ut__tls_unadopt(struct tek_uthread *thread)
 {
-	tek__setxid_forget();
+	tek_ut__setxid_forget();
 	free(thread->own_tls);
 	thread->own_tls = NULL;
 }
 
-void tek__tls_after_fork(void)
+void tek_ut__tls_after_fork(void)
 {
 	struct tek_tls **spare = spare_of_self();
 
@@ -230,8 +231,8 @@ void tek__tls_after_fork(void)
 		*spare = NULL;
 	pool.first = NULL;
 	atomic_store(&pool.lock.held, 0);
-	for (unsigned int i = 0; i < tek__worker_count; i++)
-		tek__workers[i].free_tls = NULL;
-	tek__tls_libraries_after_fork();
-	tek__setxid_after_fork(tek__tls_pointer());
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++)
+		tek_ut__workers[i].free_tls = NULL;
+	tek_ut__tls_libraries_after_fork();
+	tek_ut__setxid_after_fork(tek_ut__tls_pointer());
 }

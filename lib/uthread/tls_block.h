@@ -26,7 +26,7 @@ struct tek_tls {
 	struct tek_tls *next;     /* in a pool */
 	unsigned int depth;       /* of the pool of a worker, from here on */
 	struct tek_tls *all_next; /* of all blocks */
-	struct tek_tls *spare;    /* for the next thread that this one makes: tek__tls_reserve() */
+	struct tek_tls *spare; /* for the next thread that this one makes: tek_ut__tls_reserve() */
 	const struct tek_tls_layout *layout; /* of its variables */
 	size_t generation;                   /* of its vector, when that was new */
 	int id;                              /* in place of a kernel thread's */
@@ -34,21 +34,21 @@ struct tek_tls {
 };
 
 /* A new one, clean; NULL: no memory. Not listed yet. */
-struct tek_tls *tek__tls_block_make(const struct tek_tls_layout *layout);
+struct tek_tls *tek_ut__tls_block_make(const struct tek_tls_layout *layout);
 
 /* One that was never used. */
-void tek__tls_block_drop(struct tek_tls *block);
+void tek_ut__tls_block_drop(struct tek_tls *block);
 
 /* Whether memory of its own has to be given back before another thread uses it. */
-bool tek__tls_block_is_outgrown(const struct tek_tls *block);
+bool tek_ut__tls_block_is_outgrown(const struct tek_tls *block);
 
 /*
  * Does so, and gives all variables but the C library's their first values. False: no memory, the
  * block is lost.
  */
-bool tek__tls_block_renew(struct tek_tls *block);
+bool tek_ut__tls_block_renew(struct tek_tls *block);
 
 /* Prepares it for a new thread, on a stack of `stack_bytes` from `stack` up. It is not outgrown. */
-void tek__tls_block_clean(struct tek_tls *block, const void *stack, size_t stack_bytes);
+void tek_ut__tls_block_clean(struct tek_tls *block, const void *stack, size_t stack_bytes);
 
 #endif

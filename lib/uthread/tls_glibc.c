@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct tek_glibc tek__glibc;
+struct tek_glibc tek_ut__glibc;
 
 #if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
 
@@ -37,7 +37,7 @@ static bool find_field(const char *name, uint32_t bits, size_t *offset)
 {
 	const struct description *field = dlsym(c_library, name);
 
-	if (!field || field->bits != bits || field->offset >= tek__glibc.bytes)
+	if (!field || field->bits != bits || field->offset >= tek_ut__glibc.bytes)
 		return false;
 	*offset = field->offset;
 	return true;
@@ -45,12 +45,12 @@ static bool find_field(const char *name, uint32_t bits, size_t *offset)
 
 static bool find_functions(void)
 {
-	find_function("_dl_get_tls_static_info", &tek__glibc.static_info);
-	return find_function("_dl_allocate_tls", &tek__glibc.allocate) &&
-	       find_function("_dl_deallocate_tls", &tek__glibc.deallocate) &&
-	       find_function("__call_tls_dtors", &tek__glibc.call_destructors) &&
-	       find_function("uselocale", &tek__glibc.use_locale) &&
-	       find_function("dlerror", &tek__glibc.load_error);
+	find_function("_dl_get_tls_static_info", &tek_ut__glibc.static_info);
+	return find_function("_dl_allocate_tls", &tek_ut__glibc.allocate) &&
+	       find_function("_dl_deallocate_tls", &tek_ut__glibc.deallocate) &&
+	       find_function("__call_tls_dtors", &tek_ut__glibc.call_destructors) &&
+	       find_function("uselocale", &tek_ut__glibc.use_locale) &&
+	       find_function("dlerror", &tek_ut__glibc.load_error);
 }
 
 static uintptr_t word_at(const char *structure, size_t offset)
@@ -68,11 +68,11 @@ static bool find_keys(const char *structure)
 {
 	const struct description *table = dlsym(c_library, "_thread_db_pthread_specific");
 
-	if (!table || table->offset + table->bits / 8 > tek__glibc.bytes)
+	if (!table || table->offset + table->bits / 8 > tek_ut__glibc.bytes)
 		return false;
-	tek__glibc.keys = table->offset;
-	tek__glibc.first_keys = word_at(structure, tek__glibc.keys) - (uintptr_t)structure;
-	return tek__glibc.first_keys && tek__glibc.first_keys < tek__glibc.bytes;
+	tek_ut__glibc.keys = table->offset;
+	tek_ut__glibc.first_keys = word_at(structure, tek_ut__glibc.keys) - (uintptr_t)structure;
+	return tek_ut__glibc.first_keys && tek_ut__glibc.first_keys < tek_ut__glibc.bytes;
 }
 
 /* The byte behind `report_events`; the first thread's stack is not the C library's. */
@@ -82,7 +82,7 @@ static void find_given_stack(const char *structure)
 
 	if (find_field("_thread_db_pthread_report_events", 8, &events) &&
 	    structure[events + 1] == 1)
-		tek__glibc.given_stack = events + 1;
+		tek_ut__glibc.given_stack = events + 1;
 }
 
 /*
@@ -96,7 +96,7 @@ static void find_stack_bytes(const char *structure)
 
 	if (!end)
 		return;
-	for (size_t at = tek__glibc.keys; at + sizeof(*end) <= tek__glibc.bytes;
+	for (size_t at = tek_ut__glibc.keys; at + sizeof(*end) <= tek_ut__glibc.bytes;
 	     at += sizeof(*end)) {
 		if (word_at(structure, at) != *end)
 			continue;
@@ -105,7 +105,7 @@ static void find_stack_bytes(const char *structure)
 		found = at;
 	}
 	if (found && !word_at(structure, found - sizeof(*end)))
-		tek__glibc.stack_bytes = found;
+		tek_ut__glibc.stack_bytes = found;
 }
 
 /*
@@ -120,10 +120,10 @@ static void find_robust(const char *structure)
 	if (syscall(SYS_get_robust_list, 0, &head, &size))
 		return;
 	size_t at = (size_t)((char *)head - structure);
-	if (at >= sizeof(head) && at + sizeof(*head) <= tek__glibc.bytes &&
+	if (at >= sizeof(head) && at + sizeof(*head) <= tek_ut__glibc.bytes &&
 	    word_at(structure, at - sizeof(head)) == (uintptr_t)head) {
-		tek__glibc.robust = at;
-		tek__glibc.robust_futex = head->futex_offset;
+		tek_ut__glibc.robust = at;
+		tek_ut__glibc.robust_futex = head->futex_offset;
 	}
 }
 
@@ -133,20 +133,20 @@ static void find_variables(uintptr_t pointer)
 	const unsigned int *const rseq_size = dlsym(c_library, "__rseq_size");
 	char *resolver = dlsym(c_library, "__resp"); /* its address in the calling thread */
 
-	tek__glibc.error = (char *)&errno - (char *)pointer;
-	tek__glibc.host_error = (char *)&h_errno - (char *)pointer;
+	tek_ut__glibc.error = (char *)&errno - (char *)pointer;
+	tek_ut__glibc.host_error = (char *)&h_errno - (char *)pointer;
 	if (resolver)
-		tek__glibc.resolver = resolver - (char *)pointer;
+		tek_ut__glibc.resolver = resolver - (char *)pointer;
 	if (rseq_offset && rseq_size && *rseq_size) {
-		tek__glibc.rseq = *rseq_offset;
-		tek__glibc.rseq_bytes = *rseq_size;
+		tek_ut__glibc.rseq = *rseq_offset;
+		tek_ut__glibc.rseq_bytes = *rseq_size;
 	}
 }
 
 /* Whether the vector has the loader's address of a module's variables. */
 static int check_module(struct dl_phdr_info *info, size_t size, void *argument)
 {
-	const struct tek_tls_entry *vector = tek__tls_vector(tek__tls_pointer());
+	const struct tek_tls_entry *vector = tek_ut__tls_vector(tek_ut__tls_pointer());
 	const size_t number = info->dlpi_tls_modid;
 	bool *same = argument;
 
@@ -192,9 +192,9 @@ static bool has_sanitizer(void)
 	return false;
 }
 
-bool tek__glibc_find(void)
+bool tek_ut__glibc_find(void)
 {
-	const uintptr_t pointer = tek__tls_pointer();
+	const uintptr_t pointer = tek_ut__tls_pointer();
 
 	c_library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
 	if (!c_library || has_sanitizer() || !find_functions())
@@ -202,16 +202,16 @@ bool tek__glibc_find(void)
 	const uint32_t *bytes = dlsym(c_library, "_thread_db_sizeof_pthread");
 	if (!bytes || *bytes % sizeof(void *) || *bytes > 1 << 16)
 		return false;
-	tek__glibc.bytes = *bytes;
-	const char *structure = tek__tls_structure(pointer);
+	tek_ut__glibc.bytes = *bytes;
+	const char *structure = tek_ut__tls_structure(pointer);
 	if (!check_head(pointer) || !check_vector())
 		return false;
-	if (!find_field("_thread_db_pthread_tid", 32, &tek__glibc.tid) ||
-	    !find_field("_thread_db_pthread_list", 16 * sizeof(void *), &tek__glibc.list) ||
+	if (!find_field("_thread_db_pthread_tid", 32, &tek_ut__glibc.tid) ||
+	    !find_field("_thread_db_pthread_list", 16 * sizeof(void *), &tek_ut__glibc.list) ||
 	    !find_keys(structure))
 		return false;
 	pid_t tid;
-	memcpy(&tid, structure + tek__glibc.tid, sizeof(tid));
+	memcpy(&tid, structure + tek_ut__glibc.tid, sizeof(tid));
 	if (tid != (pid_t)syscall(SYS_gettid))
 		return false;
 	find_given_stack(structure);
@@ -223,7 +223,7 @@ bool tek__glibc_find(void)
 
 #else
 
-bool tek__glibc_find(void)
+bool tek_ut__glibc_find(void)
 {
 	return false;
 }

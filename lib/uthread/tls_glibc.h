@@ -18,7 +18,7 @@
 
 /*
  * An entry of the vector of a thread's modules ("dtv"), one for each number of a module; see
- * tek__tls_vector().
+ * tek_ut__tls_vector().
  */
 struct tek_tls_entry {
 	void *value;   /* TEK_TLS_UNALLOCATED: not yet; [0]: generation; [-1]: number of entries */
@@ -53,13 +53,13 @@ struct tek_glibc {
 	size_t rseq_bytes;    /* of it, that the kernel uses; 0: there is none */
 };
 
-extern struct tek_glibc tek__glibc __attribute__((visibility("hidden")));
+extern struct tek_glibc tek_ut__glibc __attribute__((visibility("hidden")));
 
 /* By the first thread. */
-bool tek__glibc_find(void);
+bool tek_ut__glibc_find(void);
 
 /* The thread pointer. */
-static inline uintptr_t tek__tls_pointer(void)
+static inline uintptr_t tek_ut__tls_pointer(void)
 {
 	uintptr_t pointer = 0;
 #if defined(__x86_64__)
@@ -71,16 +71,16 @@ static inline uintptr_t tek__tls_pointer(void)
 }
 
 /* The C library's structure of the thread with this thread pointer. */
-static inline char *tek__tls_structure(uintptr_t pointer)
+static inline char *tek_ut__tls_structure(uintptr_t pointer)
 {
 #if defined(__aarch64__)
-	return (char *)pointer - tek__glibc.bytes;
+	return (char *)pointer - tek_ut__glibc.bytes;
 #else
 	return (char *)pointer;
 #endif
 }
 
-static inline struct tek_tls_entry *tek__tls_vector(uintptr_t pointer)
+static inline struct tek_tls_entry *tek_ut__tls_vector(uintptr_t pointer)
 {
 #if defined(__aarch64__)
 	return *(struct tek_tls_entry **)pointer;

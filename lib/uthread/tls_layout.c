@@ -84,7 +84,7 @@ static int compare_places(const void *one, const void *other)
 /* In a new block each module is where its vector has it, or nowhere yet. */
 static void find_places(struct tek_tls_layout *layout)
 {
-	const struct tek_tls_entry *vector = tek__tls_vector(layout->model);
+	const struct tek_tls_entry *vector = tek_ut__tls_vector(layout->model);
 
 	for (size_t i = 0; i < layout->module_count; i++) {
 		struct tek_tls_module *module = &layout->modules[i];
@@ -137,7 +137,7 @@ static bool make_pieces(struct tek_tls_layout *layout)
 		const struct tek_tls_module *module = &layout->modules[i];
 		if (!module->in_block)
 			continue;
-		if (contains(module, tek__glibc.error)) {
+		if (contains(module, tek_ut__glibc.error)) {
 			layout->c_library = (struct tek_tls_piece){module->at, module->bytes,
 								   false};
 			apart = layout->piece_count;
@@ -156,9 +156,10 @@ static bool make_pieces(struct tek_tls_layout *layout)
  */
 static void clear(uintptr_t block, ptrdiff_t from, ptrdiff_t end)
 {
-	const ptrdiff_t kept = tek__glibc.rseq, kept_end = kept + (ptrdiff_t)tek__glibc.rseq_bytes;
+	const ptrdiff_t kept = tek_ut__glibc.rseq,
+			kept_end = kept + (ptrdiff_t)tek_ut__glibc.rseq_bytes;
 
-	if (kept < end && from < kept_end && tek__glibc.rseq_bytes) {
+	if (kept < end && from < kept_end && tek_ut__glibc.rseq_bytes) {
 		clear(block, from, kept);
 		clear(block, kept_end, end);
 	} else if (from < end) {
@@ -166,14 +167,14 @@ static void clear(uintptr_t block, ptrdiff_t from, ptrdiff_t end)
 	}
 }
 
-void tek__tls_layout_clear_surplus(const struct tek_tls_layout *layout, uintptr_t block)
+void tek_ut__tls_layout_clear_surplus(const struct tek_tls_layout *layout, uintptr_t block)
 {
 	size_t bytes, alignment;
 	ptrdiff_t low = 0, high = 0;
 
-	if (!tek__glibc.static_info)
+	if (!tek_ut__glibc.static_info)
 		return;
-	tek__glibc.static_info(&bytes, &alignment);
+	tek_ut__glibc.static_info(&bytes, &alignment);
 	for (size_t i = 0; i < layout->module_count; i++) {
 		const struct tek_tls_module *module = &layout->modules[i];
 		if (!module->in_block)
@@ -187,37 +188,37 @@ void tek__tls_layout_clear_surplus(const struct tek_tls_layout *layout, uintptr_
 	if (high)
 		clear(block, high, (ptrdiff_t)bytes);
 #else
-	if (low && bytes > tek__glibc.bytes) /* the structure is behind the thread pointer */
-		clear(block, -(ptrdiff_t)(bytes - tek__glibc.bytes), low);
+	if (low && bytes > tek_ut__glibc.bytes) /* the structure is behind the thread pointer */
+		clear(block, -(ptrdiff_t)(bytes - tek_ut__glibc.bytes), low);
 #endif
 }
 
-struct tek_tls_layout *tek__tls_layout_make(void)
+struct tek_tls_layout *tek_ut__tls_layout_make(void)
 {
-	void *model = tek__glibc.allocate(NULL);
+	void *model = tek_ut__glibc.allocate(NULL);
 	/* Afterwards: the modules of the model are among them, unless one is being unloaded. */
 	struct tek_tls_layout *layout = model ? list_modules() : NULL;
 
 	if (!layout) {
 		if (model)
-			tek__glibc.deallocate(model, true);
+			tek_ut__glibc.deallocate(model, true);
 		return NULL;
 	}
 	layout->model = (uintptr_t)model;
 	find_places(layout);
 	if (!make_pieces(layout)) {
-		tek__tls_layout_drop(layout);
+		tek_ut__tls_layout_drop(layout);
 		return NULL;
 	}
-	tek__tls_layout_clear_surplus(layout, layout->model);
+	tek_ut__tls_layout_clear_surplus(layout, layout->model);
 	return layout;
 }
 
-void tek__tls_layout_drop(struct tek_tls_layout *layout)
+void tek_ut__tls_layout_drop(struct tek_tls_layout *layout)
 {
 	if (!layout)
 		return;
-	tek__glibc.deallocate((void *)layout->model, true);
+	tek_ut__glibc.deallocate((void *)layout->model, true);
 	free(layout->pieces);
 	free(layout);
 }
@@ -239,7 +240,7 @@ static bool is_same(const struct tek_tls_module *one, const struct tek_tls_modul
 	       one->image_bytes == other->image_bytes;
 }
 
-bool tek__tls_layout_same(const struct tek_tls_layout *one, const struct tek_tls_layout *other)
+bool tek_ut__tls_layout_same(const struct tek_tls_layout *one, const struct tek_tls_layout *other)
 {
 	size_t i = 0, j = 0;
 
@@ -253,7 +254,7 @@ bool tek__tls_layout_same(const struct tek_tls_layout *one, const struct tek_tls
 	}
 }
 
-void tek__tls_layout_reset(const struct tek_tls_layout *layout, uintptr_t block)
+void tek_ut__tls_layout_reset(const struct tek_tls_layout *layout, uintptr_t block)
 {
 	const char *model = (const char *)layout->model;
 
@@ -287,8 +288,8 @@ static void set_zeros(char *to, const char *from, size_t bytes)
 	}
 }
 
-void tek__tls_layout_add(const struct tek_tls_layout *layout, const struct tek_tls_layout *before,
-			 uintptr_t block, bool used)
+void tek_ut__tls_layout_add(const struct tek_tls_layout *layout,
+			    const struct tek_tls_layout *before, uintptr_t block, bool used)
 {
 	const struct tek_tls_module *module;
 

@@ -45,36 +45,36 @@ struct tek_tls_layout {
 };
 
 /*
- * The current layout; NULL: no memory, or not as expected. Not between tek__enter() and
- * tek__leave().
+ * The current layout; NULL: no memory, or not as expected. Not between tek_ut__enter() and
+ * tek_ut__leave().
  */
-struct tek_tls_layout *tek__tls_layout_make(void);
+struct tek_tls_layout *tek_ut__tls_layout_make(void);
 
 /* One that was never in force. NULL is none. */
-void tek__tls_layout_drop(struct tek_tls_layout *layout);
+void tek_ut__tls_layout_drop(struct tek_tls_layout *layout);
 
 /* Whether modules lie in the block at the same places in both. */
-bool tek__tls_layout_same(const struct tek_tls_layout *one, const struct tek_tls_layout *other);
+bool tek_ut__tls_layout_same(const struct tek_tls_layout *one, const struct tek_tls_layout *other);
 
 /*
  * Gives all variables of a block their first values, those of the C library (and of malloc(3) in
  * it) excepted.
  */
-void tek__tls_layout_reset(const struct tek_tls_layout *layout, uintptr_t block);
+void tek_ut__tls_layout_reset(const struct tek_tls_layout *layout, uintptr_t block);
 
 /*
  * The modules in the block that `before` does not have get their first values. `used`: their
  * variables are in use already, since constructors ran in the thread that loaded them; only words
  * that are zero get a value.
  */
-void tek__tls_layout_add(const struct tek_tls_layout *layout, const struct tek_tls_layout *before,
-			 uintptr_t block, bool used);
+void tek_ut__tls_layout_add(const struct tek_tls_layout *layout,
+			    const struct tek_tls_layout *before, uintptr_t block, bool used);
 
 /*
  * For a new block: clears the room of later modules. The loader leaves the memory's old contents
  * there. A library's constructors, which run before the engine detects it, have to find zeros at
  * least.
  */
-void tek__tls_layout_clear_surplus(const struct tek_tls_layout *layout, uintptr_t block);
+void tek_ut__tls_layout_clear_surplus(const struct tek_tls_layout *layout, uintptr_t block);
 
 #endif

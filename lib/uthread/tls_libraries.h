@@ -14,15 +14,15 @@
 #include "uthread/tls_block.h"
 
 /* By the first thread: the layout as it is now. */
-bool tek__tls_libraries_start(void);
+bool tek_ut__tls_libraries_start(void);
 
 /* A new block, clean and listed, or NULL: no memory. */
-struct tek_tls *tek__tls_libraries_make_block(void);
+struct tek_tls *tek_ut__tls_libraries_make_block(void);
 
 /* It follows the layout in force from now on. */
-void tek__tls_libraries_update(struct tek_tls *block);
+void tek_ut__tls_libraries_update(struct tek_tls *block);
 
 /* In the child of fork(): no other thread is in here. */
-void tek__tls_libraries_after_fork(void);
+void tek_ut__tls_libraries_after_fork(void);
 
 #endif

@@ -16,9 +16,9 @@
 
 #include <asm/prctl.h>
 
-bool tek__tls_by_system_call;
+bool tek_ut__tls_by_system_call;
 
-__attribute__((noinline)) void tek__tls_switch_by_system_call(uintptr_t pointer)
+__attribute__((noinline)) void tek_ut__tls_switch_by_system_call(uintptr_t pointer)
 {
 	long result;
 
@@ -35,7 +35,7 @@ static void find_way_to_switch(void)
 {
 	enum { FSGSBASE = 1 << 1 }; /* of AT_HWCAP2: the instruction may be used */
 
-	tek__tls_by_system_call = !(getauxval(AT_HWCAP2) & FSGSBASE);
+	tek_ut__tls_by_system_call = !(getauxval(AT_HWCAP2) & FSGSBASE);
 }
 
 #else
@@ -53,10 +53,11 @@ static __thread volatile int variable __attribute__((tls_model("initial-exec")))
 /* In unused storage. Not inlined, so no address is known from before. */
 static __attribute__((noinline)) bool works_in(uintptr_t pointer)
 {
-	if ((char *)&errno != (char *)pointer + tek__glibc.error || errno != 0 || variable != FIRST)
+	if ((char *)&errno != (char *)pointer + tek_ut__glibc.error || errno != 0 ||
+	    variable != FIRST)
 		return false;
 	variable = CHANGED;
-	tek__tls_begin_current();
+	tek_ut__tls_begin_current();
 	if (close(-1) != -1 || errno != EBADF || !isdigit('7'))
 		return false;
 	/* One too large for the allocator's caches of small blocks; and a small one. */
@@ -73,17 +74,17 @@ static __attribute__((noinline)) bool works_in(uintptr_t pointer)
 static bool try_it(void)
 {
 	struct tek_uthread thread = {.stack_low = NULL};
-	const uintptr_t mine = tek__tls_pointer();
+	const uintptr_t mine = tek_ut__tls_pointer();
 	const uint64_t all = ~(uint64_t)0;
 	uint64_t before;
 
-	if (tek__tls_give(&thread))
+	if (tek_ut__tls_give(&thread))
 		return false;
 	errno = EXDEV;
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
-	tek__tls_switch(thread.tls);
+	tek_ut__tls_switch(thread.tls);
 	bool works = works_in(thread.tls);
-	tek__tls_switch(mine);
+	tek_ut__tls_switch(mine);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 	/*
 	 * This storage is never used again: the allocator may have a list of all storage with data
@@ -101,14 +102,14 @@ static bool try_it(void)
 
 #endif
 
-bool tek__tls_available(void)
+bool tek_ut__tls_available(void)
 {
 	static enum { UNKNOWN, NO, YES } known;
 	const int saved = errno;
 
 	if (known == UNKNOWN) {
 		find_way_to_switch();
-		bool works = tek__glibc_find() && tek__tls_libraries_start() && try_it();
+		bool works = tek_ut__glibc_find() && tek_ut__tls_libraries_start() && try_it();
 		known = works ? YES : NO;
 		errno = saved;
 	}

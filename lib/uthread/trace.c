@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-bool tek__trace_on;
+bool tek_ut__trace_on;
 
 static uint64_t start_ns;
 
@@ -46,62 +46,64 @@ static void supply(struct buffer *buffer, unsigned int worker)
 {
 	if (atomic_load_explicit(&buffer->next, memory_order_acquire))
 		return;
-	tek__trace_block_done(atomic_exchange_explicit(&buffer->full, NULL, memory_order_relaxed));
-	struct tek_trace_block *block = tek__trace_block_make(worker, buffer->sequence, start_ns);
+	tek_ut__trace_block_done(
+		atomic_exchange_explicit(&buffer->full, NULL, memory_order_relaxed));
+	struct tek_trace_block *block = tek_ut__trace_block_make(worker, buffer->sequence,
+								 start_ns);
 	if (!block)
 		return;
 	buffer->sequence++;
 	atomic_store_explicit(&buffer->next, block, memory_order_release);
 }
 
-void tek__trace_supply(void)
+void tek_ut__trace_supply(void)
 {
-	if (!tek__trace_on)
+	if (!tek_ut__trace_on)
 		return;
-	for (unsigned int i = 0; i < tek__worker_count; i++)
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++)
 		supply(&buffers[i], i);
 	supply(outside, TEK_TRACE_NO_WORKER);
 }
 
-void tek__trace_start(const char *path)
+void tek_ut__trace_start(const char *path)
 {
-	int error = tek__trace_on ? EBUSY : tek__trace_file_open(path);
+	int error = tek_ut__trace_on ? EBUSY : tek_ut__trace_file_open(path);
 
 	if (error) {
 		dprintf(STDERR_FILENO, "tek: threads are not traced: %s: %s\n", path,
 			error == EBADMSG ? "it is no trace of this version" : strerror(error));
 		return;
 	}
-	start_ns = tek__now();
-	tek__trace_on = true;
-	tek__trace_supply();
+	start_ns = tek_ut__now();
+	tek_ut__trace_on = true;
+	tek_ut__trace_supply();
 }
 
-void tek__trace_end(void)
+void tek_ut__trace_end(void)
 {
-	tek__trace_on = false;
+	tek_ut__trace_on = false;
 }
 
 /* It drops the mappings: records of a child would lie between those of its parent. */
 static void forget(struct buffer *buffer)
 {
-	tek__trace_block_done(buffer->block);
-	tek__trace_block_done(atomic_load(&buffer->next));
-	tek__trace_block_done(atomic_load(&buffer->full));
+	tek_ut__trace_block_done(buffer->block);
+	tek_ut__trace_block_done(atomic_load(&buffer->next));
+	tek_ut__trace_block_done(atomic_load(&buffer->full));
 	memset(buffer, 0, sizeof(*buffer));
 }
 
-void tek__trace_after_fork(void)
+void tek_ut__trace_after_fork(void)
 {
-	if (!tek__trace_on)
+	if (!tek_ut__trace_on)
 		return;
 	for (unsigned int i = 0; i <= TEK_WORKERS_MAX; i++)
 		forget(&buffers[i]);
 	for (unsigned int i = 0; i < TEK_WAITS_WORDS; i++)
 		atomic_store_explicit(&is_told[i], false, memory_order_relaxed);
 	atomic_flag_clear(&outside_taken);
-	start_ns = tek__now();
-	tek__trace_supply();
+	start_ns = tek_ut__now();
+	tek_ut__trace_supply();
 }
 
 /* The next block begins; false: there is none. */
@@ -117,7 +119,7 @@ static bool turn_over(struct buffer *buffer)
 	buffer->block = next;
 	buffer->at = (struct tek_trace_record *)(next + 1);
 	buffer->end = buffer->at + (TEK_TRACE_BLOCK_BYTES - sizeof(*next)) / sizeof(*buffer->at);
-	tek__monitor_wake();
+	tek_ut__monitor_wake();
 	return true;
 }
 
@@ -142,7 +144,7 @@ static void write_record(struct buffer *buffer, const struct tek_trace_record *r
 	 * more.
 	 */
 	atomic_signal_fence(memory_order_release);
-	*(volatile tek_u64 *)&at->time_ns = tek__now();
+	*(volatile tek_u64 *)&at->time_ns = tek_ut__now();
 }
 
 /*
@@ -175,7 +177,7 @@ static void note_outside(const struct tek_trace_record *record)
 	while (atomic_flag_test_and_set_explicit(&outside_taken, memory_order_acquire)) {
 		if (++tries == OUTSIDE_TRIES)
 			return;
-		tek__relax();
+		tek_ut__relax();
 	}
 	note(outside, record);
 	atomic_flag_clear_explicit(&outside_taken, memory_order_release);
@@ -215,7 +217,7 @@ static tek_u8 reason_of(struct tek_worker *worker, unsigned char what)
 {
 	if (what && !atomic_load_explicit(&is_told[what], memory_order_relaxed) &&
 	    !atomic_exchange(&is_told[what], true))
-		note_text(worker, TEK_TRACE_TEXT, what, tek__waits_words[what],
+		note_text(worker, TEK_TRACE_TEXT, what, tek_ut__waits_words[what],
 			  TEK_TRACE_TEXT_BYTES - 1);
 	return (tek_u8)(TEK_TRACE_WAITS + what);
 }
@@ -236,9 +238,9 @@ static tek_u8 why_left(struct tek_worker *worker, const struct tek_uthread *from
 	return from->id ? TEK_TRACE_HELD_UP : TEK_TRACE_IDLE;
 }
 
-__attribute__((noinline)) void tek__trace_note_switch(struct tek_worker *worker,
-						      const struct tek_uthread *from,
-						      const struct tek_uthread *next)
+__attribute__((noinline)) void tek_ut__trace_note_switch(struct tek_worker *worker,
+							 const struct tek_uthread *from,
+							 const struct tek_uthread *next)
 {
 	/* A carrier's own context is no thread: its id is 0. */
 	struct tek_trace_record record = {.thread = from->id,
@@ -248,16 +250,16 @@ __attribute__((noinline)) void tek__trace_note_switch(struct tek_worker *worker,
 	note_on(worker, &record);
 }
 
-void tek__trace_note_ready(const struct tek_uthread *thread)
+void tek_ut__trace_note_ready(const struct tek_uthread *thread)
 {
-	const struct tek_uthread *self = tek__here_self();
+	const struct tek_uthread *self = tek_ut__here_self();
 	struct tek_trace_record record = {
 		.thread = thread->id, .other = self ? self->id : 0, .kind = TEK_TRACE_READY};
-	note_on(tek__here_worker(), &record);
+	note_on(tek_ut__here_worker(), &record);
 }
 
-void tek__trace_note_name(const struct tek_uthread *thread)
+void tek_ut__trace_note_name(const struct tek_uthread *thread)
 {
-	note_text(tek__here_worker(), TEK_TRACE_NAME, thread->id, thread->name,
+	note_text(tek_ut__here_worker(), TEK_TRACE_NAME, thread->id, thread->name,
 		  sizeof(thread->name));
 }

@@ -20,56 +20,56 @@
 #include <stdbool.h>
 
 /* Whether anything is traced. */
-extern bool tek__trace_on __attribute__((visibility("hidden")));
+extern bool tek_ut__trace_on __attribute__((visibility("hidden")));
 
 /*
  * Traces into the file at this path, which is made if there is none; a relative one starts at the
  * current directory. On failure a message goes to standard error: nothing is traced, and all else
  * is unchanged. Called when the number of workers is known, before a second kernel thread is in the
- * engine. From then on tek__trace_supply() has to be called.
+ * engine. From then on tek_ut__trace_supply() has to be called.
  */
-void tek__trace_start(const char *path);
+void tek_ut__trace_start(const char *path);
 
 /* No more. Written records stay. */
-void tek__trace_end(void);
+void tek_ut__trace_end(void);
 
 /*
  * Makes blocks for workers that have used up theirs. By the monitor only, each time it is woken: it
  * makes system calls, and takes no lock.
  */
-void tek__trace_supply(void);
+void tek_ut__trace_supply(void);
 
 /* In the child of fork(), which has blocks of its own. */
-void tek__trace_after_fork(void);
+void tek_ut__trace_after_fork(void);
 
-/* The following ones between tek__enter() and tek__leave(), by any thread. */
+/* The following ones between tek_ut__enter() and tek_ut__leave(), by any thread. */
 
-void tek__trace_note_switch(struct tek_worker *worker, const struct tek_uthread *from,
-			    const struct tek_uthread *next);
-void tek__trace_note_ready(const struct tek_uthread *thread);
-void tek__trace_note_name(const struct tek_uthread *thread);
+void tek_ut__trace_note_switch(struct tek_worker *worker, const struct tek_uthread *from,
+			       const struct tek_uthread *next);
+void tek_ut__trace_note_ready(const struct tek_uthread *thread);
+void tek_ut__trace_note_name(const struct tek_uthread *thread);
 
 /* `worker` is about to go on with `next` instead of `from`; worker->left has the reason. */
-static inline void tek__trace_switch(struct tek_worker *worker, const struct tek_uthread *from,
-				     const struct tek_uthread *next)
+static inline void tek_ut__trace_switch(struct tek_worker *worker, const struct tek_uthread *from,
+					const struct tek_uthread *next)
 {
-	if (__builtin_expect(tek__trace_on, 0))
-		tek__trace_note_switch(worker, from, next);
+	if (__builtin_expect(tek_ut__trace_on, 0))
+		tek_ut__trace_note_switch(worker, from, next);
 }
 
 /* It can run. A thread that yields is recorded by its switch. */
-static inline void tek__trace_ready(const struct tek_uthread *thread, enum tek_ready why)
+static inline void tek_ut__trace_ready(const struct tek_uthread *thread, enum tek_ready why)
 {
-	if (__builtin_expect(tek__trace_on, 0) &&
+	if (__builtin_expect(tek_ut__trace_on, 0) &&
 	    (why == TEK_READY_CREATED || why == TEK_READY_WOKEN))
-		tek__trace_note_ready(thread);
+		tek_ut__trace_note_ready(thread);
 }
 
 /* thread->name has been set. */
-static inline void tek__trace_named(const struct tek_uthread *thread)
+static inline void tek_ut__trace_named(const struct tek_uthread *thread)
 {
-	if (__builtin_expect(tek__trace_on, 0))
-		tek__trace_note_name(thread);
+	if (__builtin_expect(tek_ut__trace_on, 0))
+		tek_ut__trace_note_name(thread);
 }
 
 #endif

@@ -19,7 +19,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static struct tek_file identity;
+static struct tek_file_identity identity;
 static struct tek_trace_header *header; /* shared with other processes */
 
 /*
@@ -48,7 +48,7 @@ static int begin_file(int fd)
 	return ours ? 0 : EBADMSG;
 }
 
-int tek__trace_file_open(const char *path)
+int tek_ut__trace_file_open(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 	if (fd < 0)
@@ -72,7 +72,7 @@ int tek__trace_file_open(const char *path)
 	}
 	header = mapped;
 	tek__descriptor_file(fd, &identity);
-	atomic_store(&tek__hidden[TEK_HIDDEN_TRACE], tek__hidden_place(fd));
+	atomic_store(&tek_ut__hidden[TEK_HIDDEN_TRACE], tek_ut__hidden_place(fd));
 	return 0;
 }
 
@@ -102,10 +102,10 @@ static bool make_room(int file, uint64_t offset)
 	return true;
 }
 
-struct tek_trace_block *tek__trace_block_make(unsigned int worker, unsigned int sequence,
-					      uint64_t start_ns)
+struct tek_trace_block *tek_ut__trace_block_make(unsigned int worker, unsigned int sequence,
+						 uint64_t start_ns)
 {
-	const int file = tek__hidden_file(TEK_HIDDEN_TRACE);
+	const int file = tek_ut__hidden_file(TEK_HIDDEN_TRACE);
 
 	if (!header || !tek__descriptor_is(file, identity))
 		return NULL;
@@ -127,7 +127,7 @@ struct tek_trace_block *tek__trace_block_make(unsigned int worker, unsigned int 
 	return block;
 }
 
-void tek__trace_block_done(struct tek_trace_block *block)
+void tek_ut__trace_block_done(struct tek_trace_block *block)
 {
 	if (block)
 		munmap(block, TEK_TRACE_BLOCK_BYTES);

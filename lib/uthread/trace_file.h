@@ -17,16 +17,16 @@
 #include <stdint.h>
 
 /* Opens it, or makes it. 0 or an error number; EBADMSG: it is no trace of this version. */
-int tek__trace_file_open(const char *path);
+int tek_ut__trace_file_open(const char *path);
 
 /*
  * A new block, all of it in memory, for this worker of the engine that started at `start_ns`. NULL:
  * there is no room, or the file is not accessible any more.
  */
-struct tek_trace_block *tek__trace_block_make(unsigned int worker, unsigned int sequence,
-					      uint64_t start_ns);
+struct tek_trace_block *tek_ut__trace_block_make(unsigned int worker, unsigned int sequence,
+						 uint64_t start_ns);
 
 /* No thread writes there any more. NULL is fine. */
-void tek__trace_block_done(struct tek_trace_block *block);
+void tek_ut__trace_block_done(struct tek_trace_block *block);
 
 #endif

@@ -24,9 +24,9 @@ static struct {
 
 #define PAUSE_NS 50000
 
-unsigned int tek__process;
+unsigned int tek_ut__process;
 
-const char *const tek__waits_words[TEK_WAITS_WORDS] = {
+const char *const tek_ut__waits_words[TEK_WAITS_WORDS] = {
 	[TEK_WAITS_NO] = "",
 	[TEK_WAITS_OTHER] = "other",
 	[TEK_WAITS_MUTEX] = "mutex",
@@ -47,12 +47,12 @@ static struct tek_waiter *of_timer(struct tek_heap_node *node)
 	return (struct tek_waiter *)((char *)node - offsetof(struct tek_waiter, timer));
 }
 
-void tek__waiter_init(struct tek_waiter *waiter)
+void tek_ut__waiter_init(struct tek_waiter *waiter)
 {
 	waiter->listed = waiter->timed = false;
 	waiter->data = NULL;
-	waiter->thread = tek__here_self();
-	waiter->process = tek__process;
+	waiter->thread = tek_ut__here_self();
+	waiter->process = tek_ut__process;
 	atomic_store_explicit(&waiter->state, TEK_WAITING, memory_order_relaxed);
 }
 
@@ -68,35 +68,35 @@ static void insert_after(struct tek_waiters *list, struct tek_waiter *place,
 	if (place)
 		place->next = waiter;
 	else
-		tek__waiters_set_first(list, waiter);
+		tek_ut__waiters_set_first(list, waiter);
 	waiter->listed = true;
 }
 
-void tek__waiters_add(struct tek_waiters *list, struct tek_waiter *waiter)
+void tek_ut__waiters_add(struct tek_waiters *list, struct tek_waiter *waiter)
 {
 	insert_after(list, list->last, waiter);
 }
 
-int tek__uthread_rank(const struct tek_uthread *thread)
+int tek_ut__rank(const struct tek_uthread *thread)
 {
 	return thread ? thread->sched.priority + (thread->sched.critical ? 256 : 0) : 0;
 }
 
-int tek__waiter_rank(const struct tek_waiter *waiter)
+int tek_ut__waiter_rank(const struct tek_waiter *waiter)
 {
-	return tek__uthread_rank(waiter->thread);
+	return tek_ut__rank(waiter->thread);
 }
 
-__attribute__((noinline)) void tek__waiters_add_among_others(struct tek_waiters *list,
-							     struct tek_waiter *waiter)
+__attribute__((noinline)) void tek_ut__waiters_add_among_others(struct tek_waiters *list,
+								struct tek_waiter *waiter)
 {
 	struct tek_waiter *place = list->last;
-	while (place && tek__waiter_rank(place) < tek__waiter_rank(waiter))
+	while (place && tek_ut__waiter_rank(place) < tek_ut__waiter_rank(waiter))
 		place = place->previous;
 	insert_after(list, place, waiter);
 }
 
-void tek__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter)
+void tek_ut__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter)
 {
 	if (!waiter->listed)
 		return;
@@ -105,7 +105,7 @@ void tek__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter)
 	if (__builtin_expect(previous != NULL, 0))
 		previous->next = next;
 	else
-		tek__waiters_set_first(list, next);
+		tek_ut__waiters_set_first(list, next);
 	if (__builtin_expect(next != NULL, 0))
 		next->previous = previous;
 	else
@@ -119,20 +119,20 @@ static inline bool end_wait(struct tek_waiter *waiter, enum tek_wake how)
 	 * Lists of mutexes and the like go into the child of a fork(), with waiters of lost
 	 * threads.
 	 */
-	return __builtin_expect(waiter->process == tek__process, 1) &&
-	       tek__change(&waiter->state, TEK_WAITING, how);
+	return __builtin_expect(waiter->process == tek_ut__process, 1) &&
+	       tek_ut__change(&waiter->state, TEK_WAITING, how);
 }
 
 /* *waiter may be gone by now.  A user-level thread is never unmapped; a futex may be anything. */
 static inline void tell(struct tek_waiter *waiter, struct tek_uthread *thread)
 {
 	if (thread)
-		tek__unpark(thread);
+		tek_ut__unpark(thread);
 	else
 		syscall(SYS_futex, &waiter->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-bool tek__wake(struct tek_waiter *waiter, enum tek_wake how)
+bool tek_ut__wake(struct tek_waiter *waiter, enum tek_wake how)
 {
 	struct tek_uthread *thread = waiter->thread;
 
@@ -142,12 +142,12 @@ bool tek__wake(struct tek_waiter *waiter, enum tek_wake how)
 	return true;
 }
 
-bool tek__claim(struct tek_waiter *waiter)
+bool tek_ut__claim(struct tek_waiter *waiter)
 {
 	return end_wait(waiter, TEK_CLAIMED);
 }
 
-void tek__wake_claimed(struct tek_waiter *waiter)
+void tek_ut__wake_claimed(struct tek_waiter *waiter)
 {
 	struct tek_uthread *thread = waiter->thread;
 
@@ -155,82 +155,82 @@ void tek__wake_claimed(struct tek_waiter *waiter)
 	tell(waiter, thread);
 }
 
-void tek__wake_all_claimed(struct tek_waiters *claimed)
+void tek_ut__wake_all_claimed(struct tek_waiters *claimed)
 {
 	for (struct tek_waiter *waiter = claimed->first, *next; waiter; waiter = next) {
 		next = waiter->next;
-		tek__wake_claimed(waiter);
+		tek_ut__wake_claimed(waiter);
 	}
 }
 
-struct tek_waiter *tek__claim_first(struct tek_waiters *list)
+struct tek_waiter *tek_ut__claim_first(struct tek_waiters *list)
 {
 	for (struct tek_waiter *waiter = list->first; waiter; waiter = list->first) {
-		tek__waiters_remove(list, waiter);
-		if (tek__claim(waiter))
+		tek_ut__waiters_remove(list, waiter);
+		if (tek_ut__claim(waiter))
 			return waiter;
 	}
 	return NULL;
 }
 
-bool tek__wake_first(struct tek_waiters *list)
+bool tek_ut__wake_first(struct tek_waiters *list)
 {
 	for (struct tek_waiter *waiter = list->first; waiter; waiter = list->first) {
-		tek__waiters_remove(list, waiter);
-		if (tek__wake(waiter, TEK_WOKEN))
+		tek_ut__waiters_remove(list, waiter);
+		if (tek_ut__wake(waiter, TEK_WOKEN))
 			return true;
 	}
 	return false;
 }
 
-bool tek__timers_any(void)
+bool tek_ut__timers_any(void)
 {
 	return atomic_load_explicit(&timers.count, memory_order_relaxed) != 0;
 }
 
 static void add_timer(struct tek_waiter *waiter, uint64_t deadline)
 {
-	tek__spin_lock(&timers.lock);
+	tek_ut__spin_lock(&timers.lock);
 	waiter->timer.key = deadline;
 	waiter->timer.order = timers.order++;
 	waiter->timed = true;
-	tek__heap_add(&timers.heap, &waiter->timer);
+	tek_ut__heap_add(&timers.heap, &waiter->timer);
 	atomic_fetch_add_explicit(&timers.count, 1, memory_order_relaxed);
-	bool first = tek__heap_first(&timers.heap) == &waiter->timer;
-	tek__spin_unlock(&timers.lock);
-	if (first && tek__parallel())
-		tek__idle_timer_changed(deadline);
+	bool first = tek_ut__heap_first(&timers.heap) == &waiter->timer;
+	tek_ut__spin_unlock(&timers.lock);
+	if (first && tek_ut__parallel())
+		tek_ut__idle_timer_changed(deadline);
 }
 
 static void remove_timer(struct tek_waiter *waiter)
 {
-	tek__spin_lock(&timers.lock);
+	tek_ut__spin_lock(&timers.lock);
 	if (waiter->timed) {
-		tek__heap_remove(&timers.heap, &waiter->timer);
+		tek_ut__heap_remove(&timers.heap, &waiter->timer);
 		waiter->timed = false;
 		atomic_fetch_sub_explicit(&timers.count, 1, memory_order_relaxed);
 	}
-	tek__spin_unlock(&timers.lock);
+	tek_ut__spin_unlock(&timers.lock);
 }
 
-uint64_t tek__timers_run(void)
+uint64_t tek_ut__timers_run(void)
 {
 	struct tek_heap_node *node;
 
-	if (!tek__timers_any())
+	if (!tek_ut__timers_any())
 		return UINT64_MAX;
-	uint64_t now = tek__now();
-	tek__spin_lock(&timers.lock);
-	while ((node = tek__heap_first(&timers.heap)) && node->key <= now) {
+	uint64_t now = tek_ut__now();
+	tek_ut__spin_lock(&timers.lock);
+	while ((node = tek_ut__heap_first(&timers.heap)) && node->key <= now) {
 		struct tek_waiter *waiter = of_timer(node);
-		tek__heap_remove(&timers.heap, node);
+		tek_ut__heap_remove(&timers.heap, node);
 		waiter->timed = false;
 		atomic_fetch_sub_explicit(&timers.count, 1, memory_order_relaxed);
 		/* Its owner takes the lock before it forgets the waiter: remove_timer(). */
-		tek__wake(waiter, TEK_TIMED_OUT);
+		tek_ut__wake(waiter, TEK_TIMED_OUT);
 	}
 	const uint64_t next = node ? node->key : UINT64_MAX;
-	tek__spin_unlock(&timers.lock);
+	tek_ut__spin_unlock(&timers.lock);
 	return next;
 }
 
@@ -248,7 +248,7 @@ __attribute__((noinline)) static enum tek_wake wait_in_kernel(struct tek_waiter 
 		long result = syscall(SYS_futex, &waiter->state, FUTEX_WAIT_BITSET_PRIVATE, how,
 				      deadline, NULL, FUTEX_BITSET_MATCH_ANY);
 		if (result && errno == ETIMEDOUT)
-			tek__change(&waiter->state, TEK_WAITING, TEK_TIMED_OUT);
+			tek_ut__change(&waiter->state, TEK_WAITING, TEK_TIMED_OUT);
 	}
 	return state_of(waiter);
 }
@@ -258,12 +258,12 @@ static inline enum tek_wake wait_for_ever(struct tek_waiter *waiter, unsigned ch
 	struct tek_uthread *self = waiter->thread;
 
 	self->waits_for = what;
-	tek__shown_lives(self);
-	tek__shown_waits(self, what);
+	tek_ut__shown_lives(self);
+	tek_ut__shown_waits(self, what);
 	while (state_of(waiter) <= TEK_CLAIMED)
-		tek__park();
+		tek_ut__park();
 	self->waits_for = TEK_WAITS_NO;
-	tek__shown_waits(self, TEK_WAITS_NO);
+	tek_ut__shown_waits(self, TEK_WAITS_NO);
 	return state_of(waiter);
 }
 
@@ -271,7 +271,7 @@ static inline enum tek_wake wait_for_ever(struct tek_waiter *waiter, unsigned ch
 __attribute__((noinline)) static enum tek_wake
 wait_until(struct tek_waiter *waiter, const struct timespec *deadline, unsigned char what)
 {
-	add_timer(waiter, tek__ns_of(deadline));
+	add_timer(waiter, tek_ut__ns_of(deadline));
 	enum tek_wake how = wait_for_ever(waiter, what);
 	remove_timer(waiter);
 	return how;
@@ -284,73 +284,73 @@ static inline enum tek_wake wait(struct tek_waiter *waiter, const struct timespe
 						     : wait_for_ever(waiter, what);
 }
 
-enum tek_wake tek__wait_deferred(struct tek_waiter *waiter, const struct timespec *deadline,
-				 unsigned char what)
+enum tek_wake tek_ut__wait_deferred(struct tek_waiter *waiter, const struct timespec *deadline,
+				    unsigned char what)
 {
 	return __builtin_expect(waiter->thread != NULL, 1) ? wait(waiter, deadline, what)
 							   : wait_in_kernel(waiter, deadline);
 }
 
-enum tek_wake tek__wait(struct tek_waiter *waiter, const struct timespec *deadline,
-			unsigned char what)
+enum tek_wake tek_ut__wait(struct tek_waiter *waiter, const struct timespec *deadline,
+			   unsigned char what)
 {
 	if (!waiter->thread)
 		return wait_in_kernel(waiter, deadline);
-	tek__enter();
+	tek_ut__enter();
 	enum tek_wake how = wait(waiter, deadline, what);
-	tek__leave();
+	tek_ut__leave();
 	return how;
 }
 
-enum tek_wake tek__wait_interruptible(struct tek_waiter *waiter, const struct timespec *deadline,
-				      unsigned char what)
+enum tek_wake tek_ut__wait_interruptible(struct tek_waiter *waiter, const struct timespec *deadline,
+					 unsigned char what)
 {
 	struct tek_uthread *self = waiter->thread;
 
 	if (!self)
 		return wait_in_kernel(waiter, deadline);
-	tek__enter();
-	tek__spin_lock(&self->interrupt_lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&self->interrupt_lock);
 	if (self->interrupted) {
 		self->interrupted = false;
-		tek__change(&waiter->state, TEK_WAITING, TEK_INTERRUPTED);
+		tek_ut__change(&waiter->state, TEK_WAITING, TEK_INTERRUPTED);
 	} else {
 		self->interruptible = waiter;
 	}
-	tek__spin_unlock(&self->interrupt_lock);
+	tek_ut__spin_unlock(&self->interrupt_lock);
 
 	enum tek_wake how = wait(waiter, deadline, what);
 
-	tek__spin_lock(&self->interrupt_lock);
+	tek_ut__spin_lock(&self->interrupt_lock);
 	self->interruptible = NULL;
 	if (how == TEK_INTERRUPTED)
 		self->interrupted = false;
-	tek__spin_unlock(&self->interrupt_lock);
-	tek__leave();
+	tek_ut__spin_unlock(&self->interrupt_lock);
+	tek_ut__leave();
 	return how;
 }
 
-void tek__interrupt(struct tek_uthread *thread)
+void tek_ut__interrupt(struct tek_uthread *thread)
 {
-	tek__spin_lock(&thread->interrupt_lock);
+	tek_ut__spin_lock(&thread->interrupt_lock);
 	thread->interrupted = true;
 	if (thread->interruptible)
-		tek__wake(thread->interruptible, TEK_INTERRUPTED);
-	tek__spin_unlock(&thread->interrupt_lock);
+		tek_ut__wake(thread->interruptible, TEK_INTERRUPTED);
+	tek_ut__spin_unlock(&thread->interrupt_lock);
 }
 
-void tek__pause(void)
+void tek_ut__pause(void)
 {
-	struct timespec until = tek__timespec_of(tek__now() + PAUSE_NS);
+	struct timespec until = tek_ut__timespec_of(tek_ut__now() + PAUSE_NS);
 	struct tek_waiter waiter;
 
-	tek__waiter_init(&waiter);
-	tek__wait(&waiter, &until, TEK_WAITS_PAUSE);
+	tek_ut__waiter_init(&waiter);
+	tek_ut__wait(&waiter, &until, TEK_WAITS_PAUSE);
 }
 
-void tek__wait_after_fork(void)
+void tek_ut__wait_after_fork(void)
 {
-	tek__process = (unsigned int)getpid();
+	tek_ut__process = (unsigned int)getpid();
 	timers.heap.root = NULL;
 	atomic_store(&timers.count, 0);
 	atomic_store(&timers.lock.held, 0);

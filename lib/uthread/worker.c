@@ -16,11 +16,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct tek_worker tek__workers[TEK_WORKERS_MAX];
-unsigned int tek__worker_count;
-const struct tek_sched *tek__sched;
-uint64_t tek__idle_mask;
-atomic_bool tek__plain;
+struct tek_worker tek_ut__workers[TEK_WORKERS_MAX];
+unsigned int tek_ut__worker_count;
+const struct tek_sched *tek_ut__sched;
+uint64_t tek_ut__idle_mask;
+atomic_bool tek_ut__plain;
 
 /* A worker that never waits polls files and times by itself, this often. A power of 2. */
 #define SWITCHES_A_LOOK 64
@@ -31,32 +31,32 @@ atomic_bool tek__plain;
 __attribute__((cold, noinline)) static struct tek_uthread *
 next_critical(struct tek_worker *worker, const struct tek_uthread *running, enum tek_ready why)
 {
-	struct tek_uthread *thread = tek__critical_take(running);
+	struct tek_uthread *thread = tek_ut__critical_take(running);
 
 	if (thread)
 		return thread;
 	if (running && running->sched.critical && why == TEK_READY_PREEMPTED)
 		return NULL;
-	return tek__sched->next(worker, running, why);
+	return tek_ut__sched->next(worker, running, why);
 }
 
 static inline struct tek_uthread *next_one(struct tek_worker *worker,
 					   const struct tek_uthread *running, enum tek_ready why)
 {
-	if (RARELY(tek__critical_any() || (running && running->sched.critical)))
+	if (RARELY(tek_ut__critical_any() || (running && running->sched.critical)))
 		return next_critical(worker, running, why);
-	return tek__sched->next(worker, running, why);
+	return tek_ut__sched->next(worker, running, why);
 }
 
-struct tek_uthread *tek__next(struct tek_worker *worker, const struct tek_uthread *running,
-			      enum tek_ready why)
+struct tek_uthread *tek_ut__next(struct tek_worker *worker, const struct tek_uthread *running,
+				 enum tek_ready why)
 {
 	return next_one(worker, running, why);
 }
 
-bool tek__any_ready(struct tek_worker *worker)
+bool tek_ut__any_ready(struct tek_worker *worker)
 {
-	return tek__critical_any() || tek__sched->any(worker);
+	return tek_ut__critical_any() || tek_ut__sched->any(worker);
 }
 
 /*
@@ -66,38 +66,38 @@ bool tek__any_ready(struct tek_worker *worker)
 static void tell(struct tek_worker *from, struct tek_worker *at, const struct tek_uthread *thread,
 		 enum tek_ready why)
 {
-	if (tek__parallel()) {
+	if (tek_ut__parallel()) {
 		/*
 		 * A worker that becomes idle sets that first, and then polls ready threads: one
 		 * sees the other.
 		 */
-		tek__fence();
-		if (atomic_load_explicit(&tek__idle_workers, memory_order_relaxed))
-			tek__idle_wake(at);
+		tek_ut__fence();
+		if (atomic_load_explicit(&tek_ut__idle_workers, memory_order_relaxed))
+			tek_ut__idle_wake(at);
 	}
 	if (!at)
-		at = from ? from : &tek__workers[0];
+		at = from ? from : &tek_ut__workers[0];
 	if (!atomic_load_explicit(&at->ticking, memory_order_relaxed))
-		tek__preempt_needed(at);
+		tek_ut__preempt_needed(at);
 	/* A thread that yields has let the scheduler decide already. */
 	if (why == TEK_READY_YIELDED || why == TEK_READY_PREEMPTED)
 		return;
-	const struct tek_uthread *running = tek__runs_on(at);
-	if (running && running != thread && tek__goes_before(thread, running))
-		tek__preempt_kick(at);
+	const struct tek_uthread *running = tek_ut__runs_on(at);
+	if (running && running != thread && tek_ut__goes_before(thread, running))
+		tek_ut__preempt_kick(at);
 }
 
 __attribute__((noinline)) static void make_ready(struct tek_uthread *thread, enum tek_ready why)
 {
-	struct tek_worker *from = tek__here_worker();
+	struct tek_worker *from = tek_ut__here_worker();
 	struct tek_worker *at;
 
-	tek__trace_ready(thread, why);
+	tek_ut__trace_ready(thread, why);
 	if (RARELY(thread->sched.critical)) {
-		tek__critical_add(thread);
-		at = tek__critical_place(from);
+		tek_ut__critical_add(thread);
+		at = tek_ut__critical_place(from);
 	} else {
-		at = tek__sched->ready(from, thread, why);
+		at = tek_ut__sched->ready(from, thread, why);
 	}
 	tell(from, at, thread, why);
 }
@@ -107,27 +107,27 @@ static inline bool is_ticking(const struct tek_worker *worker)
 	return atomic_load_explicit(&worker->ticking, memory_order_relaxed);
 }
 
-void tek__ready(struct tek_uthread *thread, enum tek_ready why)
+void tek_ut__ready(struct tek_uthread *thread, enum tek_ready why)
 {
-	struct tek_worker *worker = tek__here_worker();
+	struct tek_worker *worker = tek_ut__here_worker();
 
 	/* With one worker and a running timer no worker has to be notified. */
-	if (tek__is_plain() && is_ticking(worker))
-		tek__sched->ready(worker, thread, why);
+	if (tek_ut__is_plain() && is_ticking(worker))
+		tek_ut__sched->ready(worker, thread, why);
 	else
 		make_ready(thread, why);
 }
 
-void tek__unpark(struct tek_uthread *thread)
+void tek_ut__unpark(struct tek_uthread *thread)
 {
-	if (tek__swap(&thread->token, TEK_TOKEN_UNPARKED) != TEK_TOKEN_PARKED)
+	if (tek_ut__swap(&thread->token, TEK_TOKEN_UNPARKED) != TEK_TOKEN_PARKED)
 		return;
 	/* Parked: only the caller accesses it until it is ready. */
 	atomic_store_explicit(&thread->token, TEK_TOKEN_NONE, memory_order_relaxed);
-	tek__ready(thread, TEK_READY_WOKEN);
+	tek_ut__ready(thread, TEK_READY_WOKEN);
 }
 
-__attribute__((noinline)) void tek__settle(struct tek_worker *worker)
+__attribute__((noinline)) void tek_ut__settle(struct tek_worker *worker)
 {
 	struct tek_uthread *thread = worker->left.thread;
 	enum tek_leaving leaving = worker->left.leaving;
@@ -137,24 +137,24 @@ __attribute__((noinline)) void tek__settle(struct tek_worker *worker)
 	case TEK_LEFT_NOBODY:
 		break;
 	case TEK_LEFT_READY:
-		tek__ready(thread, worker->left.why);
+		tek_ut__ready(thread, worker->left.why);
 		break;
 	case TEK_LEFT_PARKED:
-		if (!tek__change(&thread->token, TEK_TOKEN_NONE, TEK_TOKEN_PARKED)) {
+		if (!tek_ut__change(&thread->token, TEK_TOKEN_NONE, TEK_TOKEN_PARKED)) {
 			/* It was unparked while it left. */
 			atomic_store_explicit(&thread->token, TEK_TOKEN_NONE, memory_order_relaxed);
-			tek__ready(thread, TEK_READY_WOKEN);
+			tek_ut__ready(thread, TEK_READY_WOKEN);
 		}
 		break;
 	case TEK_LEFT_ENDED:
-		tek__uthread_ended(thread);
+		tek_ut__ended(thread);
 		break;
 	}
 }
 
-__attribute__((cold, noinline)) void tek__note_kick(void)
+__attribute__((cold, noinline)) void tek_ut__note_kick(void)
 {
-	__atomic_fetch_or(&tek__here_find()->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
+	__atomic_fetch_or(&tek_ut__here_find()->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
 }
 
 /* The kernel thread gets the mask of the next thread. */
@@ -175,10 +175,10 @@ static inline void move_here(struct tek_worker *worker, struct tek_uthread *from
 		here->worker = worker;
 		__atomic_store_n(&here->entry, worker, __ATOMIC_RELAXED);
 		here->carrier = carrier;
-		tek__tls_switch(next->tls);
+		tek_ut__tls_switch(next->tls);
 		return;
 	}
-	here = tek__here_find();
+	here = tek_ut__here_find();
 	from->defer = here->defer;
 	here->defer = next->defer;
 	here->self = self;
@@ -190,31 +190,31 @@ static inline void prepare_switch(struct tek_worker *worker, struct tek_uthread 
 				  struct tek_uthread *self)
 {
 	worker->switches++;
-	tek__set_current(worker, self);
-	uint64_t mask = self ? self->mask : worker->kernel_mask | tek__idle_mask;
+	tek_ut__set_current(worker, self);
+	uint64_t mask = self ? self->mask : worker->kernel_mask | tek_ut__idle_mask;
 	if (RARELY(mask != worker->kernel_mask))
 		change_mask(worker, mask);
 	move_here(worker, from, next, carrier, self);
 }
 
-/* Where the switch is all there is to do: tek__is_plain(). */
+/* Where the switch is all there is to do: tek_ut__is_plain(). */
 static inline void switch_plainly(struct tek_worker *worker, struct tek_uthread *from,
 				  struct tek_uthread *next, struct tek_carrier *carrier,
 				  struct tek_uthread *self)
 {
 	prepare_switch(worker, from, next, carrier, self);
-	tek__fiber_switch(from, next, false);
+	tek_ut__fiber_switch(from, next, false);
 	tek__context_switch(&from->context, &next->context);
 	/* Back, perhaps on another worker and another kernel thread. */
-	tek__fiber_arrived(from);
-	tek__after_switch(tek__here_worker());
+	tek_ut__fiber_arrived(from);
+	tek_ut__after_switch(tek_ut__here_worker());
 }
 
 static inline void switch_to(struct tek_worker *worker, struct tek_uthread *from,
 			     struct tek_uthread *next, struct tek_carrier *carrier,
 			     struct tek_uthread *self)
 {
-	tek__trace_switch(worker, from, next);
+	tek_ut__trace_switch(worker, from, next);
 	switch_plainly(worker, from, next, carrier, self);
 }
 
@@ -223,7 +223,7 @@ static inline struct tek_carrier *carrier_of(struct tek_worker *worker)
 	return atomic_load_explicit(&worker->carrier, memory_order_relaxed);
 }
 
-void tek__switch(struct tek_worker *worker, struct tek_uthread *from, struct tek_uthread *next)
+void tek_ut__switch(struct tek_worker *worker, struct tek_uthread *from, struct tek_uthread *next)
 {
 	switch_to(worker, from, next, carrier_of(worker), next);
 }
@@ -251,21 +251,21 @@ static inline void go_on(struct tek_worker *worker, struct tek_uthread *self,
 		leave_to_carrier(worker, self, next);
 }
 
-void tek__move_to(struct tek_carrier *carrier)
+void tek_ut__move_to(struct tek_carrier *carrier)
 {
-	struct tek_uthread *self = tek__here_self();
+	struct tek_uthread *self = tek_ut__here_self();
 
 	self->carrier = carrier;
-	leave_to_carrier(tek__here_worker(), self, self);
+	leave_to_carrier(tek_ut__here_worker(), self, self);
 }
 
 /* Polls files and times, by a worker that always has a thread to run. */
 __attribute__((noinline)) static void look(void)
 {
-	if (tek__timers_any())
-		tek__timers_run();
-	if (tek__events_any())
-		tek__events_run(0);
+	if (tek_ut__timers_any())
+		tek_ut__timers_run();
+	if (tek_ut__events_any())
+		tek_ut__events_run(0);
 }
 
 /*
@@ -274,7 +274,7 @@ __attribute__((noinline)) static void look(void)
  */
 static inline void look_if_alone(void)
 {
-	if (tek__engine.preempt == TEK_PREEMPT_OFF)
+	if (tek_ut__engine.preempt == TEK_PREEMPT_OFF)
 		look();
 }
 
@@ -303,24 +303,24 @@ yield_unless_plain(struct tek_worker *worker, struct tek_uthread *self, enum tek
 }
 
 /* The alignment of its branches to cache lines makes 1.5 ns: independent of the code before it. */
-__attribute__((aligned(64))) void tek__yield(enum tek_ready why)
+__attribute__((aligned(64))) void tek_ut__yield(enum tek_ready why)
 {
-	struct tek_worker *worker = tek__here_worker();
-	struct tek_uthread *self = tek__here_self();
+	struct tek_worker *worker = tek_ut__here_worker();
+	struct tek_uthread *self = tek_ut__here_self();
 
-	tek__shown_lives(self);
+	tek_ut__shown_lives(self);
 	look_around(worker);
-	if (!tek__is_plain() || !is_ticking(worker)) {
+	if (!tek_ut__is_plain() || !is_ticking(worker)) {
 		yield_unless_plain(worker, self, why);
 		return;
 	}
-	struct tek_uthread *next = tek__sched->next(worker, self, why);
+	struct tek_uthread *next = tek_ut__sched->next(worker, self, why);
 	if (!next) {
 		look_if_alone();
 		return;
 	}
 	/* No other worker can take it before it has left, and none has to be notified. */
-	tek__sched->ready(worker, self, why);
+	tek_ut__sched->ready(worker, self, why);
 	switch_plainly(worker, self, next, carrier_of(worker), next);
 }
 
@@ -334,7 +334,7 @@ static void leave_parked(struct tek_worker *worker, struct tek_uthread *self)
 __attribute__((noinline)) static void park_unless_plain(struct tek_worker *worker,
 							struct tek_uthread *self)
 {
-	if (tek__change(&self->token, TEK_TOKEN_UNPARKED, TEK_TOKEN_NONE))
+	if (tek_ut__change(&self->token, TEK_TOKEN_UNPARKED, TEK_TOKEN_NONE))
 		return;
 	look_around(worker);
 	leave_parked(worker, self);
@@ -345,12 +345,12 @@ static inline unsigned int token_of(const struct tek_uthread *self)
 	return atomic_load_explicit(&self->token, memory_order_relaxed);
 }
 
-void tek__park(void)
+void tek_ut__park(void)
 {
-	struct tek_worker *worker = tek__here_worker();
-	struct tek_uthread *self = tek__here_self();
+	struct tek_worker *worker = tek_ut__here_worker();
+	struct tek_uthread *self = tek_ut__here_self();
 
-	if (!tek__is_plain()) {
+	if (!tek_ut__is_plain()) {
 		park_unless_plain(worker, self);
 		return;
 	}
@@ -368,7 +368,7 @@ void tek__park(void)
 	}
 	/* No other thread runs before it has left. */
 	atomic_store_explicit(&self->token, TEK_TOKEN_PARKED, memory_order_relaxed);
-	struct tek_uthread *next = tek__sched->next(worker, NULL, TEK_READY_WOKEN);
+	struct tek_uthread *next = tek_ut__sched->next(worker, NULL, TEK_READY_WOKEN);
 	if (next)
 		switch_plainly(worker, self, next, carrier_of(worker), next);
 	else
@@ -381,16 +381,16 @@ void tek__park(void)
  */
 static void leave_ended(struct tek_worker *worker, struct tek_uthread *self)
 {
-	if (!tek__parallel() && !tek__uthread_is_detached(self))
-		tek__uthread_ended(self);
+	if (!tek_ut__parallel() && !tek_ut__is_detached(self))
+		tek_ut__ended(self);
 	else
 		worker->left = (struct tek_left){self, TEK_LEFT_ENDED, TEK_READY_WOKEN};
 }
 
-struct tek_uthread *tek__end_current(void)
+struct tek_uthread *tek_ut__end_current(void)
 {
-	struct tek_worker *worker = tek__here_worker();
-	struct tek_uthread *self = tek__here_self();
+	struct tek_worker *worker = tek_ut__here_worker();
+	struct tek_uthread *self = tek_ut__here_self();
 	struct tek_carrier *carrier = carrier_of(worker);
 
 	leave_ended(worker, self);
@@ -398,12 +398,12 @@ struct tek_uthread *tek__end_current(void)
 	if (RARELY(self->bound))
 		atomic_store(&carrier->only, NULL);
 	else if (next && !RARELY(next->carrier != NULL)) {
-		tek__trace_switch(worker, self, next);
+		tek_ut__trace_switch(worker, self, next);
 		prepare_switch(worker, self, next, carrier, next);
 		return next;
 	}
 	worker->for_carrier = next;
-	tek__trace_switch(worker, self, &carrier->context);
+	tek_ut__trace_switch(worker, self, &carrier->context);
 	prepare_switch(worker, self, &carrier->context, carrier, NULL);
 	return &carrier->context;
 }

@@ -7,9 +7,9 @@
  * soon as its context is saved. So the next thread completes the switch, first thing (struct
  * tek_left). With no thread left to run the carrier's own context waits for one (idle.c).
  *
- * Parking: tek__park() stops the calling thread until tek__unpark() is called for it; an earlier
- * call counts, too. It may also return for an unpark that was meant for something earlier: callers
- * check again.
+ * Parking: tek_ut__park() stops the calling thread until tek_ut__unpark() is called for it; an
+ * earlier call counts, too. It may also return for an unpark that was meant for something earlier:
+ * callers check again.
  */
 #ifndef TEK_UTHREAD_WORKER_H
 #define TEK_UTHREAD_WORKER_H
@@ -63,29 +63,29 @@ struct tek_worker {
 	atomic_uint idle; /* TEK_IDLE_*; also the futex that it sleeps on */
 } __attribute__((aligned(64)));
 
-extern struct tek_worker tek__workers[TEK_WORKERS_MAX] __attribute__((visibility("hidden")));
-extern unsigned int tek__worker_count __attribute__((visibility("hidden")));
+extern struct tek_worker tek_ut__workers[TEK_WORKERS_MAX] __attribute__((visibility("hidden")));
+extern unsigned int tek_ut__worker_count __attribute__((visibility("hidden")));
 
 /*
  * Signals that a kernel thread blocks while its worker has no thread to run: posix/router.h finds a
  * thread for them. 0: the mask of the last thread stays.
  */
-extern uint64_t tek__idle_mask __attribute__((visibility("hidden")));
+extern uint64_t tek_ut__idle_mask __attribute__((visibility("hidden")));
 
 /*
  * The thread that runs there; NULL: none. Of another worker it may have changed since, and the
  * thread may have ended: its structure stays valid.
  */
-static inline struct tek_uthread *tek__runs_on(const struct tek_worker *worker)
+static inline struct tek_uthread *tek_ut__runs_on(const struct tek_worker *worker)
 {
 	return atomic_load_explicit(&worker->current, memory_order_relaxed);
 }
 
-static inline void tek__set_current(struct tek_worker *worker, struct tek_uthread *thread)
+static inline void tek_ut__set_current(struct tek_worker *worker, struct tek_uthread *thread)
 {
 	atomic_store_explicit(&worker->current, thread, memory_order_relaxed);
 	if (thread)
-		tek__shown_runs(thread, worker->number);
+		tek_ut__shown_runs(thread, worker->number);
 }
 
 /*
@@ -93,25 +93,25 @@ static inline void tek__set_current(struct tek_worker *worker, struct tek_uthrea
  * trace, no critical thread, a scheduler under which no thread goes before another. Once false it
  * stays false.
  */
-extern atomic_bool tek__plain __attribute__((visibility("hidden")));
+extern atomic_bool tek_ut__plain __attribute__((visibility("hidden")));
 
-static inline bool tek__is_plain(void)
+static inline bool tek_ut__is_plain(void)
 {
-	return __builtin_expect(atomic_load_explicit(&tek__plain, memory_order_relaxed), 1);
+	return __builtin_expect(atomic_load_explicit(&tek_ut__plain, memory_order_relaxed), 1);
 }
 
-static inline void tek__plain_no_more(void)
+static inline void tek_ut__plain_no_more(void)
 {
-	atomic_store_explicit(&tek__plain, false, memory_order_relaxed);
+	atomic_store_explicit(&tek_ut__plain, false, memory_order_relaxed);
 }
 
 /* The scheduler in force. */
-extern const struct tek_sched *tek__sched __attribute__((visibility("hidden")));
+extern const struct tek_sched *tek_ut__sched __attribute__((visibility("hidden")));
 
 /* Whether the caller is a user-level thread of the engine. */
-static inline bool tek__is_uthread(void)
+static inline bool tek_ut__is_uthread(void)
 {
-	return tek__here_self() != NULL;
+	return tek_ut__here_self() != NULL;
 }
 
 /*
@@ -119,74 +119,74 @@ static inline bool tek__is_uthread(void)
  * returned (NULL: the caller is no user-level thread). They nest. Leaving handles a tick that
  * arrived meanwhile.
  */
-static inline struct tek_worker *tek__enter(void)
+static inline struct tek_worker *tek_ut__enter(void)
 {
-	tek__here_defer();
-	struct tek_worker *worker = tek__here_entry();
+	tek_ut__here_defer();
+	struct tek_worker *worker = tek_ut__here_entry();
 	if (__builtin_expect(!worker, 0)) {
-		struct tek_worker *tek__enter_again(void);
-		worker = tek__enter_again();
+		struct tek_worker *tek_ut__enter_again(void);
+		worker = tek_ut__enter_again();
 	}
 	return worker;
 }
 
-static inline void tek__leave(void)
+static inline void tek_ut__leave(void)
 {
-	if (__builtin_expect(tek__here_undefer(), 0)) {
-		void tek__leave_pending(void);
-		tek__leave_pending();
+	if (__builtin_expect(tek_ut__here_undefer(), 0)) {
+		void tek_ut__leave_pending(void);
+		tek_ut__leave_pending();
 	}
 }
 
-/* All of these between tek__enter() and tek__leave(), by a user-level thread. */
+/* All of these between tek_ut__enter() and tek_ut__leave(), by a user-level thread. */
 
 /* Lets other threads run; returns at once if none is ready. */
-void tek__yield(enum tek_ready why);
-void tek__park(void);
+void tek_ut__yield(enum tek_ready why);
+void tek_ut__park(void);
 
 /* The calling thread, which has another carrier, goes on on this carrier, which has no worker. */
-void tek__move_to(struct tek_carrier *carrier);
+void tek_ut__move_to(struct tek_carrier *carrier);
 
 /*
  * The calling thread has ended: returns its successor, another thread or the carrier's own context.
- * Only the last step is left to the caller: tek__fiber_switch(), tek__context_go().
+ * Only the last step is left to the caller: tek_ut__fiber_switch(), tek__context_go().
  */
-struct tek_uthread *tek__end_current(void);
+struct tek_uthread *tek_ut__end_current(void);
 
-/* Between tek__enter() and tek__leave(), by any thread, kernel threads too. */
-void tek__unpark(struct tek_uthread *thread);
+/* Between tek_ut__enter() and tek_ut__leave(), by any thread, kernel threads too. */
+void tek_ut__unpark(struct tek_uthread *thread);
 
 /* It can run: notifies the scheduler, and a worker that has nothing to do. */
-void tek__ready(struct tek_uthread *thread, enum tek_ready why);
+void tek_ut__ready(struct tek_uthread *thread, enum tek_ready why);
 
 /* The next one to run instead of `running`, which may be NULL; NULL: none. See struct tek_sched. */
-struct tek_uthread *tek__next(struct tek_worker *worker, const struct tek_uthread *running,
-			      enum tek_ready why);
-bool tek__any_ready(struct tek_worker *worker);
+struct tek_uthread *tek_ut__next(struct tek_worker *worker, const struct tek_uthread *running,
+				 enum tek_ready why);
+bool tek_ut__any_ready(struct tek_worker *worker);
 
 /*
  * Goes on with `next` on this worker.  The calling context (a thread, or the carrier's own, which
  * is `from` then) is left as worker->left specifies.
  */
-void tek__switch(struct tek_worker *worker, struct tek_uthread *from, struct tek_uthread *next);
+void tek_ut__switch(struct tek_worker *worker, struct tek_uthread *from, struct tek_uthread *next);
 
 /*
  * By the thread that runs next: completes the switch for the one that left, if that is not done
  * yet.
  */
-static inline void tek__after_switch(struct tek_worker *worker)
+static inline void tek_ut__after_switch(struct tek_worker *worker)
 {
-	void tek__settle(struct tek_worker *);
-	void tek__note_kick(void);
+	void tek_ut__settle(struct tek_worker *);
+	void tek_ut__note_kick(void);
 
 	if (worker->left.leaving != TEK_LEFT_NOBODY)
-		tek__settle(worker);
+		tek_ut__settle(worker);
 	/*
 	 * The kick may be noted where the thread that left polls, or where it will not poll any
 	 * more.
 	 */
 	if (__builtin_expect(atomic_load_explicit(&worker->kicked, memory_order_relaxed), 0))
-		tek__note_kick();
+		tek_ut__note_kick();
 }
 
 #endif

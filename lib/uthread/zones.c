@@ -126,7 +126,7 @@ static void read_lines(struct ranges *ranges, int file)
 	}
 }
 
-int tek__zones_find(void)
+int tek_ut__zones_find(void)
 {
 	/* The filling thread may have begun before the change that the caller needs. */
 	if (atomic_flag_test_and_set(&is_being_filled))
@@ -147,23 +147,23 @@ int tek__zones_find(void)
 	return error;
 }
 
-void tek__zones_update(void)
+void tek_ut__zones_update(void)
 {
 	if (atomic_exchange(&asked, false))
-		tek__zones_find();
+		tek_ut__zones_find();
 }
 
-void tek__zones_changed(void)
+void tek_ut__zones_changed(void)
 {
-	if (!tek__monitor_runs()) {
-		tek__zones_find();
+	if (!tek_ut__monitor_runs()) {
+		tek_ut__zones_find();
 		return;
 	}
 	atomic_store(&asked, true);
-	tek__monitor_wake();
+	tek_ut__monitor_wake();
 }
 
-void tek__zones_after_fork(void)
+void tek_ut__zones_after_fork(void)
 {
 	/* The filling thread is not there in the child. */
 	atomic_flag_clear(&is_being_filled);
@@ -187,18 +187,18 @@ static const struct range *range_of(const struct ranges *ranges, uintptr_t addre
 	return NULL;
 }
 
-bool tek__zones_allow(uintptr_t address)
+bool tek_ut__zones_allow(uintptr_t address)
 {
 	const struct ranges *ranges = atomic_load(&current);
 	const struct range *range = ranges ? range_of(ranges, address) : NULL;
 
-	if (tek__here_contains(address))
+	if (tek_ut__here_contains(address))
 		return false;
 	if (range)
 		return !range->kept;
 	/* More ranges than there is room for: a program that generates code all the time. */
 	if (ranges && ranges->count == RANGES)
 		return true;
-	tek__zones_changed();
+	tek_ut__zones_changed();
 	return false;
 }

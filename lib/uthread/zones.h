@@ -15,20 +15,20 @@
 #include <stdint.h>
 
 /* At the start of preemption. 0 or an error number: then no thread can be preempted. */
-int tek__zones_find(void);
+int tek_ut__zones_find(void);
 
 /* By the monitor: again, if that was requested. */
-void tek__zones_update(void);
+void tek_ut__zones_update(void);
 
 /* A library was loaded or unloaded. */
-void tek__zones_changed(void);
+void tek_ut__zones_changed(void);
 
-void tek__zones_after_fork(void);
+void tek_ut__zones_after_fork(void);
 
 /*
  * Whether a thread at this address can be preempted. For an unknown address: false, and the
  * mappings are read again; true if the table of mappings is full. In a signal handler.
  */
-bool tek__zones_allow(uintptr_t address);
+bool tek_ut__zones_allow(uintptr_t address);
 
 #endif

@@ -14,8 +14,8 @@
 #define NEVER UINT64_MAX
 
 /* What the schedulers know of the engine. */
-struct tek_worker tek__workers[TEK_WORKERS_MAX];
-struct tek_engine_options tek__engine;
+struct tek_worker tek_ut__workers[TEK_WORKERS_MAX];
+struct tek_engine_options tek_ut__engine;
 
 static struct tek_uthread threads[THREADS];
 
@@ -34,27 +34,27 @@ static inline uint32_t next_random(void)
 static inline void start(const struct tek_sched *sched, unsigned int workers)
 {
 	memset(threads, 0, sizeof(threads));
-	memset(tek__workers, 0, sizeof(tek__workers));
+	memset(tek_ut__workers, 0, sizeof(tek_ut__workers));
 	for (unsigned int i = 0; i < THREADS; i++)
 		threads[i].id = i + 2;
 	for (unsigned int i = 0; i < workers; i++)
-		tek__workers[i].number = i;
-	tek__engine.quantum_ns = 10 * 1000 * 1000;
-	tek__engine.promote_quanta = NEVER;
-	atomic_store(&tek__parallel_now, workers > 1);
+		tek_ut__workers[i].number = i;
+	tek_ut__engine.quantum_ns = 10 * 1000 * 1000;
+	tek_ut__engine.promote_quanta = NEVER;
+	atomic_store(&tek_ut__parallel_now, workers > 1);
 	assert_int_equal(sched->start(workers), 0);
 }
 
 /* On worker 0, with nobody who runs there. */
 static inline struct tek_uthread *take(const struct tek_sched *sched)
 {
-	return sched->next(&tek__workers[0], NULL, TEK_READY_WOKEN);
+	return sched->next(&tek_ut__workers[0], NULL, TEK_READY_WOKEN);
 }
 
 static inline void give(const struct tek_sched *sched, struct tek_uthread *thread,
 			enum tek_ready why)
 {
-	sched->ready(&tek__workers[0], thread, why);
+	sched->ready(&tek_ut__workers[0], thread, why);
 }
 
 /* Threads `from` to `to`, new ones. */

@@ -22,10 +22,10 @@ extern const struct tek_sync_host tek_sync_host __attribute__((weak));
 static inline int find_host(void **state)
 {
 	(void)state;
-	tek__sync_host = &tek_sync_host;
-	if (on_user_level() && !tek__sync_host)
+	tek_sync__host = &tek_sync_host;
+	if (on_user_level() && !tek_sync__host)
 		print_message("# libtek-uthread.so has no tek_sync_host\n");
-	return on_user_level() && !tek__sync_host ? -1 : 0;
+	return on_user_level() && !tek_sync__host ? -1 : 0;
 }
 
 /* Each gets its number. */

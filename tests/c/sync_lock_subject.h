@@ -124,7 +124,7 @@ static inline void compete_with(int threads)
 static inline bool choose(const char *name)
 {
 	if (strncmp(name, "word-", 5) == 0) {
-		for (const struct tek_spin_kind *const *kind = tek__spin_kinds; *kind; kind++)
+		for (const struct tek_spin_kind *const *kind = tek_sync__spin_kinds; *kind; kind++)
 			if (strcmp((*kind)->name, name + 5) == 0)
 				word = *kind;
 		subject = (struct tek_lock_kind){
@@ -133,10 +133,10 @@ static inline bool choose(const char *name)
 	}
 	/* One that changes all the time. */
 	if (strcmp(name, "auto-calm") == 0) {
-		tek__lock_auto_calm = 3;
+		tek_sync__lock_auto_calm = 3;
 		name = "auto";
 	}
-	const struct tek_lock_kind *kind = tek__lock_kind_named(name);
+	const struct tek_lock_kind *kind = tek_sync__lock_kind_named(name);
 	if (kind)
 		subject = *kind;
 	return kind;

@@ -15,10 +15,10 @@ static unsigned long count;
 static void *add(void *times)
 {
 	for (int i = 0; i < *(const int *)times; i++) {
-		if (!tek__alloc_lock(&lock))
+		if (!tek_alloc__lock(&lock))
 			abort();
 		count++;
-		tek__alloc_unlock(&lock);
+		tek_alloc__unlock(&lock);
 	}
 	return NULL;
 }
@@ -42,9 +42,9 @@ static void only_one_thread_has_it(void **state)
 static void who_has_it_is_told_so(void **state)
 {
 	(void)state;
-	assert_true(tek__alloc_lock(&lock));
-	assert_false(tek__alloc_lock(&lock));
-	tek__alloc_unlock(&lock);
+	assert_true(tek_alloc__lock(&lock));
+	assert_false(tek_alloc__lock(&lock));
+	tek_alloc__unlock(&lock);
 	assert_int_equal(lock.word, 0);
 }
 
@@ -54,10 +54,10 @@ static void *wait_long(void *unused)
 {
 	(void)unused;
 	atomic_store(&is_asleep, true);
-	if (!tek__alloc_lock(&lock))
+	if (!tek_alloc__lock(&lock))
 		abort();
 	count++;
-	tek__alloc_unlock(&lock);
+	tek_alloc__unlock(&lock);
 	return NULL;
 }
 
@@ -68,12 +68,12 @@ static void who_waits_long_sleeps_and_is_woken(void **state)
 
 	(void)state;
 	count = 0;
-	assert_true(tek__alloc_lock(&lock));
+	assert_true(tek_alloc__lock(&lock));
 	assert_int_equal(pthread_create(&thread, NULL, wait_long, NULL), 0);
 	while (!(__atomic_load_n(&lock.word, __ATOMIC_RELAXED) & 0x80000000))
 		sched_yield();
 	assert_int_equal(count, 0);
-	tek__alloc_unlock(&lock);
+	tek_alloc__unlock(&lock);
 	pthread_join(thread, NULL);
 	assert_int_equal(count, 1);
 	assert_int_equal(lock.word, 0);
@@ -83,9 +83,9 @@ static void errno_stays(void **state)
 {
 	(void)state;
 	errno = 4711;
-	assert_true(tek__alloc_lock(&lock));
-	assert_false(tek__alloc_lock(&lock));
-	tek__alloc_unlock(&lock);
+	assert_true(tek_alloc__lock(&lock));
+	assert_false(tek_alloc__lock(&lock));
+	tek_alloc__unlock(&lock);
 	assert_int_equal(errno, 4711);
 }
 
@@ -105,27 +105,27 @@ static int outcome_of(int child(void))
 
 static int has_it_once(void)
 {
-	if (tek__alloc_lock(&lock))
+	if (tek_alloc__lock(&lock))
 		return 1;
 	if (lock.word != (unsigned int)getpid() || lock.was_left)
 		return 2;
-	tek__alloc_unlock(&lock);
-	return lock.word || !tek__alloc_lock(&lock) ? 3 : 0;
+	tek_alloc__unlock(&lock);
+	return lock.word || !tek_alloc__lock(&lock) ? 3 : 0;
 }
 
 /* In a signal handler that interrupted the thread; it goes on afterwards, in both processes. */
 static void a_child_of_who_has_the_lock_has_it_too(void **state)
 {
 	(void)state;
-	assert_true(tek__alloc_lock(&lock));
+	assert_true(tek_alloc__lock(&lock));
 	const int status = outcome_of(has_it_once);
-	tek__alloc_unlock(&lock);
+	tek_alloc__unlock(&lock);
 	assert_int_equal(status, 0);
 }
 
 static int finds_it_left(void)
 {
-	if (!tek__alloc_lock(&lock))
+	if (!tek_alloc__lock(&lock))
 		return 1;
 	return lock.was_left && lock.word == (unsigned int)getpid() ? 0 : 2;
 }
@@ -135,12 +135,12 @@ static atomic_bool is_held, is_done;
 static void *hold(void *unused)
 {
 	(void)unused;
-	if (!tek__alloc_lock(&lock))
+	if (!tek_alloc__lock(&lock))
 		abort();
 	atomic_store(&is_held, true);
 	while (!atomic_load(&is_done))
 		sched_yield();
-	tek__alloc_unlock(&lock);
+	tek_alloc__unlock(&lock);
 	return NULL;
 }
 
@@ -163,12 +163,12 @@ static void a_child_is_told_that_a_thread_had_the_lock_that_is_not_there(void **
 static int hold_until_somebody_sleeps(void *unused)
 {
 	(void)unused;
-	if (!tek__alloc_lock(&lock))
+	if (!tek_alloc__lock(&lock))
 		_exit(1);
 	atomic_store(&is_held, true);
 	while (!(__atomic_load_n(&lock.word, __ATOMIC_RELAXED) & 0x80000000))
 		sched_yield();
-	tek__alloc_unlock(&lock);
+	tek_alloc__unlock(&lock);
 	_exit(0);
 }
 
@@ -190,8 +190,8 @@ static void the_child_of_a_vfork_hands_the_lock_to_who_sleeps(void **state)
 	skip_unless_clone_shares_memory();
 	count = 0;
 	atomic_store(&is_held, false);
-	assert_true(tek__alloc_lock(&lock)); /* the id is known */
-	tek__alloc_unlock(&lock);
+	assert_true(tek_alloc__lock(&lock)); /* the id is known */
+	tek_alloc__unlock(&lock);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, wait_for_the_child, NULL), 0);
 	alarm(60);
@@ -204,8 +204,8 @@ static void the_child_of_a_vfork_hands_the_lock_to_who_sleeps(void **state)
 		pthread_join(threads[i], NULL);
 	alarm(0);
 	assert_int_equal(count, 3);
-	assert_true(tek__alloc_lock(&lock));
-	tek__alloc_unlock(&lock);
+	assert_true(tek_alloc__lock(&lock));
+	tek_alloc__unlock(&lock);
 	assert_int_equal(lock.word, 0);
 }
 
@@ -214,11 +214,11 @@ static void a_child_whose_fork_told_nobody_has_an_id_of_its_own(void **state)
 	int status;
 
 	(void)state;
-	assert_true(tek__alloc_lock(&lock)); /* the id is known */
-	tek__alloc_unlock(&lock);
+	assert_true(tek_alloc__lock(&lock)); /* the id is known */
+	tek_alloc__unlock(&lock);
 	pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
 	if (child == 0) {
-		if (!tek__alloc_lock(&lock))
+		if (!tek_alloc__lock(&lock))
 			_exit(1);
 		_exit(lock.word == (unsigned int)syscall(SYS_getpid) ? 0 : 2);
 	}
@@ -236,12 +236,12 @@ static void a_child_is_not_taken_for_the_holder_on_its_kernel_thread(void **stat
 	int status;
 
 	(void)state;
-	assert_true(tek__alloc_lock(&lock));
-	tek__alloc_unlock(&lock);
+	assert_true(tek_alloc__lock(&lock));
+	tek_alloc__unlock(&lock);
 	lock.word = (unsigned int)own_tid();
 	pid_t child = fork();
 	if (child == 0)
-		_exit(!tek__alloc_lock(&lock) ? 1 : !lock.was_left ? 2 : 0);
+		_exit(!tek_alloc__lock(&lock) ? 1 : !lock.was_left ? 2 : 0);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	lock.word = 0;
@@ -275,7 +275,7 @@ int main(void)
 	int failed = cmocka_run_group_tests_name("before the start", tests, NULL, NULL);
 	if (failed)
 		return failed;
-	tek__alloc_lock_start(&lock);
+	tek_alloc__lock_start(&lock);
 	failed = cmocka_run_group_tests_name("after it", tests, NULL, NULL);
 	return failed ? failed : cmocka_run_group_tests(tests_of_what_knows_processes, NULL, NULL);
 }

@@ -22,7 +22,7 @@ static void a_pool_is_a_number_with_a_unit_or_none(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(read) / sizeof(read[0]); i++) {
 		struct tek_alloc_options options = {.pool = 1};
-		assert_true(tek__alloc_options_parse(&options, read[i].text));
+		assert_true(tek_alloc__options_parse(&options, read[i].text));
 		assert_int_equal(options.pool, read[i].bytes);
 	}
 }
@@ -56,7 +56,7 @@ static void what_is_not_understood_changes_nothing(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
 		struct tek_alloc_options options = {.pool = 1};
-		if (tek__alloc_options_parse(&options, refused[i]) || options.pool != 1)
+		if (tek_alloc__options_parse(&options, refused[i]) || options.pool != 1)
 			fail_msg("%s", refused[i]);
 	}
 }

@@ -24,13 +24,13 @@ static struct place new_heap(size_t bytes)
 
 	assert_non_null(place.memory);
 	memset(place.memory, 0xa5, bytes);
-	assert_true(tek__tlsf_add(&place.heap, place.memory, bytes));
+	assert_true(tek_alloc__tlsf_add(&place.heap, place.memory, bytes));
 	return place;
 }
 
 static void assert_sound(const struct place *place)
 {
-	const char *wrong = tek__tlsf_check(&place->heap, place->memory);
+	const char *wrong = tek_alloc__tlsf_check(&place->heap, place->memory);
 	if (wrong)
 		fail_msg("%s", wrong);
 }
@@ -40,9 +40,9 @@ static void a_heap_without_memory_has_none(void **state)
 	(void)state;
 	struct tek_tlsf heap = {0};
 
-	assert_null(tek__tlsf_allocate(&heap, 1));
-	assert_null(tek__tlsf_allocate_aligned(&heap, 4096, 1));
-	assert_false(tek__tlsf_free(&heap, &heap));
+	assert_null(tek_alloc__tlsf_allocate(&heap, 1));
+	assert_null(tek_alloc__tlsf_allocate_aligned(&heap, 4096, 1));
+	assert_false(tek_alloc__tlsf_free(&heap, &heap));
 }
 
 static void memory_that_is_too_small_is_not_taken(void **state)
@@ -51,7 +51,7 @@ static void memory_that_is_too_small_is_not_taken(void **state)
 	struct tek_tlsf heap = {0};
 	char memory[TEK_TLSF_OVERHEAD - 1];
 
-	assert_false(tek__tlsf_add(&heap, memory, sizeof(memory)));
+	assert_false(tek_alloc__tlsf_add(&heap, memory, sizeof(memory)));
 	assert_int_equal(heap.bytes, 0);
 }
 
@@ -62,15 +62,15 @@ static void memory_may_begin_and_end_anywhere(void **state)
 		for (size_t end = 0; end < 33; end++) {
 			unsigned char *memory = malloc(512); /* so that ASan sees a step beyond */
 			struct tek_tlsf heap = {0};
-			assert_true(tek__tlsf_add(&heap, memory + begin, 512 - begin - end));
-			unsigned char *block = tek__tlsf_allocate(&heap, 300);
+			assert_true(tek_alloc__tlsf_add(&heap, memory + begin, 512 - begin - end));
+			unsigned char *block = tek_alloc__tlsf_allocate(&heap, 300);
 			assert_non_null(block);
 			assert_int_equal((uintptr_t)block % TEK_TLSF_ALIGNMENT, 0);
-			memset(block, 1, tek__tlsf_usable(block));
+			memset(block, 1, tek_alloc__tlsf_usable(block));
 			assert_true(block >= memory + begin &&
-				    block + tek__tlsf_usable(block) <= memory + 512 - end);
-			assert_true(tek__tlsf_free(&heap, block));
-			assert_null(tek__tlsf_check(&heap, memory + begin));
+				    block + tek_alloc__tlsf_usable(block) <= memory + 512 - end);
+			assert_true(tek_alloc__tlsf_free(&heap, block));
+			assert_null(tek_alloc__tlsf_check(&heap, memory + begin));
 			free(memory);
 		}
 	}
@@ -82,7 +82,7 @@ static void a_block_fits_into_memory_of_its_size_and_the_overhead(void **state)
 	(void)state;
 	for (size_t bytes = 0; bytes < 5000; bytes += 7) {
 		struct place place = new_heap(bytes + sizeof(size_t) + 64 + TEK_TLSF_OVERHEAD);
-		assert_non_null(tek__tlsf_allocate(&place.heap, bytes));
+		assert_non_null(tek_alloc__tlsf_allocate(&place.heap, bytes));
 		free(place.memory);
 	}
 }
@@ -91,7 +91,8 @@ static void blocks_of_no_bytes_are_blocks(void **state)
 {
 	(void)state;
 	struct place place = new_heap(MEMORY);
-	void *one = tek__tlsf_allocate(&place.heap, 0), *other = tek__tlsf_allocate(&place.heap, 0);
+	void *one = tek_alloc__tlsf_allocate(&place.heap, 0),
+	     *other = tek_alloc__tlsf_allocate(&place.heap, 0);
 
 	assert_non_null(one);
 	assert_non_null(other);
@@ -107,9 +108,10 @@ static void what_is_too_large_is_refused_and_nothing_changes(void **state)
 	struct place place = new_heap(MEMORY);
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		assert_null(tek__tlsf_allocate(&place.heap, sizes[i]));
-		assert_null(tek__tlsf_allocate_aligned(&place.heap, 64, sizes[i]));
-		assert_null(tek__tlsf_allocate_aligned(&place.heap, (SIZE_MAX >> 1) + 1, sizes[i]));
+		assert_null(tek_alloc__tlsf_allocate(&place.heap, sizes[i]));
+		assert_null(tek_alloc__tlsf_allocate_aligned(&place.heap, 64, sizes[i]));
+		assert_null(tek_alloc__tlsf_allocate_aligned(&place.heap, (SIZE_MAX >> 1) + 1,
+							     sizes[i]));
 	}
 	assert_int_equal(place.heap.used, 0);
 	assert_sound(&place);
@@ -125,15 +127,15 @@ static void neighbours_that_are_free_become_one_block(void **state)
 
 	for (size_t order = 0; order < 3; order++) {
 		for (int i = 0; i < 100; i++)
-			assert_non_null(blocks[i] = tek__tlsf_allocate(&place.heap, 9000));
+			assert_non_null(blocks[i] = tek_alloc__tlsf_allocate(&place.heap, 9000));
 		for (int i = 0, next = orders[order][0]; i < 100; i++) {
-			assert_true(tek__tlsf_free(&place.heap, blocks[next]));
+			assert_true(tek_alloc__tlsf_free(&place.heap, blocks[next]));
 			next = (next + 100 + orders[order][1]) % 100;
 		}
 		assert_sound(&place);
-		void *whole = tek__tlsf_allocate(&place.heap, MEMORY - 100);
+		void *whole = tek_alloc__tlsf_allocate(&place.heap, MEMORY - 100);
 		assert_non_null(whole);
-		assert_true(tek__tlsf_free(&place.heap, whole));
+		assert_true(tek_alloc__tlsf_free(&place.heap, whole));
 	}
 	free(place.memory);
 }
@@ -147,19 +149,20 @@ static void alignments_are_kept_up_to_large_ones(void **state)
 
 	for (size_t alignment = 1; alignment <= 65536; alignment *= 2) {
 		for (size_t bytes = 1; bytes < 3000; bytes += 1000) {
-			void *block = tek__tlsf_allocate_aligned(&place.heap, alignment, bytes);
+			void *block = tek_alloc__tlsf_allocate_aligned(&place.heap, alignment,
+								       bytes);
 			assert_non_null(block);
 			assert_int_equal((uintptr_t)block % alignment, 0);
-			memset(block, 7, tek__tlsf_usable(block));
+			memset(block, 7, tek_alloc__tlsf_usable(block));
 			assert_sound(&place);
 			blocks[count++] = block;
 		}
 	}
 	while (count)
-		assert_true(tek__tlsf_free(&place.heap, blocks[--count]));
+		assert_true(tek_alloc__tlsf_free(&place.heap, blocks[--count]));
 	assert_int_equal(place.heap.used, 0);
 	assert_sound(&place);
-	assert_non_null(tek__tlsf_allocate(&place.heap, MEMORY - 100));
+	assert_non_null(tek_alloc__tlsf_allocate(&place.heap, MEMORY - 100));
 	free(place.memory);
 }
 
@@ -167,23 +170,23 @@ static void a_block_grows_into_free_memory_behind_it(void **state)
 {
 	(void)state;
 	struct place place = new_heap(MEMORY);
-	char *block = tek__tlsf_allocate(&place.heap, 100);
-	char *behind = tek__tlsf_allocate(&place.heap, 1000);
-	void *end = tek__tlsf_allocate(&place.heap, 16);
+	char *block = tek_alloc__tlsf_allocate(&place.heap, 100);
+	char *behind = tek_alloc__tlsf_allocate(&place.heap, 1000);
+	void *end = tek_alloc__tlsf_allocate(&place.heap, 16);
 
 	memset(block, 3, 100);
-	assert_false(tek__tlsf_resize(&place.heap, block, 500));
-	tek__tlsf_free(&place.heap, behind);
-	assert_true(tek__tlsf_resize(&place.heap, block, 500));
-	assert_true(tek__tlsf_usable(block) >= 500);
-	assert_false(tek__tlsf_resize(&place.heap, block, 2000));
-	assert_true(tek__tlsf_resize(&place.heap, block, 20));
-	assert_true(tek__tlsf_usable(block) < 100);
+	assert_false(tek_alloc__tlsf_resize(&place.heap, block, 500));
+	tek_alloc__tlsf_free(&place.heap, behind);
+	assert_true(tek_alloc__tlsf_resize(&place.heap, block, 500));
+	assert_true(tek_alloc__tlsf_usable(block) >= 500);
+	assert_false(tek_alloc__tlsf_resize(&place.heap, block, 2000));
+	assert_true(tek_alloc__tlsf_resize(&place.heap, block, 20));
+	assert_true(tek_alloc__tlsf_usable(block) < 100);
 	for (int i = 0; i < 20; i++)
 		assert_int_equal(block[i], 3);
 	assert_sound(&place);
-	tek__tlsf_free(&place.heap, end);
-	tek__tlsf_free(&place.heap, block);
+	tek_alloc__tlsf_free(&place.heap, end);
+	tek_alloc__tlsf_free(&place.heap, block);
 	assert_int_equal(place.heap.used, 0);
 	free(place.memory);
 }
@@ -192,12 +195,12 @@ static void what_is_no_block_is_not_freed(void **state)
 {
 	(void)state;
 	struct place place = new_heap(MEMORY);
-	char *block = tek__tlsf_allocate(&place.heap, 100), on_stack[64];
+	char *block = tek_alloc__tlsf_allocate(&place.heap, 100), on_stack[64];
 
-	assert_false(tek__tlsf_free(&place.heap, block + 1));
-	assert_false(tek__tlsf_free(&place.heap, on_stack));
-	assert_true(tek__tlsf_free(&place.heap, block));
-	assert_false(tek__tlsf_free(&place.heap, block)); /* twice */
+	assert_false(tek_alloc__tlsf_free(&place.heap, block + 1));
+	assert_false(tek_alloc__tlsf_free(&place.heap, on_stack));
+	assert_true(tek_alloc__tlsf_free(&place.heap, block));
+	assert_false(tek_alloc__tlsf_free(&place.heap, block)); /* twice */
 	assert_sound(&place);
 	free(place.memory);
 }
@@ -227,9 +230,9 @@ static void keep(struct place *place, struct model *model, unsigned char *block,
 		 unsigned char fill)
 {
 	*model = (struct model){block, bytes, fill};
-	assert_true(tek__tlsf_usable(block) >= bytes);
+	assert_true(tek_alloc__tlsf_usable(block) >= bytes);
 	assert_true(block > place->memory && block + bytes < place->memory + MEMORY);
-	memset(block, fill, tek__tlsf_usable(block));
+	memset(block, fill, tek_alloc__tlsf_usable(block));
 }
 
 static void step(struct place *place, struct model *model, unsigned int *seed)
@@ -239,7 +242,8 @@ static void step(struct place *place, struct model *model, unsigned int *seed)
 
 	if (!model->block) {
 		const size_t alignment = (size_t)1 << (unsigned int)rand_r(seed) % 13;
-		unsigned char *block = tek__tlsf_allocate_aligned(&place->heap, alignment, bytes);
+		unsigned char *block = tek_alloc__tlsf_allocate_aligned(&place->heap, alignment,
+									bytes);
 		if (block) {
 			assert_int_equal((uintptr_t)block % alignment, 0);
 			keep(place, model, block, bytes, fill);
@@ -248,9 +252,9 @@ static void step(struct place *place, struct model *model, unsigned int *seed)
 	}
 	assert_kept(model);
 	if (rand_r(seed) % 3) {
-		assert_true(tek__tlsf_free(&place->heap, model->block));
+		assert_true(tek_alloc__tlsf_free(&place->heap, model->block));
 		*model = (struct model){0};
-	} else if (tek__tlsf_resize(&place->heap, model->block, bytes)) {
+	} else if (tek_alloc__tlsf_resize(&place->heap, model->block, bytes)) {
 		model->bytes = bytes < model->bytes ? bytes : model->bytes;
 		assert_kept(model);
 		keep(place, model, model->block, bytes, fill);
@@ -274,10 +278,10 @@ static void any_sequence_keeps_what_the_program_wrote(void **state)
 		}
 		for (int i = 0; i < MODELS; i++)
 			if (models[i].block)
-				assert_true(tek__tlsf_free(&place.heap, models[i].block));
+				assert_true(tek_alloc__tlsf_free(&place.heap, models[i].block));
 		assert_int_equal(place.heap.used, 0);
 		assert_sound(&place);
-		assert_non_null(tek__tlsf_allocate(&place.heap, MEMORY - 100));
+		assert_non_null(tek_alloc__tlsf_allocate(&place.heap, MEMORY - 100));
 		free(place.memory);
 	}
 }
@@ -289,14 +293,14 @@ static void several_pieces_of_memory_are_one_heap(void **state)
 	unsigned char *second = malloc(65536);
 	void *blocks[3];
 
-	assert_true(tek__tlsf_add(&one.heap, second, 65536));
-	assert_non_null(blocks[0] = tek__tlsf_allocate(&one.heap, 60000));
-	assert_non_null(blocks[1] = tek__tlsf_allocate(&one.heap, 60000));
-	assert_null(blocks[2] = tek__tlsf_allocate(&one.heap, 60000));
-	assert_true(tek__tlsf_free(&one.heap, blocks[1]));
-	assert_true(tek__tlsf_free(&one.heap, blocks[0]));
-	assert_null(tek__tlsf_check(&one.heap, one.memory));
-	assert_null(tek__tlsf_check(&one.heap, second));
+	assert_true(tek_alloc__tlsf_add(&one.heap, second, 65536));
+	assert_non_null(blocks[0] = tek_alloc__tlsf_allocate(&one.heap, 60000));
+	assert_non_null(blocks[1] = tek_alloc__tlsf_allocate(&one.heap, 60000));
+	assert_null(blocks[2] = tek_alloc__tlsf_allocate(&one.heap, 60000));
+	assert_true(tek_alloc__tlsf_free(&one.heap, blocks[1]));
+	assert_true(tek_alloc__tlsf_free(&one.heap, blocks[0]));
+	assert_null(tek_alloc__tlsf_check(&one.heap, one.memory));
+	assert_null(tek_alloc__tlsf_check(&one.heap, second));
 	free(second);
 	free(one.memory);
 }
@@ -313,20 +317,20 @@ static void a_block_that_was_freed_serves_who_asks_for_as_much(void **state)
 
 	(void)state;
 	for (int i = 0; i < BLOCKS; i++) {
-		assert_non_null(blocks[i] = tek__tlsf_allocate(&place.heap, BYTES));
-		assert_non_null(tek__tlsf_allocate(&place.heap, 16));
+		assert_non_null(blocks[i] = tek_alloc__tlsf_allocate(&place.heap, BYTES));
+		assert_non_null(tek_alloc__tlsf_allocate(&place.heap, 16));
 	}
-	assert_non_null(less = tek__tlsf_allocate(&place.heap, LESS));
+	assert_non_null(less = tek_alloc__tlsf_allocate(&place.heap, LESS));
 	for (size_t bytes = MEMORY; bytes >= 16; bytes -= 16)
-		while ((rest = tek__tlsf_allocate(&place.heap, bytes)))
+		while ((rest = tek_alloc__tlsf_allocate(&place.heap, bytes)))
 			;
 	for (int i = 0; i < BLOCKS; i++)
-		assert_true(tek__tlsf_free(&place.heap, blocks[i]));
-	assert_true(tek__tlsf_free(&place.heap, less));
+		assert_true(tek_alloc__tlsf_free(&place.heap, blocks[i]));
+	assert_true(tek_alloc__tlsf_free(&place.heap, less));
 	for (int i = 0; i < BLOCKS; i++)
-		assert_non_null(tek__tlsf_allocate(&place.heap, BYTES));
-	assert_null(tek__tlsf_allocate(&place.heap, BYTES));
-	assert_non_null(tek__tlsf_allocate(&place.heap, LESS));
+		assert_non_null(tek_alloc__tlsf_allocate(&place.heap, BYTES));
+	assert_null(tek_alloc__tlsf_allocate(&place.heap, BYTES));
+	assert_non_null(tek_alloc__tlsf_allocate(&place.heap, LESS));
 	assert_sound(&place);
 	free(place.memory);
 }
@@ -340,14 +344,14 @@ static void an_aligned_block_that_was_freed_serves_who_asks_for_one(void **state
 
 	(void)state;
 	while (count < MOST_BLOCKS &&
-	       (blocks[count] = tek__tlsf_allocate_aligned(&place.heap, ALIGNED, BYTES)))
+	       (blocks[count] = tek_alloc__tlsf_allocate_aligned(&place.heap, ALIGNED, BYTES)))
 		count++;
-	while (tek__tlsf_allocate(&place.heap, 16))
+	while (tek_alloc__tlsf_allocate(&place.heap, 16))
 		;
 	for (int i = 0; i < count; i += 2)
-		assert_true(tek__tlsf_free(&place.heap, blocks[i]));
+		assert_true(tek_alloc__tlsf_free(&place.heap, blocks[i]));
 	for (int i = 0; i < count; i += 2)
-		assert_non_null(tek__tlsf_allocate_aligned(&place.heap, ALIGNED, BYTES));
+		assert_non_null(tek_alloc__tlsf_allocate_aligned(&place.heap, ALIGNED, BYTES));
 	assert_sound(&place);
 	free(place.memory);
 }
@@ -359,12 +363,12 @@ static void a_heap_whose_lists_somebody_wrote_to_is_damaged(void **state)
 
 	(void)state;
 	for (int i = 0; i < 6; i++)
-		assert_non_null(blocks[i] = tek__tlsf_allocate(&place.heap, 100));
+		assert_non_null(blocks[i] = tek_alloc__tlsf_allocate(&place.heap, 100));
 	for (int i = 0; i < 6; i += 2)
-		assert_true(tek__tlsf_free(&place.heap, blocks[i]));
+		assert_true(tek_alloc__tlsf_free(&place.heap, blocks[i]));
 	assert_false(place.heap.is_damaged);
 	((void **)blocks[2])[0] = place.heap.lists; /* a write after free */
-	assert_true(tek__tlsf_free(&place.heap, blocks[1]));
+	assert_true(tek_alloc__tlsf_free(&place.heap, blocks[1]));
 	assert_true(place.heap.is_damaged);
 	free(place.memory);
 }
@@ -380,14 +384,14 @@ static int what_a_child_finds(void)
 {
 	size_t used = 0;
 
-	tek__tlsf_rebuild(&interrupted.heap);
-	if (tek__tlsf_check(&interrupted.heap, interrupted.memory))
+	tek_alloc__tlsf_rebuild(&interrupted.heap);
+	if (tek_alloc__tlsf_check(&interrupted.heap, interrupted.memory))
 		return 1;
 	for (int i = 0; i < INTERRUPTED_MODELS; i++) {
 		struct model *model = &interrupted_models[i];
 		if (i == at_work || !model->block)
 			continue;
-		used += tek__tlsf_usable(model->block) + sizeof(size_t);
+		used += tek_alloc__tlsf_usable(model->block) + sizeof(size_t);
 		for (size_t at = 0; at < model->bytes; at++)
 			if (model->block[at] != model->fill)
 				return 2;
@@ -397,9 +401,9 @@ static int what_a_child_finds(void)
 		return 3;
 	for (int i = 0; i < INTERRUPTED_MODELS; i++)
 		if (i != at_work && interrupted_models[i].block &&
-		    !tek__tlsf_free(&interrupted.heap, interrupted_models[i].block))
+		    !tek_alloc__tlsf_free(&interrupted.heap, interrupted_models[i].block))
 			return 4;
-	return tek__tlsf_check(&interrupted.heap, interrupted.memory) ? 5 : 0;
+	return tek_alloc__tlsf_check(&interrupted.heap, interrupted.memory) ? 5 : 0;
 }
 
 /* Once: with a sanitizer a fork takes long, and something has to happen between two. */

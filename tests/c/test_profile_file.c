@@ -44,13 +44,13 @@ long __wrap_syscall(long number, ...)
 
 static struct tek_profile_thread *self(void)
 {
-	return tek__profile_thread();
+	return tek_prof__thread();
 }
 
 static void *adopt(void *unused)
 {
 	(void)unused;
-	return tek__profile_thread();
+	return tek_prof__thread();
 }
 
 /* The record that another thread finds for itself. */
@@ -71,17 +71,17 @@ static int begin(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(directory));
 	snprintf(variable, sizeof(variable), "MONOTONIC:0:%s", directory);
-	assert_null(tek__profile_file_make(variable));
+	assert_null(tek_prof__file_make(variable));
 	/*
 	* Such a thread of a library's constructor may come before: there is no key for its end yet,
 	* nor a first thread.
 	*/
 	assert_null(adopted());
-	assert_int_equal(tek__profile_thread_new(), 0);
-	tek__profile_threads_prepare();
-	tek__profile_thread_begin(tek__profile_file_take_thread());
-	assert_int_equal(tek__profile_self.number, 1);
-	tek__profile_threads_open();
+	assert_int_equal(tek_prof__thread_new(), 0);
+	tek_prof__threads_prepare();
+	tek_prof__thread_begin(tek_prof__file_take_thread());
+	assert_int_equal(tek_prof__self.number, 1);
+	tek_prof__threads_open();
 	return 0;
 }
 
@@ -97,37 +97,37 @@ static int end(void **state)
 static void threads_without_room_are_counted_and_nobody_reads_what_is_not_there(void **state)
 {
 	(void)state;
-	uint32_t given = __atomic_load_n(&tek__profile_file->threads, __ATOMIC_RELAXED);
+	uint32_t given = __atomic_load_n(&tek_prof__file->threads, __ATOMIC_RELAXED);
 	is_full = true;
 	is_old_kernel = false;
-	assert_int_equal(tek__profile_thread_new(), 0);
+	assert_int_equal(tek_prof__thread_new(), 0);
 	is_old_kernel = true;
-	assert_int_equal(tek__profile_thread_new(), 0);
+	assert_int_equal(tek_prof__thread_new(), 0);
 	assert_null(adopted());
-	assert_int_equal(tek__profile_file->lost_threads, 1);
+	assert_int_equal(tek_prof__file->lost_threads, 1);
 	is_full = false;
 	/* A number is given once. */
-	uint32_t number = tek__profile_thread_new();
+	uint32_t number = tek_prof__thread_new();
 	assert_int_equal(number, given + 4);
-	assert_true(tek__profile_file_has(number));
-	tek__profile_file_thread(number)->tid = 1;
+	assert_true(tek_prof__file_has(number));
+	tek_prof__file_thread(number)->tid = 1;
 	for (uint32_t none = given + 1; none < number; none++)
-		assert_false(tek__profile_file_has(none));
-	tek__profile_threads_last();
+		assert_false(tek_prof__file_has(none));
+	tek_prof__threads_last();
 	is_old_kernel = false;
 }
 
 static void who_asks_for_another_thread_does_not_count_for_it(void **state)
 {
-	struct tek_profile_thread *other = tek__profile_file_thread(tek__profile_thread_new());
+	struct tek_profile_thread *other = tek_prof__file_thread(tek_prof__thread_new());
 	uint64_t own = self()->timed[0];
 
 	(void)state;
 	other->tid = (tek_u32)getpid();
-	tek__profile_ask_scheduler(other);
+	tek_prof__ask_scheduler(other);
 	assert_true(other->run_ns > 0);
 	assert_int_equal(other->timed[0], 0);
-	tek__profile_ask_scheduler(self());
+	tek_prof__ask_scheduler(self());
 	assert_int_equal(self()->timed[0], own + 1);
 }
 
@@ -138,19 +138,19 @@ static void a_child_has_its_own_file_and_what_its_parent_knew_of_modules(void **
 	int status;
 
 	(void)state;
-	tek__profile_modules_note();
-	tek_u32 modules = tek__profile_file->modules;
+	tek_prof__modules_note();
+	tek_u32 modules = tek_prof__file->modules;
 	pid_t child = fork();
 	if (child == 0) {
-		struct tek_profile_header *parents = tek__profile_file;
+		struct tek_profile_header *parents = tek_prof__file;
 		struct tek_profile_waiting waiting = {.thread = before};
-		memset(&tek__profile_self, 0, sizeof(tek__profile_self));
-		tek__profile_file_forked();
+		memset(&tek_prof__self, 0, sizeof(tek_prof__self));
+		tek_prof__file_forked();
 		/* A call that a signal handler forked in returns. */
 		before->calls[TEK_PROFILE_IDLE]++;
-		tek__profile_waited(&waiting, TEK_PROFILE_IDLE, TEK_PROFILE_SLEEP, NULL, NULL);
-		_exit(tek__profile_file && tek__profile_file != parents &&
-		      tek__profile_file->modules == modules && !tek__profile_self.thread);
+		tek_prof__waited(&waiting, TEK_PROFILE_IDLE, TEK_PROFILE_SLEEP, NULL, NULL);
+		_exit(tek_prof__file && tek_prof__file != parents &&
+		      tek_prof__file->modules == modules && !tek_prof__self.thread);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));

@@ -10,7 +10,7 @@
 enum { ROUNDS_MOST = 300 };
 
 static const struct tek_barrier_kind *kind;
-static struct tek_barrier barrier;
+static struct tek_sync_barrier barrier;
 static unsigned int threads;
 static atomic_uint arrived[ROUNDS_MOST], serial;
 /*
@@ -97,7 +97,7 @@ static void signals_interrupt_nobody(void **state)
 
 enum { FREED = 60 };
 
-static struct tek_barrier *freed[FREED];
+static struct tek_sync_barrier *freed[FREED];
 static int freed_count;
 
 /* The serial thread frees the barrier at once, while the other threads are leaving it. */
@@ -139,7 +139,7 @@ static void one_that_comes_out_may_free_it(void **state)
 
 static void a_new_one_is_none_of_the_old_ones(void **state)
 {
-	static struct tek_barrier room[FREED];
+	static struct tek_sync_barrier room[FREED];
 
 	kind = *state;
 	freed_count = kind->sleeps ? FREED : 6;
@@ -237,14 +237,14 @@ static void a_late_one_of_the_old_barrier_ends_no_round_of_the_new_one(void **st
 static void every_kind_is_found_by_its_name(void **state)
 {
 	(void)state;
-	for (const struct tek_barrier_kind *const *each = tek__barrier_kinds; *each; each++)
-		assert_ptr_equal(tek__barrier_kind_named((*each)->name), *each);
-	assert_null(tek__barrier_kind_named("none"));
+	for (const struct tek_barrier_kind *const *each = tek_sync__barrier_kinds; *each; each++)
+		assert_ptr_equal(tek_sync__barrier_kind_named((*each)->name), *each);
+	assert_null(tek_sync__barrier_kind_named("none"));
 }
 
 #define TEST_OF(test, kind) \
 	{ \
-#test " (" #kind ")", test, NULL, NULL, (void *)&tek__barrier_##kind \
+#test " (" #kind ")", test, NULL, NULL, (void *)&tek_sync__barrier_##kind \
 	}
 #define TESTS_OF(kind) \
 	TEST_OF(nobody_passes_before_all_are_there, kind), \

@@ -5,7 +5,7 @@
 
 #include "sync/cond.h"
 
-static struct tek_cond cond;
+static struct tek_sync_cond cond;
 static atomic_int woken;
 
 static void *self(void)
@@ -36,20 +36,20 @@ static const struct tek_sync_host slow = {self, yield, park, unpark};
 
 static void *signal_it(void *unused)
 {
-	tek__cond_signal(&cond);
+	tek_sync__cond_signal(&cond);
 	return unused;
 }
 
 /* Its stack is another's then. */
 static void a_waiter_comes_out_when_the_one_who_wakes_it_has_let_it_go(void **state)
 {
-	struct tek_cond_waiter waiter;
+	struct tek_sync_cond_waiter waiter;
 
 	(void)state;
-	tek__sync_host = &slow;
-	tek__cond_enter(&cond, &waiter);
+	tek_sync__host = &slow;
+	tek_sync__cond_enter(&cond, &waiter);
 	pthread_t other = start(signal_it, NULL);
-	assert_int_equal(tek__cond_sleep(&cond, &waiter, TEK_FOR_EVER), 0);
+	assert_int_equal(tek_sync__cond_sleep(&cond, &waiter, TEK_FOR_EVER), 0);
 	memset(&waiter, 0, sizeof(waiter));
 	assert_int_equal(atomic_load(&woken), 1);
 	result_of(other);
@@ -61,7 +61,7 @@ static atomic_bool destroyed;
 
 static void *destroy_it(void *unused)
 {
-	const int result = tek__cond_destroy(&cond);
+	const int result = tek_sync__cond_destroy(&cond);
 
 	atomic_store(&destroyed, true);
 	return result ? &cond : unused;
@@ -70,28 +70,28 @@ static void *destroy_it(void *unused)
 /* The first waiter may have been cancelled, and other waiters may have waited for its wake-up. */
 static void none_is_destroyed_before_whom_it_woke_first_is_through(void **state)
 {
-	struct tek_cond_waiter first, second, third;
+	struct tek_sync_cond_waiter first, second, third;
 
 	(void)state;
-	tek__sync_host = on_user_level() ? &slow : NULL;
+	tek_sync__host = on_user_level() ? &slow : NULL;
 	for (int is_cancelled = 0; is_cancelled <= 1; is_cancelled++) {
-		tek__cond_enter(&cond, &first);
-		tek__cond_enter(&cond, &second);
-		tek__cond_enter(&cond, &third);
-		tek__cond_signal(&cond);
-		tek__cond_signal(&cond);
-		assert_int_equal(tek__cond_destroy(&cond), EBUSY);
-		tek__cond_broadcast(&cond);
+		tek_sync__cond_enter(&cond, &first);
+		tek_sync__cond_enter(&cond, &second);
+		tek_sync__cond_enter(&cond, &third);
+		tek_sync__cond_signal(&cond);
+		tek_sync__cond_signal(&cond);
+		assert_int_equal(tek_sync__cond_destroy(&cond), EBUSY);
+		tek_sync__cond_broadcast(&cond);
 		atomic_store(&destroyed, false);
 		pthread_t other = start(destroy_it, NULL);
-		tek__cond_sleep(&cond, &third, TEK_FOR_EVER);
-		tek__cond_sleep(&cond, &second, TEK_FOR_EVER);
+		tek_sync__cond_sleep(&cond, &third, TEK_FOR_EVER);
+		tek_sync__cond_sleep(&cond, &second, TEK_FOR_EVER);
 		nap(20);
 		assert_false(atomic_load(&destroyed));
 		if (is_cancelled)
-			tek__cond_leave(&cond, &first);
+			tek_sync__cond_leave(&cond, &first);
 		else
-			tek__cond_sleep(&cond, &first, TEK_FOR_EVER);
+			tek_sync__cond_sleep(&cond, &first, TEK_FOR_EVER);
 		assert_null(result_of(other));
 	}
 }
@@ -109,13 +109,13 @@ static void *wait_in_line(void *argument)
 {
 	struct queued *queued = argument;
 	const struct sched_param param = {.sched_priority = queued->priority};
-	struct tek_cond_waiter waiter;
+	struct tek_sync_cond_waiter waiter;
 
 	if (queued->priority && sched_setscheduler(0, SCHED_RR, &param))
 		return NULL;
-	tek__cond_enter(&cond, &waiter);
+	tek_sync__cond_enter(&cond, &waiter);
 	atomic_store(&queued->waits, true);
-	tek__cond_sleep(&cond, &waiter, TEK_FOR_EVER);
+	tek_sync__cond_sleep(&cond, &waiter, TEK_FOR_EVER);
 	atomic_store(&queued->came, atomic_fetch_add(&came, 1) + 1);
 	return queued;
 }
@@ -142,14 +142,14 @@ static void the_most_urgent_one_is_woken_first_and_among_equals_who_came_first(v
 				      : "# needs CAP_SYS_NICE\n");
 		skip();
 	}
-	tek__sync_host = NULL;
+	tek_sync__host = NULL;
 	for (int i = 0; i < COUNT; i++) {
 		queued[i].thread = start(wait_in_line, &queued[i]);
 		while (!atomic_load(&queued[i].waits))
 			nap(1);
 	}
 	for (int i = 0; i < COUNT; i++) {
-		tek__cond_signal(&cond);
+		tek_sync__cond_signal(&cond);
 		while (atomic_load(&came) <= i)
 			nap(1);
 		assert_int_equal(atomic_load(&queued[order[i]].came), i + 1);

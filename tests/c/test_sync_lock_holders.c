@@ -77,7 +77,7 @@ static struct tek_lock one_that_two_wait_for(void)
 
 static void a_child_waits_for_nobody_who_waited_in_its_parent(void **state)
 {
-	const unsigned int parent = tek__process() + TEK_PROCESS_FIRST;
+	const unsigned int parent = tek_sync__process() + TEK_PROCESS_FIRST;
 	const struct timespec soon = in_ms(CLOCK_MONOTONIC, 5);
 
 	(void)state;
@@ -89,17 +89,17 @@ static void a_child_waits_for_nobody_who_waited_in_its_parent(void **state)
 			copy_as_fork_does(&childs, &lock, sizeof(childs));
 		assert_int_equal(subject.is_locked(&childs), held);
 		if (held) {
-			assert_false(tek__forked_lock_try(&childs, &process, &subject));
-			assert_int_equal(
-				tek__forked_lock_until(&childs, &process, &subject,
-						       (struct tek_until){CLOCK_MONOTONIC, &soon}),
-				ETIMEDOUT);
+			assert_false(tek_sync__forked_lock_try(&childs, &process, &subject));
+			assert_int_equal(tek_sync__forked_lock_until(
+						 &childs, &process, &subject,
+						 (struct tek_until){CLOCK_MONOTONIC, &soon}),
+					 ETIMEDOUT);
 		}
-		tek__forked_unlock(&childs, &process, &subject);
+		tek_sync__forked_unlock(&childs, &process, &subject);
 		for (int i = 0; i < 2; i++) {
-			tek__forked_lock(&childs, &process, &subject);
-			assert_false(tek__forked_lock_try(&childs, &process, &subject));
-			tek__forked_unlock(&childs, &process, &subject);
+			tek_sync__forked_lock(&childs, &process, &subject);
+			assert_false(tek_sync__forked_lock_try(&childs, &process, &subject));
+			tek_sync__forked_unlock(&childs, &process, &subject);
 		}
 		memcpy(&lock, &childs, sizeof(lock));
 		compete_with(3);
@@ -207,26 +207,26 @@ static void a_child_unlocks_what_it_had_in_its_parent(void **state)
 
 	(void)state;
 	SKIP_IF(!subject.is_locked, "a pthread_spinlock_t does not say which process locked it");
-	tek__forked_lock(&lock, &process, &subject);
+	tek_sync__forked_lock(&lock, &process, &subject);
 	pid_t child = fork();
 	if (child == 0) {
 		alarm(30);
-		if (tek__forked_lock_try(&lock, &process, &subject))
+		if (tek_sync__forked_lock_try(&lock, &process, &subject))
 			_exit(1);
-		tek__forked_unlock(&lock, &process, &subject);
-		tek__forked_unlock(&lock, &process, &subject);
+		tek_sync__forked_unlock(&lock, &process, &subject);
+		tek_sync__forked_unlock(&lock, &process, &subject);
 		for (int i = 0; i < 3; i++) {
-			tek__forked_lock(&lock, &process, &subject);
-			if (tek__forked_lock_try(&lock, &process, &subject))
+			tek_sync__forked_lock(&lock, &process, &subject);
+			if (tek_sync__forked_lock_try(&lock, &process, &subject))
 				_exit(2);
-			tek__forked_unlock(&lock, &process, &subject);
+			tek_sync__forked_unlock(&lock, &process, &subject);
 		}
 		_exit(0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
-	assert_false(tek__forked_lock_try(&lock, &process, &subject));
-	tek__forked_unlock(&lock, &process, &subject);
+	assert_false(tek_sync__forked_lock_try(&lock, &process, &subject));
+	tek_sync__forked_unlock(&lock, &process, &subject);
 }
 
 int main(int argc, char **argv)

@@ -16,7 +16,7 @@ struct subject {
 
 static const struct subject *subject;
 static const struct tek_rwlock_kind *kind;
-static struct tek_rwlock lock;
+static struct tek_sync_rwlock lock;
 static unsigned int times;
 static atomic_int inside, writers, finished;
 static unsigned int one, other;
@@ -63,8 +63,8 @@ static void change(void)
 static bool ask(bool writes, unsigned int random)
 {
 	const struct timespec soon = in_ms(CLOCK_MONOTONIC, random % 2);
-	int (*until)(struct tek_rwlock *, struct tek_until) = writes ? kind->write_until
-								     : kind->read_until;
+	int (*until)(struct tek_sync_rwlock *, struct tek_until) = writes ? kind->write_until
+									  : kind->read_until;
 	int error;
 
 	switch (random % 8) {
@@ -316,7 +316,7 @@ static void a_writer_that_gives_up_lets_readers_in(void **state)
 enum { FREED = 100 };
 
 struct freed {
-	struct tek_rwlock lock;
+	struct tek_sync_rwlock lock;
 	int users;
 };
 static struct freed *objects[FREED];
@@ -376,11 +376,11 @@ static void one_adopted_by_a_child_has_its_holder_and_nobody_who_waits(void **st
 		pthread_t waiter = start(write_when_free, NULL);
 		assert_true(becomes(&finished, 1));
 		nap(20);
-		struct tek_rwlock childs;
+		struct tek_sync_rwlock childs;
 		copy_as_fork_does(&childs, &lock, sizeof(childs));
 		(writes ? kind->unlock_write : kind->unlock_read)(&lock);
 		result_of(waiter);
-		if (kind == &tek__rwlock_park)
+		if (kind == &tek_sync__rwlock_park)
 			childs.park.state |= 1; /* GUARD: a thread is inside an operation */
 		kind->adopt(&childs, writes);
 		assert_false(kind->try_write(&childs));
@@ -399,14 +399,14 @@ static void one_adopted_by_a_child_has_its_holder_and_nobody_who_waits(void **st
 static void every_kind_is_found_by_its_name(void **state)
 {
 	(void)state;
-	for (const struct tek_rwlock_kind *const *each = tek__rwlock_kinds; *each; each++)
-		assert_ptr_equal(tek__rwlock_kind_named((*each)->name), *each);
-	assert_null(tek__rwlock_kind_named("none"));
+	for (const struct tek_rwlock_kind *const *each = tek_sync__rwlock_kinds; *each; each++)
+		assert_ptr_equal(tek_sync__rwlock_kind_named((*each)->name), *each);
+	assert_null(tek_sync__rwlock_kind_named("none"));
 }
 
-static struct subject park = {&tek__rwlock_park, TEK_RWLOCK_READERS};
-static struct subject park_writers = {&tek__rwlock_park, TEK_RWLOCK_WRITERS};
-static struct subject pf = {&tek__rwlock_pf, TEK_RWLOCK_READERS};
+static struct subject park = {&tek_sync__rwlock_park, TEK_RWLOCK_READERS};
+static struct subject park_writers = {&tek_sync__rwlock_park, TEK_RWLOCK_WRITERS};
+static struct subject pf = {&tek_sync__rwlock_pf, TEK_RWLOCK_READERS};
 
 #define TEST_OF(test, subject) \
 	{ \

@@ -186,19 +186,19 @@ static void a_program_cannot_use_reserved_signals(void **state)
 
 	(void)state;
 	for (int number = 1; number <= 64; number++) {
-		const bool reserved = tek__reserved_signals() >> (number - 1) & 1;
+		const bool reserved = tek_ut__reserved_signals() >> (number - 1) & 1;
 		assert_int_equal(sigaction(number, NULL, &action) != 0, reserved);
 	}
-	assert_true(tek__reserved_signals() & TEK_TICK_BIT);
+	assert_true(tek_ut__reserved_signals() & TEK_TICK_BIT);
 	/* A signal that the program allocates is not one that the C library reserves. */
-	const uint64_t before = tek__reserved_signals();
+	const uint64_t before = tek_ut__reserved_signals();
 	__libc_allocate_rtsig(1);
-	assert_int_equal(tek__reserved_signals(), before);
+	assert_int_equal(tek_ut__reserved_signals(), before);
 }
 
 static void need_storage(void)
 {
-	if (tek__tls_available())
+	if (tek_ut__tls_available())
 		return;
 	print_message("# threads have no storage of their own here\n");
 	skip();
@@ -216,8 +216,8 @@ static pthread_key_t key;
 
 static void *look(void *argument)
 {
-	const uintptr_t pointer = tek__tls_pointer();
-	const char *structure = tek__tls_structure(pointer);
+	const uintptr_t pointer = tek_ut__tls_pointer();
+	const char *structure = tek_ut__tls_structure(pointer);
 	struct robust_list_head *head;
 	struct seen *seen = argument;
 	cpu_set_t one;
@@ -225,28 +225,29 @@ static void *look(void *argument)
 	pid_t tid;
 	uintptr_t word;
 
-	memcpy(&tid, structure + tek__glibc.tid, sizeof(tid));
+	memcpy(&tid, structure + tek_ut__glibc.tid, sizeof(tid));
 	seen->tid = tid == own_tid();
-	memcpy(&word, structure + tek__glibc.keys, sizeof(word));
-	seen->keys = word == (uintptr_t)structure + tek__glibc.first_keys;
+	memcpy(&word, structure + tek_ut__glibc.keys, sizeof(word));
+	seen->keys = word == (uintptr_t)structure + tek_ut__glibc.first_keys;
 	/* The C library's entry for a key: a sequence number and the value. */
 	pthread_setspecific(key, seen);
 	memcpy(&word, (const char *)word + (2 * key + 1) * sizeof(word), sizeof(word));
 	seen->keys = seen->keys && word == (uintptr_t)seen;
 	syscall(SYS_get_robust_list, 0, &head, &size);
-	seen->robust = (char *)head == structure + tek__glibc.robust &&
-		       head->futex_offset == tek__glibc.robust_futex;
-	seen->error = (char *)&errno == (char *)pointer + tek__glibc.error &&
-		      (char *)&h_errno == (char *)pointer + tek__glibc.host_error;
-	memcpy(&word, (char *)pointer + tek__glibc.resolver, sizeof(word));
+	seen->robust = (char *)head == structure + tek_ut__glibc.robust &&
+		       head->futex_offset == tek_ut__glibc.robust_futex;
+	seen->error = (char *)&errno == (char *)pointer + tek_ut__glibc.error &&
+		      (char *)&h_errno == (char *)pointer + tek_ut__glibc.host_error;
+	memcpy(&word, (char *)pointer + tek_ut__glibc.resolver, sizeof(word));
 	seen->resolver = word == (uintptr_t)__res_state();
-	seen->given = structure[tek__glibc.given_stack] == 1;
-	memcpy(&seen->stack_bytes, structure + tek__glibc.stack_bytes, sizeof(seen->stack_bytes));
+	seen->given = structure[tek_ut__glibc.given_stack] == 1;
+	memcpy(&seen->stack_bytes, structure + tek_ut__glibc.stack_bytes,
+	       sizeof(seen->stack_bytes));
 	/* The kernel writes the number of the CPU into the rseq area, if one is registered. */
 	CPU_ZERO(&one);
 	CPU_SET(seen->cpu, &one);
 	sched_setaffinity(0, sizeof(one), &one);
-	memcpy(&seen->cpu_noted, (char *)pointer + tek__glibc.rseq + 4, sizeof(seen->cpu_noted));
+	memcpy(&seen->cpu_noted, (char *)pointer + tek_ut__glibc.rseq + 4, sizeof(seen->cpu_noted));
 	return NULL;
 }
 
@@ -290,7 +291,7 @@ static void the_parts_of_the_structure_of_a_thread_are_where_they_were_found(voi
 	assert_true(seen.keys);
 	assert_true(seen.error);
 	assert_true(seen.resolver);
-	assert_true(tek__glibc.robust && seen.robust);
+	assert_true(tek_ut__glibc.robust && seen.robust);
 	pthread_key_delete(key);
 }
 
@@ -300,7 +301,7 @@ static void the_structure_says_whose_the_stack_is_and_how_large(void **state)
 
 	(void)state;
 	need_storage();
-	assert_true(tek__glibc.given_stack && tek__glibc.stack_bytes);
+	assert_true(tek_ut__glibc.given_stack && tek_ut__glibc.stack_bytes);
 	struct seen seen = look_in_a_thread(NULL, STACK_BYTES);
 	assert_false(seen.given);
 	assert_true(seen.stack_bytes >= STACK_BYTES && seen.stack_bytes < 4 * STACK_BYTES);
@@ -313,7 +314,7 @@ static void the_kernel_notes_its_cpu_where_the_area_was_found(void **state)
 {
 	(void)state;
 	need_storage();
-	if (!tek__glibc.rseq_bytes) {
+	if (!tek_ut__glibc.rseq_bytes) {
 		print_message("# the C library has registered no rseq(2) area\n");
 		skip();
 	}
@@ -329,11 +330,11 @@ static void storage_of_the_engine_says_that_its_cpu_is_not_known(void **state)
 
 	(void)state;
 	need_storage();
-	if (!tek__glibc.rseq_bytes)
+	if (!tek_ut__glibc.rseq_bytes)
 		skip();
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(tek__tls_give(&thread), 0);
-		memcpy(&cpu, (char *)thread.tls + tek__glibc.rseq + 4, sizeof(cpu));
+		assert_int_equal(tek_ut__tls_give(&thread), 0);
+		memcpy(&cpu, (char *)thread.tls + tek_ut__glibc.rseq + 4, sizeof(cpu));
 		assert_int_equal(cpu, -2);
 	}
 }
@@ -342,7 +343,7 @@ static void storage_of_the_engine_says_that_its_cpu_is_not_known(void **state)
 /* The stack protector's canary and the pointer guard are the same in all threads of a process. */
 static void *copy_secrets(void *argument)
 {
-	memcpy(argument, (const char *)tek__tls_pointer() + 40, 16);
+	memcpy(argument, (const char *)tek_ut__tls_pointer() + 40, 16);
 	return NULL;
 }
 

@@ -82,7 +82,7 @@ static void detach_many(void)
 		if (i % 2)
 			spawn_with(&detached, give_back, NULL);
 		else
-			CHECK(tek__uthread_detach(spawn(give_back, NULL)) == 0);
+			CHECK(tek_ut__detach(spawn(give_back, NULL)) == 0);
 	}
 	while (atomic_load(&count) < 5000)
 		sleep_ms(1);
@@ -125,7 +125,7 @@ static void spin_together(void)
 	for (int i = 0; i < 6; i++) {
 		join(threads[i]);
 		/* Under fifo each worker runs one of them until it ends. */
-		if (tek__sched != &tek__sched_fifo)
+		if (tek_ut__sched != &tek_ut__sched_fifo)
 			CHECK(turns[i] > 0);
 	}
 }
@@ -177,14 +177,14 @@ static void *nap(void *argument)
 
 static void sleep_long(void)
 {
-	uint64_t begin = tek__now();
+	uint64_t begin = tek_ut__now();
 	struct tek_uthread *threads[100];
 
 	for (int i = 0; i < 100; i++)
 		threads[i] = spawn(nap, (void *)200);
 	for (int i = 0; i < 100; i++)
 		join(threads[i]);
-	uint64_t took = tek__now() - begin;
+	uint64_t took = tek_ut__now() - begin;
 	CHECK(took >= 200000000);
 	CHECK(took < 5000000000); /* one after the other, on each of three workers: 6.7 s */
 }
@@ -199,10 +199,10 @@ static void join_for_a_while(void)
 {
 	static volatile unsigned long turns;
 	struct tek_uthread *thread = spawn(spin, (void *)&turns);
-	struct timespec deadline = tek__timespec_of(tek__now() + 20000000);
+	struct timespec deadline = tek_ut__timespec_of(tek_ut__now() + 20000000);
 
-	CHECK(tek__uthread_join(thread, NULL, &deadline) == ETIMEDOUT);
-	CHECK(tek__uthread_join(tek__here_self(), NULL, NULL) == EDEADLK);
+	CHECK(tek_ut__join(thread, NULL, &deadline) == ETIMEDOUT);
+	CHECK(tek_ut__join(tek_ut__here_self(), NULL, NULL) == EDEADLK);
 	atomic_store(&stop, true);
 	join(thread);
 }
@@ -321,11 +321,11 @@ static void run_critical_ones(void)
 		.critical = true, .has_priority = true, .priority = 9};
 	struct tek_uthread *threads[3];
 
-	tek__enter(); /* so that all are ready before one of them runs */
+	tek_ut__enter(); /* so that all are ready before one of them runs */
 	threads[0] = spawn(note_once, (void *)2);
 	threads[1] = spawn_with(&low, note_once, (void *)1);
 	threads[2] = spawn_with(&high, note_once, (void *)0);
-	tek__leave();
+	tek_ut__leave();
 	for (int i = 0; i < 3; i++)
 		join(threads[i]);
 	for (unsigned long i = 0; i < 3; i++)
@@ -347,13 +347,13 @@ static volatile unsigned long in_section;
 static void *stay_in_section(void *argument)
 {
 	(void)argument;
-	tek__enter();
-	uint64_t end = tek__now() + 50000000;
+	tek_ut__enter();
+	uint64_t end = tek_ut__now() + 50000000;
 	in_section = 1;
-	while (tek__now() < end)
+	while (tek_ut__now() < end)
 		;
 	in_section = 0;
-	tek__leave();
+	tek_ut__leave();
 	return NULL;
 }
 
@@ -381,16 +381,16 @@ static void nobody_runs_on_the_worker_while_preemption_is_deferred(void **state)
 
 static void *fork_and_wait(void *argument)
 {
-	tek__enter();
+	tek_ut__enter();
 	pid_t child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {
-		tek__engine_after_fork();
-		tek__leave();
+		tek_ut__engine_after_fork();
+		tek_ut__leave();
 		create_and_join();
 		_exit(7);
 	}
-	tek__leave();
+	tek_ut__leave();
 	int status;
 	while (waitpid(child, &status, 0) < 0)
 		CHECK(errno == EINTR);
@@ -463,9 +463,9 @@ static struct tek_uthread *try_to_create(size_t stack_bytes)
 {
 	const struct tek_uthread_wish wish = {.stack_bytes = stack_bytes};
 
-	tek__enter();
-	struct tek_uthread *thread = tek__uthread_new(&wish, give_back, NULL);
-	tek__leave();
+	tek_ut__enter();
+	struct tek_uthread *thread = tek_ut__new(&wish, give_back, NULL);
+	tek_ut__leave();
 	return thread;
 }
 
@@ -478,9 +478,9 @@ static void use_up_the_pool(void)
 			CHECK((threads[i] = try_to_create(0)));
 		CHECK(!try_to_create(0));
 		for (int i = 0; i < 5; i++) {
-			tek__enter();
-			tek__uthread_launch(threads[i]);
-			tek__leave();
+			tek_ut__enter();
+			tek_ut__launch(threads[i]);
+			tek_ut__leave();
 		}
 		for (int i = 0; i < 5; i++)
 			join(threads[i]);
@@ -509,8 +509,8 @@ static void give_up_as_it_ends(void)
 {
 	for (unsigned int i = 0; i < 3000; i++) {
 		struct tek_uthread *thread = spawn(end_soon, NULL);
-		struct timespec deadline = tek__timespec_of(tek__now() + i % 40 * 1000);
-		int error = tek__uthread_join(thread, NULL, &deadline);
+		struct timespec deadline = tek_ut__timespec_of(tek_ut__now() + i % 40 * 1000);
+		int error = tek_ut__join(thread, NULL, &deadline);
 		CHECK(error == 0 || error == ETIMEDOUT);
 		if (error)
 			join(thread);
@@ -526,8 +526,8 @@ static void who_gives_up_joining_as_the_thread_ends_is_told_once(void **state)
 
 static void refuse(const char *text)
 {
-	struct tek_engine_options options = tek__engine_defaults();
-	assert_non_null(tek__engine_option(&options, text, strlen(text)));
+	struct tek_engine_options options = tek_ut__engine_defaults();
+	assert_non_null(tek_ut__engine_option(&options, text, strlen(text)));
 }
 
 static void options_that_make_no_sense_are_refused(void **state)
@@ -556,11 +556,11 @@ static void options_that_make_no_sense_are_refused(void **state)
 static void options_say_how_the_engine_is_to_be(void **state)
 {
 	(void)state;
-	struct tek_engine_options options = tek__engine_defaults();
-	tek__engine_parse(&options,
-			  "workers=4,,sched=psjf,quantum=50us,preempt=klt,stack=1M,pin,"
-			  "lock=object,promote=7,pool=3,trace=a,b",
-			  option_is_wrong);
+	struct tek_engine_options options = tek_ut__engine_defaults();
+	tek_ut__engine_parse(&options,
+			     "workers=4,,sched=psjf,quantum=50us,preempt=klt,stack=1M,pin,"
+			     "lock=object,promote=7,pool=3,trace=a,b",
+			     option_is_wrong);
 	assert_int_equal(options.workers, 4);
 	assert_string_equal(options.sched->name, "psjf");
 	assert_int_equal(options.quantum_ns, 50000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Waiting for files, without an engine.  The waiters are kernel threads, for which tek__wait() is a
- * futex, and another thread acts as the idle workers do.
+ * Waiting for files, without an engine.  The waiters are kernel threads, for which tek_ut__wait()
+ * is a futex, and another thread acts as the idle workers do.
  */
 #include "support.h"
 
@@ -27,7 +27,7 @@ static void *look_for_events(void *unused)
 {
 	(void)unused;
 	for (; !stopped; waits++) {
-		tek__events_run(UINT64_MAX);
+		tek_ut__events_run(UINT64_MAX);
 		for (; to_pause; sleep_ms(1))
 			is_paused = true;
 		is_paused = false;
@@ -40,7 +40,7 @@ static void pause_worker(void)
 {
 	to_pause = true;
 	for (; !is_paused; sleep_ms(1))
-		tek__events_stop_waiting();
+		tek_ut__events_stop_waiting();
 }
 
 static void resume_worker(void)
@@ -53,8 +53,8 @@ static void resume_worker(void)
 static int start_worker(void **state)
 {
 	(void)state;
-	atomic_store(&tek__parallel_now, true);
-	if (tek__events_start())
+	atomic_store(&tek_ut__parallel_now, true);
+	if (tek_ut__events_start())
 		return -1;
 	return pthread_create(&worker, NULL, look_for_events, NULL);
 }
@@ -63,13 +63,13 @@ static int stop_worker(void **state)
 {
 	(void)state;
 	stopped = true;
-	tek__events_stop_waiting();
+	tek_ut__events_stop_waiting();
 	return pthread_join(worker, NULL);
 }
 
 static struct timespec in_ns(uint64_t ns)
 {
-	return tek__timespec_of(tek__now() + ns);
+	return tek_ut__timespec_of(tek_ut__now() + ns);
 }
 
 /* A thread that waits for a descriptor, and reads a byte of it if `takes` is set. */
@@ -94,8 +94,8 @@ static void *read_when_ready(void *argument)
 	reader->tid = own_tid();
 	do {
 		reader->looks++;
-		result = tek__events_wait(reader->file, reader->events,
-					  reader->limit_ns ? &deadline : NULL);
+		result = tek_ut__events_wait(reader->file, reader->events,
+					     reader->limit_ns ? &deadline : NULL);
 	} while (result == 0 && reader->takes && recv(reader->file, &byte, 1, MSG_DONTWAIT) < 0 &&
 		 errno == EAGAIN);
 	reader->result = result;
@@ -126,7 +126,7 @@ static char kernel_state(pid_t tid)
 static void start_reader_and_let_it_wait(struct reader *reader)
 {
 	start_reader(reader);
-	while (!reader->tid || !tek__events_any() || kernel_state(reader->tid) != 'S')
+	while (!reader->tid || !tek_ut__events_any() || kernel_state(reader->tid) != 'S')
 		sleep_ms(1);
 }
 
@@ -170,13 +170,13 @@ static void a_thread_waits_until_its_file_is_ready(void **state)
 	make_pair(pair);
 	reader.file = pair[0];
 	start_reader(&reader);
-	for (int tries = 0; !tek__events_any() && tries < 10000; tries++)
+	for (int tries = 0; !tek_ut__events_any() && tries < 10000; tries++)
 		sleep_ms(1);
-	assert_true(tek__events_any());
+	assert_true(tek_ut__events_any());
 	assert_int_equal(reader.result, 1);
 	send_bytes(pair[1], 1);
 	assert_int_equal(end_of(&reader), 0);
-	assert_false(tek__events_any());
+	assert_false(tek_ut__events_any());
 	close_pair(pair);
 }
 
@@ -197,14 +197,14 @@ static void a_wait_ends_at_its_deadline_and_not_before(void **state)
 {
 	(void)state;
 	struct reader reader = {.events = POLLIN, .limit_ns = SOON_NS};
-	uint64_t before = tek__now();
+	uint64_t before = tek_ut__now();
 	int pair[2];
 
 	make_pair(pair);
 	reader.file = pair[0];
 	start_reader(&reader);
 	assert_int_equal(end_of(&reader), -ETIMEDOUT);
-	assert_true(tek__now() - before >= SOON_NS);
+	assert_true(tek_ut__now() - before >= SOON_NS);
 	close_pair(pair);
 }
 
@@ -259,7 +259,7 @@ static void one_message_wakes_one_of_those_who_would_take_it(void **state)
 	}
 	for (int i = 0; i < 20; i++) {
 		send_bytes(pair[1], 1);
-		tek__events_run(0);
+		tek_ut__events_run(0);
 		while (ended(readers, 20) <= i)
 			sleep_ms(1);
 		assert_int_equal(ended(readers, 20), i + 1);
@@ -303,18 +303,18 @@ static void a_regular_file_cannot_be_waited_for(void **state)
 	(void)state;
 	int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
-	assert_int_equal(tek__events_wait(file, POLLIN, NULL), -EPERM);
+	assert_int_equal(tek_ut__events_wait(file, POLLIN, NULL), -EPERM);
 	close(file);
-	assert_int_equal(tek__events_wait(file, POLLIN, NULL), -EBADF);
-	assert_int_equal(tek__events_wait(-1, POLLIN, NULL), -EBADF);
+	assert_int_equal(tek_ut__events_wait(file, POLLIN, NULL), -EBADF);
+	assert_int_equal(tek_ut__events_wait(-1, POLLIN, NULL), -EBADF);
 }
 
 /* As in a program with the preload object's close(). */
 static void close_well(int file)
 {
-	tek__events_closing(file);
+	tek_ut__events_closing(file);
 	close(file);
-	tek__events_closed(file);
+	tek_ut__events_closed(file);
 }
 
 static void who_waits_for_a_file_that_is_closed_is_woken(void **state)
@@ -396,12 +396,12 @@ static void poll_says_which_of_many_are_ready(void **state)
 	files[COUNT + 1] = files[7]; /* twice */
 
 	struct timespec deadline = in_ns(SOON_NS);
-	assert_int_equal(tek__events_poll(files, COUNT + 2, &deadline), 0);
+	assert_int_equal(tek_ut__events_poll(files, COUNT + 2, &deadline), 0);
 	struct reader other = {.file = pairs[7][0], .events = POLLIN};
 	start_reader(&other); /* a waiter that reads does not hinder a poll */
 	for (int ready = 0; ready < COUNT; ready += 7) {
 		send_bytes(pairs[ready][1], 1);
-		assert_int_equal(tek__events_poll(files, COUNT + 2, NULL), ready == 7 ? 2 : 1);
+		assert_int_equal(tek_ut__events_poll(files, COUNT + 2, NULL), ready == 7 ? 2 : 1);
 		assert_int_equal(files[ready].revents, POLLIN);
 		char byte;
 		assert_int_equal(read(pairs[ready][0], &byte, 1), 1);
@@ -410,7 +410,7 @@ static void poll_says_which_of_many_are_ready(void **state)
 	assert_int_equal(end_of(&other), 0);
 	for (int i = 0; i < COUNT; i++)
 		close_pair(pairs[i]);
-	assert_false(tek__events_any());
+	assert_false(tek_ut__events_any());
 }
 
 static void poll_of_a_closed_file_says_so(void **state)
@@ -418,7 +418,7 @@ static void poll_of_a_closed_file_says_so(void **state)
 	(void)state;
 	struct pollfd file = {.fd = 999, .events = POLLIN};
 
-	assert_int_equal(tek__events_poll(&file, 1, NULL), 1);
+	assert_int_equal(tek_ut__events_poll(&file, 1, NULL), 1);
 	assert_int_equal(file.revents, POLLNVAL);
 }
 
@@ -426,17 +426,17 @@ static void the_engines_own_files_give_way_to_the_programs(void **state)
 {
 	(void)state;
 	struct reader reader = {.events = POLLIN};
-	int own = tek__hidden_next(0), pair[2];
+	int own = tek_ut__hidden_next(0), pair[2];
 
 	make_pair(pair);
 	reader.file = pair[0];
 	start_reader(&reader);
 	sleep_ms(20);
 	for (int i = 0; i < 4; i++) {
-		own = tek__hidden_next(i < 2 ? 0 : own);
-		assert_true(own >= 0 && tek__hidden_is(own));
-		assert_true(tek__hidden_move(own));
-		assert_false(tek__hidden_is(own));
+		own = tek_ut__hidden_next(i < 2 ? 0 : own);
+		assert_true(own >= 0 && tek_ut__hidden_is(own));
+		assert_true(tek_ut__hidden_move(own));
+		assert_false(tek_ut__hidden_is(own));
 		assert_int_equal(dup2(pair[1], own), own);
 	}
 	send_bytes(pair[1], 1);
@@ -450,10 +450,10 @@ static void who_only_looks_does_not_keep_the_one_that_waits_waiting(void **state
 	(void)state;
 	for (int round = 0; round < 2000; round++) {
 		unsigned int before = waits;
-		tek__events_stop_waiting();
+		tek_ut__events_stop_waiting();
 		for (int looks = 0; waits == before; looks++) {
 			if (looks < 10)
-				tek__events_run(0);
+				tek_ut__events_run(0);
 			else
 				sched_yield();
 		}
@@ -465,10 +465,10 @@ static void only_one_at_a_time_is_about_to_take(void **state)
 	(void)state;
 	int file = eventfd(0, EFD_CLOEXEC);
 
-	assert_true(tek__events_claim(file));
-	assert_false(tek__events_claim(file));
-	tek__events_disclaim(file);
-	assert_true(tek__events_claim(file));
+	assert_true(tek_ut__events_claim(file));
+	assert_false(tek_ut__events_claim(file));
+	tek_ut__events_disclaim(file);
+	assert_true(tek_ut__events_claim(file));
 	close_well(file);
 }
 
@@ -477,10 +477,10 @@ static int wait_in_child(void)
 	struct timespec deadline = in_ns(1);
 	int file = eventfd(1, EFD_CLOEXEC);
 
-	tek__events_after_fork();
-	if (tek__events_any() || tek__events_wait(file, POLLIN, &deadline) != -ETIMEDOUT)
+	tek_ut__events_after_fork();
+	if (tek_ut__events_any() || tek_ut__events_wait(file, POLLIN, &deadline) != -ETIMEDOUT)
 		return 1; /* no thread polls */
-	tek__events_run(0);
+	tek_ut__events_run(0);
 	pthread_t again;
 	struct reader reader = {.file = file, .events = POLLIN};
 	stopped = false;

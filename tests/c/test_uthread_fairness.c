@@ -77,7 +77,7 @@ static uint64_t cpu_ns(void)
 {
 	struct timespec time;
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-	return tek__ns_of(&time);
+	return tek_ut__ns_of(&time);
 }
 
 /*
@@ -87,14 +87,14 @@ static uint64_t cpu_ns(void)
  */
 static void check_undisturbed(bool (*holds)(void))
 {
-	const uint64_t began = tek__now();
+	const uint64_t began = tek_ut__now();
 	unsigned int undisturbed = 0;
 
-	while (tek__now() - began < ATTEMPTS_NS) {
-		uint64_t wall = tek__now(), cpu = cpu_ns();
+	while (tek_ut__now() - began < ATTEMPTS_NS) {
+		uint64_t wall = tek_ut__now(), cpu = cpu_ns();
 		if (holds())
 			return;
-		wall = tek__now() - wall;
+		wall = tek_ut__now() - wall;
 		cpu = cpu_ns() - cpu;
 		undisturbed += cpu * 100 / wall >= CPU_PERCENT;
 		CHECK(undisturbed < UNDISTURBED);
@@ -199,12 +199,12 @@ static uint64_t quantile(uint64_t *values, size_t count, unsigned int percent)
 static void measure_wakes(uint64_t *late)
 {
 	for (unsigned int i = 0; i < WAKES; i++) {
-		const uint64_t began = tek__workers[0].ticks;
-		struct timespec deadline = tek__timespec_of(tek__now() + SLEEP_TICKS * MS);
+		const uint64_t began = tek_ut__workers[0].ticks;
+		struct timespec deadline = tek_ut__timespec_of(tek_ut__now() + SLEEP_TICKS * MS);
 		struct tek_waiter waiter;
-		tek__waiter_init(&waiter);
-		CHECK(tek__wait(&waiter, &deadline, TEK_WAITS_SLEEP) == TEK_TIMED_OUT);
-		const uint64_t passed = tek__workers[0].ticks - began;
+		tek_ut__waiter_init(&waiter);
+		CHECK(tek_ut__wait(&waiter, &deadline, TEK_WAITS_SLEEP) == TEK_TIMED_OUT);
+		const uint64_t passed = tek_ut__workers[0].ticks - began;
 		late[i] = passed > SLEEP_TICKS ? passed - SLEEP_TICKS : 0;
 	}
 }
@@ -251,10 +251,10 @@ static void *burn_and_wake(void *argument)
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
 		if (++hog->turns % 100000 || !atomic_exchange(&woken.waits, false))
 			continue;
-		tek__enter();
-		woken.woken_at = tek__workers[0].ticks;
-		CHECK(tek__wake(&woken.waiter, TEK_WOKEN));
-		tek__leave();
+		tek_ut__enter();
+		woken.woken_at = tek_ut__workers[0].ticks;
+		CHECK(tek_ut__wake(&woken.waiter, TEK_WOKEN));
+		tek_ut__leave();
 	}
 	return NULL;
 }
@@ -266,13 +266,13 @@ static void be_woken_beside_hogs(void)
 
 	start_hogs(hogs, HOGS);
 	hogs[HOGS].thread = spawn(burn_and_wake, &hogs[HOGS]);
-	const uint64_t began = tek__now();
+	const uint64_t began = tek_ut__now();
 	unsigned int count = 0;
-	while (count < WOKEN && tek__now() - began < ENOUGH_NS) {
-		tek__waiter_init(&woken.waiter);
+	while (count < WOKEN && tek_ut__now() - began < ENOUGH_NS) {
+		tek_ut__waiter_init(&woken.waiter);
 		atomic_store(&woken.waits, true);
-		CHECK(tek__wait(&woken.waiter, NULL, TEK_WAITS_OTHER) == TEK_WOKEN);
-		waits[count++] = tek__workers[0].ticks - woken.woken_at;
+		CHECK(tek_ut__wait(&woken.waiter, NULL, TEK_WAITS_OTHER) == TEK_WOKEN);
+		waits[count++] = tek_ut__workers[0].ticks - woken.woken_at;
 	}
 	stop_hogs(hogs, HOGS + 1);
 	uint64_t p99 = quantile(waits, count, 99);
@@ -348,13 +348,13 @@ struct job {
 
 static uint64_t ticks(void)
 {
-	return __atomic_load_n(&tek__workers[0].ticks, __ATOMIC_RELAXED);
+	return __atomic_load_n(&tek_ut__workers[0].ticks, __ATOMIC_RELAXED);
 }
 
 static void *do_job(void *argument)
 {
 	struct job *job = argument;
-	const struct tek_uthread *self = tek__here_self();
+	const struct tek_uthread *self = tek_ut__here_self();
 
 	while (__atomic_load_n(&self->sched.quanta, __ATOMIC_RELAXED) < job->quanta)
 		;
@@ -444,9 +444,9 @@ static void *be_urgent(void *argument)
 {
 	(void)argument;
 	for (unsigned int i = 0; i < URGENT_WAKES; i++) {
-		tek__waiter_init(&urgent.waiter);
+		tek_ut__waiter_init(&urgent.waiter);
 		atomic_store(&urgent.waits, true);
-		CHECK(tek__wait(&urgent.waiter, NULL, TEK_WAITS_OTHER) == TEK_WOKEN);
+		CHECK(tek_ut__wait(&urgent.waiter, NULL, TEK_WAITS_OTHER) == TEK_WOKEN);
 		atomic_fetch_add(&urgent.runs, 1);
 	}
 	return NULL;
@@ -461,9 +461,9 @@ static struct tek_uthread *spawn_at(signed char priority, void *(*routine)(void 
 static void wake_urgent(void)
 {
 	CHECK(atomic_exchange(&urgent.waits, false));
-	tek__enter();
-	CHECK(tek__wake(&urgent.waiter, TEK_WOKEN));
-	tek__leave();
+	tek_ut__enter();
+	CHECK(tek_ut__wake(&urgent.waiter, TEK_WOKEN));
+	tek_ut__leave();
 }
 
 /* The first thread has priority 0, so the other one runs whenever it is ready. */
@@ -501,7 +501,7 @@ static void *spin_until_stopped(void *argument)
  */
 static void wake_a_greater_one_elsewhere(void)
 {
-	const uint64_t began = tek__now();
+	const uint64_t began = tek_ut__now();
 	struct tek_uthread *spinners[4], *thread;
 
 	atomic_store(&stop, false);
@@ -511,11 +511,11 @@ static void wake_a_greater_one_elsewhere(void)
 	for (unsigned int i = 0; i < URGENT_WAKES; i++) {
 		while (!atomic_load(&urgent.waits))
 			;
-		uint64_t woken_at = tek__now();
+		uint64_t woken_at = tek_ut__now();
 		wake_urgent();
 		while (atomic_load(&urgent.runs) <= i)
 			;
-		uint64_t now = tek__now();
+		uint64_t now = tek_ut__now();
 		CHECK(now - woken_at < QUANTUM_NS / 2);
 		if (now - began > ENOUGH_NS)
 			_exit(0); /* on a slow machine */

@@ -111,11 +111,11 @@ static void fork_inside(void)
 	CHECK(child >= 0);
 	if (child > 0)
 		return;
-	tek__once_after_fork();
+	tek_ut__once_after_fork();
 	/* This thread is in it still; for other threads of the child it has not run. */
 	atomic_int control = controls[0];
-	tek__once(&control, run_slowly);
-	CHECK(atomic_load(&runs) == 1 && tek__once_is_done(&control));
+	tek_ut__once(&control, run_slowly);
+	CHECK(atomic_load(&runs) == 1 && tek_ut__once_is_done(&control));
 	_exit(0);
 }
 
@@ -125,7 +125,7 @@ static void a_routine_that_ran_while_the_process_forked_has_not_run_in_the_child
 
 	(void)state;
 	controls[0] = 0;
-	tek__once((atomic_int *)&controls[0], fork_inside);
+	tek_ut__once((atomic_int *)&controls[0], fork_inside);
 	assert_true(wait(&status) > 0);
 	assert_int_equal(status, 0);
 }
@@ -137,22 +137,22 @@ static tek_spinlock spinlock = TEK_SPINLOCK_FREE;
 static void *count_spinning(void *argument)
 {
 	for (int i = 0; i < 1000; i++) {
-		tek__spinlock_lock(&spinlock);
+		tek_ut__spinlock_lock(&spinlock);
 		long long seen = counter;
 		if (i % 100 == (int)(uintptr_t)argument)
 			tek_uthread_yield();
 		counter = seen + 1;
-		tek__spinlock_unlock(&spinlock);
+		tek_ut__spinlock_unlock(&spinlock);
 	}
 	return NULL;
 }
 
 static void *hold_with_low_priority(void *argument)
 {
-	tek__spinlock_lock(&spinlock);
+	tek_ut__spinlock_lock(&spinlock);
 	atomic_store(&runs, 1);
 	work(3000000);
-	tek__spinlock_unlock(&spinlock);
+	tek_ut__spinlock_unlock(&spinlock);
 	return argument;
 }
 
@@ -171,8 +171,8 @@ static void wait_for_low_priority(void)
 	tek_uthread_set_priority(tek_uthread_self(), 50);
 	CHECK(tek_uthread_create(&thread, &low, hold_with_low_priority, NULL) == 0);
 	WAIT_UNTIL(atomic_load(&runs));
-	tek__spinlock_lock(&spinlock);
-	tek__spinlock_unlock(&spinlock);
+	tek_ut__spinlock_lock(&spinlock);
+	tek_ut__spinlock_unlock(&spinlock);
 	end_of(thread);
 }
 

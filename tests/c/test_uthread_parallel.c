@@ -89,13 +89,13 @@ static void come_while_others_count(void)
 		threads[i] = begin(count_until_stopped, (void *)i);
 	for (int i = 0; i < 2; i++)
 		passing[i] = begin(pass_units, NULL);
-	CHECK(!tek__parallel());
+	CHECK(!tek_ut__parallel());
 	work(next_random() % 200000);
 	for (int i = 0; i < 2; i++)
 		kernel[i] = begin_kernel_thread(count_as_kernel_thread, NULL);
 	/* Each of their 20,000 rounds may cost a switch; a hang is found by in_engine(). */
 	WAIT_SECONDS_UNTIL(50, atomic_load(&came) == 2);
-	CHECK(tek__parallel());
+	CHECK(tek_ut__parallel());
 	atomic_store(&stop, true);
 	for (int i = 0; i < THREADS; i++)
 		all += (long long)(uintptr_t)end_of(threads[i]);
@@ -147,7 +147,7 @@ static void who_sleeps_again_and_again_wakes_each_time(void **state)
 /* A kernel thread that takes a lock by an atomic instruction need not ask the engine first. */
 static bool has_come_in(void)
 {
-	return tek__parallel() || !TEK_QUICK;
+	return tek_ut__parallel() || !TEK_QUICK;
 }
 
 static void *lock_and_tell(void *argument)
@@ -221,8 +221,8 @@ static void come_while_one_must_not_be_interrupted(void)
 
 	tek_uthread_defer_begin();
 	kernel = begin_kernel_thread(lock_and_tell, NULL);
-	for (uint64_t end = tek__now() + 5000000; tek__now() < end;) {
-		CHECK(!atomic_load(&came) && !tek__parallel());
+	for (uint64_t end = tek_ut__now() + 5000000; tek_ut__now() < end;) {
+		CHECK(!atomic_load(&came) && !tek_ut__parallel());
 		count_once();
 	}
 	tek_uthread_defer_end();
@@ -263,7 +263,7 @@ static void fork_in_a_kernel_thread(void)
 	pthread_t kernel = begin_kernel_thread(fork_and_lock, NULL);
 
 	WAIT_UNTIL(atomic_load(&stop));
-	CHECK(!tek__parallel());
+	CHECK(!tek_ut__parallel());
 	pthread_join(kernel, NULL);
 }
 
@@ -284,7 +284,7 @@ static void fork_and_come(void)
 	}
 	int status;
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
-	CHECK(!tek__parallel());
+	CHECK(!tek_ut__parallel());
 }
 
 static void the_same_in_a_child_of_a_thread(void **state)
@@ -295,14 +295,14 @@ static void the_same_in_a_child_of_a_thread(void **state)
 
 static void check_parallel(void)
 {
-	CHECK(tek__parallel());
+	CHECK(tek_ut__parallel());
 }
 
 static void check_alone(void)
 {
-	CHECK(!tek__parallel());
+	CHECK(!tek_ut__parallel());
 	run_threads(10, count_until_stopped);
-	CHECK(!tek__parallel());
+	CHECK(!tek_ut__parallel());
 }
 
 static void only_one_kernel_thread_that_is_interrupted_is_alone(void **state)
@@ -335,10 +335,10 @@ static void note_fault(int number, siginfo_t *info, void *context)
 {
 	(void)number, (void)info;
 	CHECK(fault_count < 2);
-	faults[fault_count++] = tek__interrupted_at(context);
+	faults[fault_count++] = tek_ut__interrupted_at(context);
 	if (fault_count == 1) {
-		atomic_store(&tek__parallel_asked, 1);
-		CHECK(tek__tick_send((pid_t)syscall(SYS_gettid)));
+		atomic_store(&tek_ut__parallel_asked, 1);
+		CHECK(tek_ut__tick_send((pid_t)syscall(SYS_gettid)));
 	} else {
 		CHECK(mprotect(in_page, 4096, PROT_READ | PROT_WRITE) == 0);
 	}
@@ -366,9 +366,9 @@ static void interrupt(int (*function)(tek_uthread_mutex_t *), unsigned int befor
 	CHECK(in_page != MAP_FAILED);
 	in_page->state_ = before;
 	CHECK(mprotect(in_page, 4096, PROT_READ) == 0);
-	CHECK(!tek__parallel());
+	CHECK(!tek_ut__parallel());
 	CHECK(function(in_page) == 0);
-	CHECK(tek__parallel() && fault_count == 2);
+	CHECK(tek_ut__parallel() && fault_count == 2);
 	CHECK(in_page->state_ == after);
 	/* The sequence that it began alone it did not complete among several threads. */
 	CHECK(is_last_of_a_sequence(faults[0]) && !is_last_of_a_sequence(faults[1]));
@@ -396,7 +396,7 @@ static uintptr_t after_restart(uintptr_t at)
 	ucontext_t context = {0};
 
 	context.uc_mcontext.gregs[REG_RIP] = (greg_t)at;
-	tek__quick_restart(&context);
+	tek_ut__quick_restart(&context);
 	return (uintptr_t)context.uc_mcontext.gregs[REG_RIP];
 }
 
@@ -404,10 +404,10 @@ static void a_sequence_that_is_interrupted_begins_again(void **state)
 {
 	(void)state;
 	assert_true(__stop_tek_quick - __start_tek_quick > 2);
-	atomic_store(&tek__parallel_now, false);
+	atomic_store(&tek_ut__parallel_now, false);
 	for (const struct tek_quick *each = __start_tek_quick; each < __stop_tek_quick; each++) {
 		const uintptr_t begin = (uintptr_t)&each->begin + (uintptr_t)each->begin;
-		/* cmpb $0, tek__parallel_now(%rip) */
+		/* cmpb $0, tek_ut__parallel_now(%rip) */
 		assert_int_equal(*(const unsigned char *)begin, 0x80);
 		assert_in_range(each->bytes, 10, 64);
 		assert_int_equal(after_restart(begin), begin);
@@ -418,7 +418,7 @@ static void a_sequence_that_is_interrupted_begins_again(void **state)
 		assert_int_equal(after_restart(begin - 1), begin - 1);
 	}
 	/* There is nothing to it any more. */
-	atomic_store(&tek__parallel_now, true);
+	atomic_store(&tek_ut__parallel_now, true);
 	const uintptr_t begin = (uintptr_t)&__start_tek_quick->begin +
 				(uintptr_t)__start_tek_quick->begin;
 	assert_int_equal(after_restart(begin + 7), begin + 7);

@@ -16,14 +16,14 @@ static __thread char zeros[3000];
 
 static void begin(void)
 {
-	if (tek__engine.own_tls)
-		tek__tls_begin_current();
+	if (tek_ut__engine.own_tls)
+		tek_ut__tls_begin_current();
 }
 
 static void end(void)
 {
-	if (tek__engine.own_tls)
-		tek__tls_end_current();
+	if (tek_ut__engine.own_tls)
+		tek_ut__tls_end_current();
 }
 
 static void create_and_join(void *(*routine)(void *))
@@ -40,7 +40,7 @@ static void everywhere(void (*body)(void))
 {
 	with_engine("workers=1,quantum=200us", body);
 	with_engine("workers=3,quantum=200us", body);
-	if (!tek__tls_available())
+	if (!tek_ut__tls_available())
 		return;
 	with_engine("own:workers=1,quantum=200us", body);
 	with_engine("own:workers=3,quantum=200us", body);
@@ -85,20 +85,20 @@ static void *allocate_and_sleep(void *argument)
 static void *fork_and_wait(void *argument)
 {
 	begin();
-	tek__guards_enter_and_close(); /* as the pthread functions do it: lib/uthread/posix/fork.c */
+	tek_ut__guards_enter_and_close(); /* as in lib/uthread/posix/fork.c */
 	pid_t child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {
 		alarm(20);
-		tek__engine_after_fork();
-		tek__leave();
+		tek_ut__engine_after_fork();
+		tek_ut__leave();
 		for (int i = 0; i < 3; i++)
 			create_and_join(allocate_and_sleep);
 		end();
 		_exit(7);
 	}
-	tek__guards_open();
-	tek__leave();
+	tek_ut__guards_open();
+	tek_ut__leave();
 	int status;
 	while (waitpid(child, &status, 0) < 0)
 		CHECK(errno == EINTR);
@@ -128,10 +128,10 @@ static void *compute_and_look(void *argument)
 	begin();
 	for (int i = 0; i < 2000; i++) {
 		stack_t stack;
-		tek__enter();
+		tek_ut__enter();
 		CHECK(syscall(SYS_sigaltstack, NULL, &stack) == 0);
-		CHECK(stack.ss_sp == tek__here_carrier()->signal_stack);
-		tek__leave();
+		CHECK(stack.ss_sp == tek_ut__here_carrier()->signal_stack);
+		tek_ut__leave();
 		for (volatile int turns = 0; turns < 5000; turns++)
 			;
 	}
@@ -196,7 +196,7 @@ static void use_the_c_library_often(void)
 static void each_thread_has_variables_of_its_own_wherever_it_runs(void **state)
 {
 	(void)state;
-	if (!tek__tls_available()) {
+	if (!tek_ut__tls_available()) {
 		print_message("# needs thread-local storage for each thread\n");
 		skip();
 	}

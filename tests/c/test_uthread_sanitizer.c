@@ -27,20 +27,20 @@ static struct fiber own;
 
 static void switch_to(struct fiber *from, struct fiber *to)
 {
-	tek__fiber_switch(&from->thread, &to->thread, false);
+	tek_ut__fiber_switch(&from->thread, &to->thread, false);
 	tek__context_switch(&from->thread.context, &to->thread.context);
-	tek__fiber_arrived(&from->thread);
+	tek_ut__fiber_arrived(&from->thread);
 }
 
 TEK_FIBER_UNWATCHED static const struct tek_context *begin(void *argument)
 {
 	struct fiber *fiber = argument;
 
-	tek__fiber_arrived(&fiber->thread);
+	tek_ut__fiber_arrived(&fiber->thread);
 	fiber->routine(fiber);
 	fiber->ended = true;
 	struct fiber *last = fiber->last;
-	tek__fiber_switch(&fiber->thread, &last->thread, true);
+	tek_ut__fiber_switch(&fiber->thread, &last->thread, true);
 	return &last->thread.context;
 }
 
@@ -53,13 +53,13 @@ static void make(struct fiber *fiber, void (*routine)(struct fiber *), void *sta
 	assert_true(stack != MAP_FAILED);
 	fiber->thread.stack_low = stack;
 	fiber->thread.stack_bytes = STACK_BYTES;
-	tek__fiber_new(&fiber->thread, stack, STACK_BYTES);
+	tek_ut__fiber_new(&fiber->thread, stack, STACK_BYTES);
 	tek__context_make(&fiber->thread.context, (char *)stack + STACK_BYTES, begin, fiber);
 }
 
 static void drop(struct fiber *fiber)
 {
-	tek__fiber_end(&fiber->thread);
+	tek_ut__fiber_end(&fiber->thread);
 	munmap(fiber->thread.stack_low, STACK_BYTES);
 }
 
@@ -122,7 +122,7 @@ static void end_below(struct fiber *fiber, int depth)
 		return;
 	}
 	fiber->ended = true;
-	tek__fiber_switch(&fiber->thread, &fiber->last->thread, true);
+	tek_ut__fiber_switch(&fiber->thread, &fiber->last->thread, true);
 	tek__context_go(&fiber->last->thread.context);
 }
 
@@ -144,7 +144,7 @@ static void a_stack_is_used_by_one_thread_after_the_other(void **state)
 		switch_to(&own, &fiber);
 		assert_true(fiber.ended);
 		if (i < 99)
-			tek__fiber_end(&fiber.thread);
+			tek_ut__fiber_end(&fiber.thread);
 	}
 	drop(&fiber);
 }
@@ -199,10 +199,10 @@ static void *carry(void *argument)
 {
 	struct carried *carried = argument;
 
-	tek__fiber_adopt(&carried->carrier.thread);
+	tek_ut__fiber_adopt(&carried->carrier.thread);
 	carried->fiber.last = &carried->carrier;
 	switch_to(&carried->carrier, &carried->fiber);
-	tek__fiber_end(&carried->carrier.thread);
+	tek_ut__fiber_end(&carried->carrier.thread);
 	return NULL;
 }
 
@@ -291,6 +291,6 @@ int main(void)
 #endif
 	};
 
-	tek__fiber_adopt(&own.thread);
+	tek_ut__fiber_adopt(&own.thread);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,10 +25,10 @@ static const struct variant {
 
 static const struct tek_sched *start_variant(const struct variant *variant, unsigned int workers)
 {
-	const struct tek_sched *sched = tek__sched_find(variant->name);
+	const struct tek_sched *sched = tek_ut__sched_find(variant->name);
 
 	assert_non_null(sched);
-	tek__engine.lock = variant->lock;
+	tek_ut__engine.lock = variant->lock;
 	start(sched, workers);
 	return sched;
 }
@@ -37,12 +37,12 @@ static void each_scheduler_is_found_by_its_name(void **state)
 {
 	(void)state;
 	unsigned int number = 0;
-	for (const struct tek_sched *sched; (sched = tek__sched_at(number)); number++)
-		assert_ptr_equal(tek__sched_find(sched->name), sched);
+	for (const struct tek_sched *sched; (sched = tek_ut__sched_at(number)); number++)
+		assert_ptr_equal(tek_ut__sched_find(sched->name), sched);
 	assert_int_equal(number, 5);
-	assert_ptr_equal(tek__sched_find("rr"), &tek__sched_rr);
-	assert_null(tek__sched_find("cfs"));
-	assert_null(tek__sched_find(""));
+	assert_ptr_equal(tek_ut__sched_find("rr"), &tek_ut__sched_rr);
+	assert_null(tek_ut__sched_find("cfs"));
+	assert_null(tek_ut__sched_find(""));
 }
 
 static void nobody_comes_out_of_a_scheduler_that_has_nobody(void **state)
@@ -52,7 +52,7 @@ static void nobody_comes_out_of_a_scheduler_that_has_nobody(void **state)
 		const struct tek_sched *sched = start_variant(&variants[v], WORKERS);
 		struct tek_uthread running = {.id = 1};
 		for (unsigned int i = 0; i < WORKERS; i++) {
-			struct tek_worker *worker = &tek__workers[i];
+			struct tek_worker *worker = &tek_ut__workers[i];
 			assert_false(sched->any(worker));
 			assert_null(sched->next(worker, NULL, TEK_READY_WOKEN));
 			assert_null(sched->next(worker, &running, TEK_READY_YIELDED));
@@ -67,13 +67,13 @@ static void a_scheduler_that_starts_again_has_nobody(void **state)
 	for (unsigned int v = 0; v < VARIANTS; v++) {
 		const struct tek_sched *sched = start_variant(&variants[v], WORKERS);
 		for (unsigned int i = 0; i < 100; i++)
-			sched->ready(&tek__workers[i % WORKERS], &threads[i], TEK_READY_CREATED);
+			sched->ready(&tek_ut__workers[i % WORKERS], &threads[i], TEK_READY_CREATED);
 		assert_int_equal(sched->start(1), 0);
-		assert_false(sched->any(&tek__workers[0]));
+		assert_false(sched->any(&tek_ut__workers[0]));
 		assert_null(take(sched));
 		/* As in the child of fork(): a thread of a worker that exists no more. */
 		struct tek_uthread *forked = &threads[200];
-		forked->sched.home = &tek__workers[WORKERS - 1];
+		forked->sched.home = &tek_ut__workers[WORKERS - 1];
 		give(sched, forked, TEK_READY_WOKEN);
 		ASSERT_NEXT_ARE(sched, 200);
 	}
@@ -88,7 +88,7 @@ static void churn(const struct tek_sched *sched, unsigned int workers, int steps
 	memset(is_ready, 0, sizeof(is_ready));
 	memset(is_known, 0, sizeof(is_known));
 	for (int i = 0; i < steps; i++) {
-		struct tek_worker *worker = &tek__workers[next_random() % workers];
+		struct tek_worker *worker = &tek_ut__workers[next_random() % workers];
 		unsigned int number = next_random() % THREADS;
 		struct tek_uthread *thread = &threads[number];
 		if (next_random() % 20 == 0)
@@ -115,12 +115,12 @@ static void churn(const struct tek_sched *sched, unsigned int workers, int steps
 	}
 	for (unsigned int i = 0; i < workers; i++) {
 		struct tek_uthread *next;
-		while ((next = sched->next(&tek__workers[i], NULL, TEK_READY_WOKEN))) {
+		while ((next = sched->next(&tek_ut__workers[i], NULL, TEK_READY_WOKEN))) {
 			assert_true(is_ready[number_of(next)]);
 			is_ready[number_of(next)] = false;
 			ready--;
 		}
-		assert_false(sched->any(&tek__workers[i]));
+		assert_false(sched->any(&tek_ut__workers[i]));
 	}
 	assert_int_equal(ready, 0);
 }
@@ -131,8 +131,8 @@ static void whoever_is_made_ready_comes_out_once(void **state)
 	for (unsigned int v = 0; v < VARIANTS; v++) {
 		for (unsigned int workers = 1; workers <= WORKERS; workers += WORKERS - 1) {
 			const struct tek_sched *sched = start_variant(&variants[v], workers);
-			tek__engine.quantum_ns = 1000;
-			tek__engine.promote_quanta = 10;
+			tek_ut__engine.quantum_ns = 1000;
+			tek_ut__engine.promote_quanta = 10;
 			churn(sched, workers, rounds(200000));
 		}
 	}
@@ -145,9 +145,9 @@ static void who_is_ready_gets_a_turn_beside_others_who_wake_each_other(void **st
 	static const char *const fair[] = {"rr", "mlfq", "steal"};
 	for (unsigned int f = 0; f < sizeof(fair) / sizeof(fair[0]); f++) {
 		for (enum tek_ready why = TEK_READY_CREATED; why <= TEK_READY_PREEMPTED; why++) {
-			const struct tek_sched *sched = tek__sched_find(fair[f]);
+			const struct tek_sched *sched = tek_ut__sched_find(fair[f]);
 			start(sched, 1);
-			tek__engine.promote_quanta = 1;
+			tek_ut__engine.promote_quanta = 1;
 			create(sched, 1, 99);
 			give(sched, &threads[0], why);
 			unsigned int turns = 0;
@@ -234,8 +234,8 @@ static void travel(const struct variant *variant, bool reprioritise)
 	memset(&journey, 0, sizeof(journey));
 	journey.sched = start_variant(variant, WORKERS);
 	journey.reprioritise = reprioritise;
-	tek__engine.quantum_ns = 1000;
-	tek__engine.promote_quanta = 10;
+	tek_ut__engine.quantum_ns = 1000;
+	tek_ut__engine.promote_quanta = 10;
 	for (unsigned int i = 0; i < TRAVELLERS; i++) {
 		struct traveller *traveller = &journey.travellers[i];
 		traveller->left = (unsigned int)rounds(1000);
@@ -244,14 +244,14 @@ static void travel(const struct variant *variant, bool reprioritise)
 		journey.sched->ready(NULL, &traveller->thread, TEK_READY_CREATED);
 	}
 	for (unsigned int i = 0; i < WORKERS; i++)
-		assert_int_equal(pthread_create(&handles[i], NULL, worker_main, &tek__workers[i]),
-				 0);
+		assert_int_equal(
+			pthread_create(&handles[i], NULL, worker_main, &tek_ut__workers[i]), 0);
 	for (unsigned int i = 0; i < WORKERS; i++)
 		pthread_join(handles[i], NULL);
 	assert_int_equal(atomic_load(&journey.errors), 0);
 	assert_int_equal(atomic_load(&journey.arrived), TRAVELLERS);
 	for (unsigned int i = 0; i < WORKERS; i++)
-		assert_false(journey.sched->any(&tek__workers[i]));
+		assert_false(journey.sched->any(&tek_ut__workers[i]));
 }
 
 static void nobody_is_lost_or_doubled_by_workers_at_once(void **state)
@@ -265,7 +265,7 @@ static void nobody_is_lost_or_doubled_while_priorities_change(void **state)
 {
 	(void)state;
 	for (unsigned int v = 0; v < VARIANTS; v++) {
-		if (tek__sched_find(variants[v].name)->reprioritise)
+		if (tek_ut__sched_find(variants[v].name)->reprioritise)
 			travel(&variants[v], true);
 	}
 }

@@ -6,16 +6,16 @@
 
 #include <stdatomic.h>
 
-#define FIFO (&tek__sched_fifo)
+#define FIFO (&tek_ut__sched_fifo)
 
 /* As start(), with this lock, and as if several kernel threads were there. */
 static void start_with(int lock, unsigned int workers)
 {
-	tek__engine.lock = lock;
+	tek_ut__engine.lock = lock;
 	start(FIFO, workers);
-	atomic_store(&tek__parallel_now, true);
+	atomic_store(&tek_ut__parallel_now, true);
 	for (unsigned int i = 0; i < THREADS; i++)
-		threads[i].sched.home = &tek__workers[0];
+		threads[i].sched.home = &tek_ut__workers[0];
 }
 
 #define FOR_EACH_LOCK(lock) for (int lock = TEK_LOCK_GIANT; lock <= TEK_LOCK_OBJECT; lock++)
@@ -89,26 +89,26 @@ static void threads_are_dealt_to_workers_in_turn_and_stay_there(void **state)
 	{
 		start_with(lock, 4);
 		for (unsigned int i = 0; i < 12; i++) {
-			struct tek_worker *home = FIFO->ready(&tek__workers[2], &threads[i],
+			struct tek_worker *home = FIFO->ready(&tek_ut__workers[2], &threads[i],
 							      TEK_READY_CREATED);
 			/* The first thread of the program is on worker 0. */
-			assert_ptr_equal(home, &tek__workers[(i + 1) % 4]);
+			assert_ptr_equal(home, &tek_ut__workers[(i + 1) % 4]);
 		}
 		for (unsigned int round = 0; round < 3; round++) {
 			for (unsigned int i = 0; i < 12; i++) {
-				struct tek_worker *home = &tek__workers[(i + 1) % 4];
+				struct tek_worker *home = &tek_ut__workers[(i + 1) % 4];
 				assert_ptr_equal(FIFO->next(home, NULL, TEK_READY_WOKEN),
 						 &threads[i]);
-				assert_ptr_equal(FIFO->ready(&tek__workers[round], &threads[i],
+				assert_ptr_equal(FIFO->ready(&tek_ut__workers[round], &threads[i],
 							     TEK_READY_WOKEN),
 						 home);
 			}
 		}
 		for (unsigned int i = 0; i < 3; i++)
-			assert_non_null(FIFO->next(&tek__workers[1], NULL, TEK_READY_WOKEN));
-		assert_null(FIFO->next(&tek__workers[1], NULL, TEK_READY_WOKEN));
-		assert_false(FIFO->any(&tek__workers[1]));
-		assert_true(FIFO->any(&tek__workers[2]));
+			assert_non_null(FIFO->next(&tek_ut__workers[1], NULL, TEK_READY_WOKEN));
+		assert_null(FIFO->next(&tek_ut__workers[1], NULL, TEK_READY_WOKEN));
+		assert_false(FIFO->any(&tek_ut__workers[1]));
+		assert_true(FIFO->any(&tek_ut__workers[2]));
 	}
 }
 
@@ -117,7 +117,8 @@ static void the_first_thread_of_the_program_is_on_the_first_worker(void **state)
 	(void)state;
 	start_with(TEK_LOCK_WORKER, 3);
 	struct tek_uthread first = {.id = 1};
-	assert_ptr_equal(FIFO->ready(&tek__workers[2], &first, TEK_READY_WOKEN), &tek__workers[0]);
+	assert_ptr_equal(FIFO->ready(&tek_ut__workers[2], &first, TEK_READY_WOKEN),
+			 &tek_ut__workers[0]);
 	assert_ptr_equal(take(FIFO), &first);
 }
 
@@ -126,7 +127,7 @@ static void quanta_do_not_count_unless_a_greater_priority_waits(void **state)
 	(void)state;
 	FOR_EACH_LOCK(lock)
 	{
-		struct tek_worker *worker = &tek__workers[0];
+		struct tek_worker *worker = &tek_ut__workers[0];
 		start_with(lock, 1);
 		threads[0].sched.priority = 10;
 		give_with(1, 10, TEK_READY_WOKEN);
@@ -145,7 +146,7 @@ static void a_yield_lets_equals_run_and_no_others(void **state)
 	(void)state;
 	FOR_EACH_LOCK(lock)
 	{
-		struct tek_worker *worker = &tek__workers[0];
+		struct tek_worker *worker = &tek_ut__workers[0];
 		start_with(lock, 1);
 		threads[0].sched.priority = 10;
 		give_with(1, 9, TEK_READY_WOKEN);
@@ -178,7 +179,7 @@ static void who_is_ready_changes_its_place_with_its_priority(void **state)
 	(void)state;
 	FOR_EACH_LOCK(lock)
 	{
-		struct tek_worker *worker = &tek__workers[0];
+		struct tek_worker *worker = &tek_ut__workers[0];
 		start_with(lock, 1);
 		for (unsigned int i = 0; i < 6; i++)
 			give_with(i, i < 3 ? 10 : 20, TEK_READY_WOKEN);
@@ -202,7 +203,7 @@ static void who_runs_or_waits_has_its_new_priority_when_it_is_ready(void **state
 		assert_ptr_equal(running, &threads[1]);
 		assert_null(FIFO->reprioritise(running, 15));
 		/* Now the other thread precedes it: its worker has to check. */
-		assert_ptr_equal(FIFO->reprioritise(running, 5), &tek__workers[0]);
+		assert_ptr_equal(FIFO->reprioritise(running, 5), &tek_ut__workers[0]);
 		give(FIFO, running, TEK_READY_PREEMPTED);
 		ASSERT_NEXT_ARE(FIFO, 0, 1);
 		struct tek_uthread unknown = {.id = 7};
@@ -226,7 +227,7 @@ static void wait_for(atomic_uint *word, unsigned int round)
 {
 	for (unsigned int i = 0; atomic_load_explicit(word, memory_order_acquire) < round; i++) {
 		if (i < 1000)
-			tek__relax();
+			tek_ut__relax();
 		else
 			sched_yield();
 	}
@@ -243,7 +244,7 @@ static void *race_main(void *argument)
 	return NULL;
 }
 
-/* As tek__ready() has it. */
+/* As tek_ut__ready() has it. */
 static void barrier(void)
 {
 #ifdef __SANITIZE_THREAD__ /* which does not know fences */
@@ -274,7 +275,7 @@ static void a_greater_priority_is_never_overlooked_by_a_worker_in_a_switch(void 
 			threads[1].sched.priority = 50;
 			atomic_store_explicit(&race.round, round, memory_order_release);
 			for (unsigned int i = round % 64; i > 0; i--)
-				tek__relax();
+				tek_ut__relax();
 			FIFO->ready(NULL, &threads[1], TEK_READY_WOKEN);
 			barrier();
 			bool goes = FIFO->goes_before(&threads[1], &threads[2]);

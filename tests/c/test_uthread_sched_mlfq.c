@@ -2,14 +2,14 @@
 /* The multi-level feedback queue: levels, allotments, and no starvation. */
 #include "fake_threads.h"
 
-#define MLFQ (&tek__sched_mlfq)
+#define MLFQ (&tek_ut__sched_mlfq)
 #define LOWEST 3u
 
 /* Runs until it has used up what it may; returns how many quanta that were. */
 static unsigned int run_out(struct tek_uthread *thread)
 {
 	unsigned int quanta = 1;
-	while (!MLFQ->tick(&tek__workers[0], thread))
+	while (!MLFQ->tick(&tek_ut__workers[0], thread))
 		quanta++;
 	return quanta;
 }
@@ -34,9 +34,9 @@ static void sink_ready(unsigned int number, unsigned int level)
 /* A quantum is a 10,000th of what it was, so as many times more of them have passed. */
 static void let_quanta_pass(void)
 {
-	tek__engine.quantum_ns /= 10000;
-	tek__engine.promote_quanta = 1000;
-	tek__workers[0].ticks++;
+	tek_ut__engine.quantum_ns /= 10000;
+	tek_ut__engine.promote_quanta = 1000;
+	tek_ut__workers[0].ticks++;
 }
 
 static void a_thread_goes_down_with_each_allotment_and_gets_a_longer_one(void **state)
@@ -63,8 +63,8 @@ static void who_waits_before_its_allotment_is_used_up_stays_and_gets_all_of_it_a
 	start(MLFQ, 1);
 	sink(0, 2);
 	for (unsigned int i = 0; i < 10; i++) {
-		assert_false(MLFQ->tick(&tek__workers[0], &threads[0]));
-		assert_false(MLFQ->tick(&tek__workers[0], &threads[0]));
+		assert_false(MLFQ->tick(&tek_ut__workers[0], &threads[0]));
+		assert_false(MLFQ->tick(&tek_ut__workers[0], &threads[0]));
 		give(MLFQ, &threads[0], i % 2 ? TEK_READY_WOKEN : TEK_READY_YIELDED);
 		ASSERT_NEXT_ARE(MLFQ, 0);
 		assert_int_equal(threads[0].sched.level, 2);
@@ -77,7 +77,7 @@ static void who_is_interrupted_goes_on_with_what_is_left_of_its_allotment(void *
 	(void)state;
 	start(MLFQ, 1);
 	sink(0, 2);
-	assert_false(MLFQ->tick(&tek__workers[0], &threads[0]));
+	assert_false(MLFQ->tick(&tek_ut__workers[0], &threads[0]));
 	give(MLFQ, &threads[0], TEK_READY_PREEMPTED);
 	ASSERT_NEXT_ARE(MLFQ, 0);
 	assert_int_equal(run_out(&threads[0]), 2);
@@ -114,7 +114,7 @@ static void a_woken_thread_goes_at_once_before_one_of_a_lower_level(void **state
 static void who_has_used_up_its_allotment_goes_on_if_only_lower_levels_are_ready(void **state)
 {
 	(void)state;
-	struct tek_worker *worker = &tek__workers[0];
+	struct tek_worker *worker = &tek_ut__workers[0];
 	start(MLFQ, 1);
 	sink_ready(0, 3);
 	sink_ready(1, 2);
@@ -132,7 +132,7 @@ static void the_lowest_level_stays_there_until_its_time_has_come(void **state)
 	start(MLFQ, 1);
 	sink(0, 3);
 	for (int i = 0; i < 100; i++) {
-		tek__workers[0].ticks++;
+		tek_ut__workers[0].ticks++;
 		give(MLFQ, &threads[0], i % 2 ? TEK_READY_WOKEN : TEK_READY_PREEMPTED);
 		ASSERT_NEXT_ARE(MLFQ, 0);
 		assert_int_equal(threads[0].sched.level, LOWEST);
@@ -223,7 +223,7 @@ static void who_wakes_waits_for_one_of_those_who_were_promoted_at_most(void **st
 static void who_wakes_goes_at_once_before_one_that_was_promoted(void **state)
 {
 	(void)state;
-	struct tek_worker *worker = &tek__workers[0];
+	struct tek_worker *worker = &tek_ut__workers[0];
 	start(MLFQ, 1);
 	sink_ready(0, 3);
 	sink_ready(1, 3);
@@ -271,7 +271,7 @@ static void two_that_yield_let_a_lower_level_run_also_when_they_were_promoted(vo
 	let_quanta_pass();
 	assert_int_equal(number_of(take(MLFQ)), 2);
 	assert_int_equal(number_of(take(MLFQ)), 3);
-	tek__engine.promote_quanta = NEVER;
+	tek_ut__engine.promote_quanta = NEVER;
 	sink_ready(0, 3);
 	for (unsigned int i = 2; i < 4; i++)
 		give(MLFQ, &threads[i], TEK_READY_YIELDED);

@@ -2,9 +2,9 @@
 /* The order of threads: round robin, shortest job first, work stealing. */
 #include "fake_threads.h"
 
-#define RR (&tek__sched_rr)
-#define PSJF (&tek__sched_psjf)
-#define STEAL (&tek__sched_steal)
+#define RR (&tek_ut__sched_rr)
+#define PSJF (&tek_ut__sched_psjf)
+#define STEAL (&tek_ut__sched_steal)
 
 static void give_with_quanta(unsigned int number, uint64_t quanta)
 {
@@ -18,9 +18,9 @@ static void rr_lets_run_in_the_order_of_becoming_ready(void **state)
 	start(RR, 2);
 	create(RR, 0, 2);
 	give(RR, &threads[3], TEK_READY_WOKEN);
-	RR->ready(&tek__workers[1], &threads[4], TEK_READY_YIELDED);
+	RR->ready(&tek_ut__workers[1], &threads[4], TEK_READY_YIELDED);
 	RR->ready(NULL, &threads[5], TEK_READY_PREEMPTED);
-	assert_ptr_equal(RR->next(&tek__workers[1], NULL, TEK_READY_WOKEN), &threads[0]);
+	assert_ptr_equal(RR->next(&tek_ut__workers[1], NULL, TEK_READY_WOKEN), &threads[0]);
 	ASSERT_NEXT_ARE(RR, 1, 2, 3, 4, 5);
 }
 
@@ -31,8 +31,9 @@ static void rr_gives_one_quantum_to_each_in_turn(void **state)
 	create(RR, 1, 9);
 	struct tek_uthread *running = &threads[0];
 	for (int i = 0; i < 1000; i++) {
-		assert_true(RR->tick(&tek__workers[0], running));
-		struct tek_uthread *next = RR->next(&tek__workers[0], running, TEK_READY_PREEMPTED);
+		assert_true(RR->tick(&tek_ut__workers[0], running));
+		struct tek_uthread *next = RR->next(&tek_ut__workers[0], running,
+						    TEK_READY_PREEMPTED);
 		give(RR, running, TEK_READY_PREEMPTED);
 		assert_int_equal(number_of(next), (number_of(running) + 1) % 10);
 		running = next;
@@ -79,7 +80,7 @@ static void psjf_counts_only_quanta_that_were_used_up(void **state)
 	for (int i = 0; i < 10; i++) {
 		struct tek_uthread *thread = take(PSJF);
 		if (i < 3)
-			assert_true(PSJF->tick(&tek__workers[0], thread));
+			assert_true(PSJF->tick(&tek_ut__workers[0], thread));
 		give(PSJF, thread, i < 3 ? TEK_READY_PREEMPTED : TEK_READY_WOKEN);
 	}
 	assert_int_equal(threads[0].sched.quanta, 3);
@@ -100,7 +101,7 @@ static void psjf_lets_one_with_fewer_quanta_run_at_once(void **state)
 static void psjf_lets_who_has_the_fewest_go_on_unless_it_yields(void **state)
 {
 	(void)state;
-	struct tek_worker *worker = &tek__workers[0];
+	struct tek_worker *worker = &tek_ut__workers[0];
 	start(PSJF, 1);
 	threads[0].sched.quanta = 3;
 	give_with_quanta(1, 4);
@@ -136,7 +137,7 @@ static void steal_lets_the_oldest_go_first_once_in_a_quantum(void **state)
 		const int turns = 10 + oldest;
 		const int two[] = {oldest, turns};
 		for (int i = 0; i < 2; i++) {
-			tek__workers[0].ticks++;
+			tek_ut__workers[0].ticks++;
 			int number = number_of(take(STEAL));
 			assert_true(number == two[0] || number == two[1]);
 		}
@@ -169,7 +170,7 @@ static void steal_gives_everybody_a_turn_beside_two_who_wake_each_other(void **s
 static void a_thief_gets_the_older_half_in_its_order(void **state)
 {
 	(void)state;
-	struct tek_worker *thief = &tek__workers[1];
+	struct tek_worker *thief = &tek_ut__workers[1];
 	start(STEAL, 2);
 	create(STEAL, 0, 5);
 	give(STEAL, &threads[6], TEK_READY_YIELDED);
@@ -197,7 +198,7 @@ static void thieves_divide_any_number_among_all_workers(void **state)
 	start(STEAL, workers);
 	create(STEAL, 0, THREADS - 1);
 	for (unsigned int i = 0; i < THREADS; i++) {
-		struct tek_worker *worker = &tek__workers[i % workers];
+		struct tek_worker *worker = &tek_ut__workers[i % workers];
 		assert_non_null(STEAL->next(worker, NULL, TEK_READY_WOKEN));
 		got[worker->number]++;
 	}

@@ -95,9 +95,9 @@ static void *wait_shown(void *argument)
 {
 	struct waits *waits = argument;
 
-	tek__here_self()->shown = &waits->side;
+	tek_ut__here_self()->shown = &waits->side;
 	void *result = waits->routine(argument);
-	tek__here_self()->shown = NULL;
+	tek_ut__here_self()->shown = NULL;
 	return result;
 }
 
@@ -116,7 +116,7 @@ static void wait_for_everything(void)
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		all[i].thread = begin(wait_shown, &all[i]);
 		WAIT_UNTIL(shown(&all[i]) == all[i].what);
-		CHECK(strcmp(tek__waits_words[shown(&all[i])], all[i].word) == 0);
+		CHECK(strcmp(tek_ut__waits_words[shown(&all[i])], all[i].word) == 0);
 	}
 	CHECK(tek_uthread_mutex_unlock(&mutex) == 0);
 	CHECK(tek_uthread_rwlock_unlock(&rwlock) == 0);
@@ -143,9 +143,9 @@ static void everything_that_can_be_waited_for_has_a_word_of_its_own(void **state
 {
 	(void)state;
 	for (unsigned int i = 0; i < TEK_WAITS_WORDS; i++) {
-		assert_non_null(tek__waits_words[i]);
+		assert_non_null(tek_ut__waits_words[i]);
 		for (unsigned int other = 0; other < i; other++)
-			assert_string_not_equal(tek__waits_words[i], tek__waits_words[other]);
+			assert_string_not_equal(tek_ut__waits_words[i], tek_ut__waits_words[other]);
 	}
 }
 

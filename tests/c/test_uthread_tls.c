@@ -179,7 +179,7 @@ static void *go_on_elsewhere(void *argument)
 	struct own *own = argument;
 	struct tek_uthread context = {.tls = 0};
 
-	tek__tls_adopt(&context);
+	tek_ut__tls_adopt(&context);
 	errno = with_value = 6;
 	raw_go_on(&own->raw);
 	return (void *)(intptr_t)(errno == 6 && with_value == 6);
@@ -251,7 +251,7 @@ static bool load(struct library *library, const char *name)
 	library->zero = (int *(*)(void))dlsym(library->handle, "tls_zero");
 	library->set_by_constructor = (int *(*)(void))dlsym(library->handle,
 							    "tls_set_by_constructor");
-	tek__tls_libraries_changed();
+	tek_ut__tls_libraries_changed();
 	return true;
 }
 
@@ -305,7 +305,7 @@ static void a_library_loaded_later_has_first_values_in_each_thread(void **state)
 	raw_drop(&before.raw);
 	assert_true(finds_first_values(&library, 7));
 	dlclose(library.handle);
-	tek__tls_libraries_changed();
+	tek_ut__tls_libraries_changed();
 	raw_run_with_tls(note_whether_new, &library.good);
 	assert_true(library.good);
 }
@@ -357,7 +357,7 @@ static void setuid_returns_in_a_thread_with_storage_of_its_own(void **state)
 	pthread_barrier_init(&barrier, NULL, 2);
 	assert_int_equal(pthread_create(&kernel_thread, NULL, wait_at, &barrier), 0);
 	pthread_barrier_wait(&barrier);
-	tek__setxid_start();
+	tek_ut__setxid_start();
 	alarm(20);
 	raw_run_with_tls(change_user, &changed);
 	alarm(0);
@@ -385,7 +385,7 @@ static int child(void)
 {
 	int status;
 
-	tek__tls_after_fork();
+	tek_ut__tls_after_fork();
 	if (grandchild() || setresuid((uid_t)-1, (uid_t)-1, (uid_t)-1))
 		return 1;
 	bool new = false;
@@ -513,10 +513,10 @@ int main(void)
 	};
 	struct tek_uthread first = {.tls = 0};
 
-	if (!tek__tls_available()) {
+	if (!tek_ut__tls_available()) {
 		print_message("1..0 # SKIP threads can have no storage of their own here\n");
 		return 77;
 	}
-	tek__tls_adopt(&first);
+	tek_ut__tls_adopt(&first);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

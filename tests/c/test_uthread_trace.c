@@ -36,10 +36,10 @@ static int play(void (*part)(void))
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		alarm(30);
-		tek__worker_count = 2;
+		tek_ut__worker_count = 2;
 		for (unsigned int i = 0; i < 2; i++)
-			tek__workers[i].number = i;
-		tek__trace_start(path);
+			tek_ut__workers[i].number = i;
+		tek_ut__trace_start(path);
 		part();
 		_exit(0);
 	}
@@ -51,10 +51,10 @@ static int play(void (*part)(void))
 static void go(unsigned int number, enum tek_leaving leaving, enum tek_ready why,
 	       const struct tek_uthread *from, const struct tek_uthread *next)
 {
-	struct tek_worker *worker = &tek__workers[number];
+	struct tek_worker *worker = &tek_ut__workers[number];
 	worker->left.leaving = leaving;
 	worker->left.why = why;
-	tek__trace_switch(worker, from, next);
+	tek_ut__trace_switch(worker, from, next);
 }
 
 /* Reads the records of a worker from all its blocks in order; *lost is the greatest loss count. */
@@ -133,11 +133,11 @@ static void a_process_that_is_killed_has_left_every_switch_in_the_file(void **st
 
 static void say_who_is_ready(void)
 {
-	tek__trace_named(&gas);
-	tek__trace_ready(&gas, TEK_READY_CREATED);
-	tek__trace_ready(&gas, TEK_READY_WOKEN);
-	tek__trace_ready(&gas, TEK_READY_YIELDED);
-	tek__trace_ready(&gas, TEK_READY_PREEMPTED);
+	tek_ut__trace_named(&gas);
+	tek_ut__trace_ready(&gas, TEK_READY_CREATED);
+	tek_ut__trace_ready(&gas, TEK_READY_WOKEN);
+	tek_ut__trace_ready(&gas, TEK_READY_YIELDED);
+	tek_ut__trace_ready(&gas, TEK_READY_PREEMPTED);
 }
 
 static void what_a_thread_on_no_worker_does_has_a_block_of_its_own(void **state)
@@ -172,16 +172,16 @@ static void fill_three_blocks(void)
 {
 	for (int i = 0; i < 5; i++) {
 		fill(RECORDS / 2);
-		tek__trace_supply();
+		tek_ut__trace_supply();
 	}
 }
 
 static void fill_four_blocks_without_the_monitor(void)
 {
 	fill(RECORDS + 100);
-	tek__trace_supply();
+	tek_ut__trace_supply();
 	fill(3 * RECORDS);
-	tek__trace_supply();
+	tek_ut__trace_supply();
 	fill(1);
 }
 
@@ -214,8 +214,8 @@ static void fork_and_switch(void)
 {
 	fill(3);
 	if (fork() == 0) {
-		tek__worker_count = 1;
-		tek__trace_after_fork();
+		tek_ut__worker_count = 1;
+		tek_ut__trace_after_fork();
 		fill(2);
 		_exit(0);
 	}
@@ -262,9 +262,9 @@ static void take_the_descriptor(void)
 		if (fd != mine && fcntl(fd, F_GETFD) >= 0)
 			dup2(mine, fd);
 	fill(3 * RECORDS);
-	tek__trace_supply();
+	tek_ut__trace_supply();
 	fill(3 * RECORDS);
-	tek__trace_supply();
+	tek_ut__trace_supply();
 	if (fstat(mine, &status) || status.st_size != 0)
 		_exit(1);
 }
@@ -286,7 +286,7 @@ static void limit_files(void)
 	setrlimit(RLIMIT_FSIZE, &limit);
 	for (int i = 0; i < 10; i++) {
 		fill(RECORDS);
-		tek__trace_supply();
+		tek_ut__trace_supply();
 	}
 }
 
@@ -316,10 +316,10 @@ static void a_file_that_is_no_trace_stays_as_it_is(void **state)
 	pid_t pid = fork();
 	if (pid == 0) {
 		close(STDERR_FILENO);
-		tek__worker_count = 1;
-		tek__trace_start(path);
+		tek_ut__worker_count = 1;
+		tek_ut__trace_start(path);
 		switch_twice();
-		_exit(tek__trace_on);
+		_exit(tek_ut__trace_on);
 	}
 	int status;
 	assert_int_equal(waitpid(pid, &status, 0), pid);

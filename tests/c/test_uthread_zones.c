@@ -22,17 +22,17 @@ static void own_function(void) {}
 
 static void find(void)
 {
-	assert_int_equal(tek__zones_find(), 0);
+	assert_int_equal(tek_ut__zones_find(), 0);
 }
 
 static void the_program_can_be_left_and_the_c_library_cannot(void **state)
 {
 	(void)state;
 	find();
-	assert_true(tek__zones_allow(address_of(own_function)));
-	assert_true(tek__zones_allow(address_of(own_function)));
-	assert_false(tek__zones_allow((uintptr_t)&malloc));
-	assert_false(tek__zones_allow((uintptr_t)&abort));
+	assert_true(tek_ut__zones_allow(address_of(own_function)));
+	assert_true(tek_ut__zones_allow(address_of(own_function)));
+	assert_false(tek_ut__zones_allow((uintptr_t)&malloc));
+	assert_false(tek_ut__zones_allow((uintptr_t)&abort));
 }
 
 /* Each of them: not only the first. */
@@ -44,11 +44,11 @@ static void code_that_comes_later_is_known_at_the_second_look(void **state)
 		void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
 				  -1, 0);
 		assert_true(code != MAP_FAILED);
-		assert_false(tek__zones_allow((uintptr_t)code));
-		assert_true(tek__zones_allow((uintptr_t)code));
+		assert_false(tek_ut__zones_allow((uintptr_t)code));
+		assert_true(tek_ut__zones_allow((uintptr_t)code));
 		/* It stays, so that the next one lies elsewhere. */
 	}
-	assert_false(tek__zones_allow((uintptr_t)&malloc));
+	assert_false(tek_ut__zones_allow((uintptr_t)&malloc));
 }
 
 static void what_is_no_code_is_never_left(void **state)
@@ -56,7 +56,7 @@ static void what_is_no_code_is_never_left(void **state)
 	(void)state;
 	find();
 	for (int i = 0; i < 3; i++)
-		assert_false(tek__zones_allow(16));
+		assert_false(tek_ut__zones_allow(16));
 }
 
 static unsigned int ranges_of_code(void)
@@ -89,8 +89,8 @@ static void a_full_list_of_ranges_allows_nothing_unknown(void **state)
 		}
 		assert_int_equal(ranges_of_code(), full);
 		find();
-		assert_false(tek__zones_allow(16));
-		assert_true(tek__zones_allow(address_of(own_function)));
+		assert_false(tek_ut__zones_allow(16));
+		assert_true(tek_ut__zones_allow(address_of(own_function)));
 	}
 }
 

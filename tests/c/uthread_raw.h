@@ -33,7 +33,7 @@ struct raw {
 static inline void raw_stop(struct raw *raw)
 {
 	if (raw->thread.own_tls)
-		tek__tls_switch(raw->caller_tls);
+		tek_ut__tls_switch(raw->caller_tls);
 	tek__context_switch(&raw->thread.context, &raw->caller);
 }
 
@@ -42,13 +42,13 @@ static const struct tek_context *raw_begin(void *argument)
 	struct raw *raw = argument;
 
 	if (raw->thread.own_tls)
-		tek__tls_begin_current();
+		tek_ut__tls_begin_current();
 	raw->routine(raw->argument);
 	if (raw->thread.own_tls)
-		tek__tls_end_current();
+		tek_ut__tls_end_current();
 	raw->ended = true;
 	if (raw->thread.own_tls)
-		tek__tls_switch(raw->caller_tls);
+		tek_ut__tls_switch(raw->caller_tls);
 	return &raw->caller;
 }
 
@@ -69,15 +69,15 @@ static inline void raw_make(struct raw *raw, void (*routine)(void *), void *argu
 static inline void raw_make_with_tls(struct raw *raw, void (*routine)(void *), void *argument)
 {
 	raw_make(raw, routine, argument);
-	assert_int_equal(tek__tls_give(&raw->thread), 0);
+	assert_int_equal(tek_ut__tls_give(&raw->thread), 0);
 }
 
 /* Until it stops or ends. By any kernel thread. */
 static inline void raw_go_on(struct raw *raw)
 {
-	raw->caller_tls = tek__tls_pointer();
+	raw->caller_tls = tek_ut__tls_pointer();
 	if (raw->thread.own_tls)
-		tek__tls_switch(raw->thread.tls);
+		tek_ut__tls_switch(raw->thread.tls);
 	tek__context_switch(&raw->caller, &raw->thread.context);
 }
 
@@ -85,7 +85,7 @@ static inline void raw_drop(struct raw *raw)
 {
 	assert_true(raw->ended);
 	if (raw->thread.own_tls)
-		tek__tls_take(&raw->thread);
+		tek_ut__tls_take(&raw->thread);
 	munmap(raw->thread.stack_low, RAW_STACK_BYTES);
 }
 

@@ -46,23 +46,23 @@ static inline void option_is_wrong(const char *text, size_t size, const char *wh
  */
 static inline void start_engine(const char *list)
 {
-	struct tek_engine_options options = tek__engine_defaults();
+	struct tek_engine_options options = tek_ut__engine_defaults();
 
 	if (strncmp(list, "own:", 4) == 0) {
-		CHECK(tek__tls_available());
+		CHECK(tek_ut__tls_available());
 		options.own_tls = true;
 		list += 4;
 	}
 	options.workers = 1;
 	options.foreign = true;
-	tek__engine_parse(&options, list, option_is_wrong);
-	CHECK(tek__engine_start(&options) == 0);
+	tek_ut__engine_parse(&options, list, option_is_wrong);
+	CHECK(tek_ut__engine_start(&options) == 0);
 }
 
 /* Runs body() as the first thread of an engine with these options, for 30 s at most. */
 static inline void with_engine(const char *list, void (*body)(void))
 {
-	if (strncmp(list, "own:", 4) == 0 && !tek__tls_available()) {
+	if (strncmp(list, "own:", 4) == 0 && !tek_ut__tls_available()) {
 		print_message("# %s left out: threads can have no storage of their own here\n",
 			      list);
 		return;
@@ -87,11 +87,11 @@ static inline void with_engine(const char *list, void (*body)(void))
 static inline struct tek_uthread *spawn_with(const struct tek_uthread_wish *wish,
 					     void *(*routine)(void *), void *argument)
 {
-	tek__enter();
-	struct tek_uthread *thread = tek__uthread_new(wish, routine, argument);
+	tek_ut__enter();
+	struct tek_uthread *thread = tek_ut__new(wish, routine, argument);
 	CHECK(thread);
-	tek__uthread_launch(thread);
-	tek__leave();
+	tek_ut__launch(thread);
+	tek_ut__leave();
 	return thread;
 }
 
@@ -103,24 +103,24 @@ static inline struct tek_uthread *spawn(void *(*routine)(void *), void *argument
 static inline void *join(struct tek_uthread *thread)
 {
 	void *result;
-	CHECK(tek__uthread_join(thread, &result, NULL) == 0);
+	CHECK(tek_ut__join(thread, &result, NULL) == 0);
 	return result;
 }
 
 static inline void yield_once(void)
 {
-	tek__enter();
-	tek__yield(TEK_READY_YIELDED);
-	tek__leave();
+	tek_ut__enter();
+	tek_ut__yield(TEK_READY_YIELDED);
+	tek_ut__leave();
 }
 
 static inline void sleep_ms(unsigned int ms)
 {
-	struct timespec deadline = tek__timespec_of(tek__now() + ms * 1000000ull);
+	struct timespec deadline = tek_ut__timespec_of(tek_ut__now() + ms * 1000000ull);
 	struct tek_waiter waiter;
 
-	tek__waiter_init(&waiter);
-	CHECK(tek__wait(&waiter, &deadline, TEK_WAITS_SLEEP) == TEK_TIMED_OUT);
+	tek_ut__waiter_init(&waiter);
+	CHECK(tek_ut__wait(&waiter, &deadline, TEK_WAITS_SLEEP) == TEK_TIMED_OUT);
 }
 
 #endif

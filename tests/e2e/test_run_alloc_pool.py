@@ -130,22 +130,23 @@ __attribute__((noinline)) void measured(unsigned int seed)
 	void *blocks[16];
 	for (int i = 0; i < 16; i++) {
 		seed = seed * 1664525u + 1013904223u;
-		blocks[i] = tek__tlsf_allocate_aligned(&heap, (size_t)16 << (seed >> 29), (seed >> 12) % 5000);
+		blocks[i] = tek_alloc__tlsf_allocate_aligned(&heap, (size_t)16 << (seed >> 29),
+							     (seed >> 12) % 5000);
 	}
 	for (int i = 0; i < 16; i++)
-		tek__tlsf_free(&heap, blocks[i * 7 % 16]);
+		tek_alloc__tlsf_free(&heap, blocks[i * 7 % 16]);
 }
 int main(int argc, char **argv)
 {
 	unsigned int seed = 1, count = atoi(argv[argc - 1]);
-	tek__tlsf_add(&heap, memory, sizeof(memory));
+	tek_alloc__tlsf_add(&heap, memory, sizeof(memory));
 	for (unsigned int i = 0; i < count; i++) {
 		seed = seed * 1664525u + 1013904223u;
-		if (!(kept[i] = tek__tlsf_allocate(&heap, (seed >> 16) % 400)))
+		if (!(kept[i] = tek_alloc__tlsf_allocate(&heap, (seed >> 16) % 400)))
 			return 1;
 	}
 	for (unsigned int i = 0; i < count; i += 2) /* thousands of holes, of all sizes */
-		tek__tlsf_free(&heap, kept[i]);
+		tek_alloc__tlsf_free(&heap, kept[i]);
 	for (unsigned int i = 0; i < 50; i++)
 		measured(i);
 }

@@ -28,7 +28,7 @@ static void keep(unsigned int i, void *memory, size_t bytes)
 {
 	blocks[i].memory = memory;
 	blocks[i].bytes = bytes;
-	if (tek__tlsf_usable(memory) < bytes)
+	if (tek_alloc__tlsf_usable(memory) < bytes)
 		abort();
 	memset(memory, (int)(i + 1), bytes);
 }
@@ -42,7 +42,7 @@ static void operate(const uint8_t *data)
 
 	if (!blocks[i].memory) {
 		const size_t alignment = what == 0 ? 1 : (size_t)1 << shift % 16;
-		void *memory = tek__tlsf_allocate_aligned(&heap, alignment, bytes);
+		void *memory = tek_alloc__tlsf_allocate_aligned(&heap, alignment, bytes);
 		if (memory && (uintptr_t)memory % alignment)
 			abort();
 		if (memory)
@@ -51,16 +51,16 @@ static void operate(const uint8_t *data)
 	}
 	check(i);
 	if (what == 0) {
-		if (tek__tlsf_resize(&heap, blocks[i].memory, bytes))
+		if (tek_alloc__tlsf_resize(&heap, blocks[i].memory, bytes))
 			keep(i, blocks[i].memory, bytes);
 		else
 			check(i);
 	} else if (what == 1) {
 		/* Not the address of a block: refused. */
-		if (blocks[i].bytes > 64 && tek__tlsf_free(&heap, blocks[i].memory + 8))
+		if (blocks[i].bytes > 64 && tek_alloc__tlsf_free(&heap, blocks[i].memory + 8))
 			abort();
 	} else {
-		if (!tek__tlsf_free(&heap, blocks[i].memory))
+		if (!tek_alloc__tlsf_free(&heap, blocks[i].memory))
 			abort();
 		blocks[i].memory = NULL;
 	}
@@ -72,20 +72,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memset(&heap, 0, sizeof(heap));
 	memset(blocks, 0, sizeof(blocks));
-	if (!tek__tlsf_add(&heap, memory, MEMORY))
+	if (!tek_alloc__tlsf_add(&heap, memory, MEMORY))
 		abort();
 	for (; size >= 4; data += 4, size -= 4)
 		operate(data);
-	if (tek__tlsf_check(&heap, memory))
+	if (tek_alloc__tlsf_check(&heap, memory))
 		abort();
 	for (unsigned int i = 0; i < BLOCKS; i++)
 		if (blocks[i].memory) {
 			check(i);
-			if (!tek__tlsf_free(&heap, blocks[i].memory))
+			if (!tek_alloc__tlsf_free(&heap, blocks[i].memory))
 				abort();
 		}
-	if (heap.used || tek__tlsf_check(&heap, memory) ||
-	    !tek__tlsf_allocate(&heap, MEMORY - TEK_TLSF_OVERHEAD))
+	if (heap.used || tek_alloc__tlsf_check(&heap, memory) ||
+	    !tek_alloc__tlsf_allocate(&heap, MEMORY - TEK_TLSF_OVERHEAD))
 		abort();
 	free(memory);
 	return 0;

@@ -34,7 +34,7 @@ SHARED = {
 }
 # Declared below and defined above: the only ways up.  tek__hooks is the table of life/hooks.c; the
 # other two are weak, for libtek.so to find in another library.
-INVERTED = {"tek__hooks", "tek__profile_passed", "tek__sync_wants_cpus"}
+INVERTED = {"tek__hooks", "tek_prof__passed", "tek_sync__wants_cpus"}
 # What is left to be done: a header, or a name, that a file uses against the order.
 EXCEPTED: dict[str, set[str]] = {
 }

@@ -140,7 +140,8 @@ class Uthread:
             return "ended, not joined"
         if int(value["token"]) == PARKED:
             what = int(value["waits_for"])
-            return "waits: " + (variable(f"tek__waits_words[{what}]").string() if what else "park")
+            words = variable(f"tek_ut__waits_words[{what}]").string() if what else "park"
+            return "waits: " + words
         return "ready"
 
     @property
@@ -153,10 +154,10 @@ class Uthread:
 
 def uthreads():
     """All that live, or were not joined; those with the least number first."""
-    first = variable("tek__uthreads")
+    first = variable("tek_ut__uthreads")
     workers = {}
-    for number in range(int(variable("tek__worker_count"))):
-        worker = variable(f"tek__workers[{number}]")
+    for number in range(int(variable("tek_ut__worker_count"))):
+        worker = variable(f"tek_ut__workers[{number}]")
         if int(worker["current"]) and int(worker["carrier"]):
             workers[int(worker["current"])] = worker
     found = []

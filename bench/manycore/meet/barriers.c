@@ -26,19 +26,19 @@ static struct crowd_options options = {.times = 100000, .rounds = 5, .limit_ms =
 
 static pthread_barrier_t pthread;
 
-static int pthread_init(struct tek_barrier *barrier, unsigned int count)
+static int pthread_init(struct tek_sync_barrier *barrier, unsigned int count)
 {
 	(void)barrier;
 	return pthread_barrier_init(&pthread, NULL, count);
 }
 
-static bool pthread_wait(struct tek_barrier *barrier)
+static bool pthread_wait(struct tek_sync_barrier *barrier)
 {
 	(void)barrier;
 	return pthread_barrier_wait(&pthread) == PTHREAD_BARRIER_SERIAL_THREAD;
 }
 
-static int pthread_destroy(struct tek_barrier *barrier)
+static int pthread_destroy(struct tek_sync_barrier *barrier)
 {
 	(void)barrier;
 	return pthread_barrier_destroy(&pthread);
@@ -54,7 +54,7 @@ static const struct tek_barrier_kind of_pthread = {
 /* ---- */
 
 static const struct tek_barrier_kind *kind;
-static struct tek_barrier barrier;
+static struct tek_sync_barrier barrier;
 static uint64_t deadline_ns;
 /*
  * The number of rounds.  The last thread at a barrier may lower it; all threads see that after the
@@ -103,9 +103,9 @@ int main(int argc, char **argv)
 	unsigned int all = 0;
 
 	crowd_options(&options, argc, argv, usage);
-	for (unsigned int i = 0; tek__barrier_kinds[i]; i++)
-		if (crowd_wants(&options, tek__barrier_kinds[i]->name))
-			kinds[all++] = tek__barrier_kinds[i];
+	for (unsigned int i = 0; tek_sync__barrier_kinds[i]; i++)
+		if (crowd_wants(&options, tek_sync__barrier_kinds[i]->name))
+			kinds[all++] = tek_sync__barrier_kinds[i];
 	if (crowd_wants(&options, of_pthread.name))
 		kinds[all++] = &of_pthread;
 	if (!all)

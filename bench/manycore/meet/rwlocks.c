@@ -30,26 +30,26 @@ static struct crowd_options options = {
 /* ---- the C library's, as one more kind ---- */
 
 static union {
-	struct tek_rwlock tek;
+	struct tek_sync_rwlock tek;
 	pthread_rwlock_t pthread;
 	char line[128];
 } lock __attribute__((aligned(128)));
 
-static int pthread_read(struct tek_rwlock *unused, struct tek_until until)
+static int pthread_read(struct tek_sync_rwlock *unused, struct tek_until until)
 {
 	(void)unused;
 	(void)until;
 	return pthread_rwlock_rdlock(&lock.pthread);
 }
 
-static int pthread_write(struct tek_rwlock *unused, struct tek_until until)
+static int pthread_write(struct tek_sync_rwlock *unused, struct tek_until until)
 {
 	(void)unused;
 	(void)until;
 	return pthread_rwlock_wrlock(&lock.pthread);
 }
 
-static void pthread_unlock(struct tek_rwlock *unused)
+static void pthread_unlock(struct tek_sync_rwlock *unused)
 {
 	(void)unused;
 	pthread_rwlock_unlock(&lock.pthread);
@@ -125,9 +125,9 @@ int main(int argc, char **argv)
 	unsigned int all = 0;
 
 	crowd_options(&options, argc, argv, usage);
-	for (unsigned int i = 0; tek__rwlock_kinds[i]; i++)
-		if (crowd_wants(&options, tek__rwlock_kinds[i]->name))
-			kinds[all++] = tek__rwlock_kinds[i];
+	for (unsigned int i = 0; tek_sync__rwlock_kinds[i]; i++)
+		if (crowd_wants(&options, tek_sync__rwlock_kinds[i]->name))
+			kinds[all++] = tek_sync__rwlock_kinds[i];
 	if (crowd_wants(&options, of_pthread.name))
 		kinds[all++] = &of_pthread;
 	if (!all)

@@ -104,7 +104,7 @@ unsigned int spin_kinds(const struct spin_kind **kinds)
 	unsigned int count = 0;
 
 	/* A struct tek_lock is all that ours see of the object, and stands at its beginning. */
-	for (const struct tek_lock_kind *const *kind = tek__lock_kinds; *kind; kind++)
+	for (const struct tek_lock_kind *const *kind = tek_sync__lock_kinds; *kind; kind++)
 		all[count++] = (struct spin_kind){
 			.name = (*kind)->name,
 			.lock = (int (*)(struct spin_object *))(void (*)(void))(*kind)->lock,

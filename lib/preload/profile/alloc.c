@@ -34,11 +34,11 @@ static bool is_early(const void *block)
 
 static bool is_too_early(void)
 {
-	if (__builtin_expect(tek__profile_is_found, 1))
+	if (__builtin_expect(tek_prof__is_found, 1))
 		return false;
-	if (!tek__profile_is_looking)
-		tek__profile_find_real(offsetof(struct tek_profile_real, malloc));
-	return !tek__profile_is_found;
+	if (!tek_prof__is_looking)
+		tek_prof__find_real(offsetof(struct tek_profile_real, malloc));
+	return !tek_prof__is_found;
 }
 
 /* Some block was so large: only then blocks that are given back are asked for their size. */
@@ -60,11 +60,11 @@ static bool is_long_block(void *block)
 
 #define TEK_ALLOCATES(bytes, call) \
 	uint32_t weight_; \
-	struct tek_profile_thread *thread_ = tek__profile_enter_counted( \
-		TEK_PROFILE_ALLOC, TEK_FRAME, is_long(bytes), &weight_); \
+	struct tek_profile_thread *thread_ = tek_prof__enter_counted(TEK_PROFILE_ALLOC, TEK_FRAME, \
+								     is_long(bytes), &weight_); \
 	__typeof__(call) result_ = call; \
 	if (thread_) \
-		tek__profile_leave_counted(thread_, TEK_PROFILE_ALLOC, weight_); \
+		tek_prof__leave_counted(thread_, TEK_PROFILE_ALLOC, weight_); \
 	return result_
 
 TEK_EXPORT void *malloc(size_t bytes)
@@ -115,11 +115,11 @@ TEK_EXPORT void free(void *block)
 
 	if (!block || is_too_early() || is_early(block))
 		return;
-	struct tek_profile_thread *thread = tek__profile_enter_counted(
-		TEK_PROFILE_ALLOC, TEK_FRAME, is_long_block(block), &weight);
+	struct tek_profile_thread *thread = tek_prof__enter_counted(TEK_PROFILE_ALLOC, TEK_FRAME,
+								    is_long_block(block), &weight);
 	REAL(free)(block);
 	if (thread)
-		tek__profile_leave_counted(thread, TEK_PROFILE_ALLOC, weight);
+		tek_prof__leave_counted(thread, TEK_PROFILE_ALLOC, weight);
 }
 
 TEK_EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes)

@@ -40,13 +40,13 @@ TEK_EXPORT int cnd_timedwait(cnd_t *cond, mtx_t *mutex, const struct timespec *u
 
 TEK_EXPORT int cnd_signal(cnd_t *cond)
 {
-	tek__profile_releases(cond);
+	tek_prof__releases(cond);
 	return REAL(cnd_signal)(cond);
 }
 
 TEK_EXPORT int cnd_broadcast(cnd_t *cond)
 {
-	tek__profile_releases(cond);
+	tek_prof__releases(cond);
 	return REAL(cnd_broadcast)(cond);
 }
 

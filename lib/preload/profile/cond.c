@@ -21,12 +21,12 @@ TEK_EXPORT int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mut
 
 TEK_EXPORT int pthread_cond_signal(pthread_cond_t *cond)
 {
-	tek__profile_releases(cond);
+	tek_prof__releases(cond);
 	return REAL(pthread_cond_signal)(cond);
 }
 
 TEK_EXPORT int pthread_cond_broadcast(pthread_cond_t *cond)
 {
-	tek__profile_releases(cond);
+	tek_prof__releases(cond);
 	return REAL(pthread_cond_broadcast)(cond);
 }

@@ -12,10 +12,10 @@
 	({ \
 		uint64_t least_ = UINT64_MAX; \
 		for (int try_ = 0; try_ < TRIES; try_++) { \
-			uint64_t began_ = tek__profile_ticks(); \
+			uint64_t began_ = tek_prof__ticks(); \
 			for (int round_ = 0; round_ < ROUNDS; round_++) \
 				action; \
-			uint64_t took_ = tek__profile_ticks() - began_; \
+			uint64_t took_ = tek_prof__ticks() - began_; \
 			least_ = took_ < least_ ? took_ : least_; \
 		} \
 		least_ * 1024 / ROUNDS; \
@@ -27,44 +27,44 @@ static uint64_t more(uint64_t with, uint64_t without)
 }
 
 /* In the way that it counts itself: what it counted is forgotten again. */
-void tek__profile_measure_cost(void)
+void tek_prof__measure_cost(void)
 {
-	struct tek_profile_header *file = tek__profile_file;
-	struct tek_profile_thread *thread = tek__profile_self.thread;
+	struct tek_profile_header *file = tek_prof__file;
+	struct tek_profile_thread *thread = tek_prof__self.thread;
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 	uint32_t weight;
 
 	if (!thread)
 		return;
-	struct tek_profile_self self = tek__profile_self;
+	struct tek_profile_self self = tek_prof__self;
 	struct tek_profile_thread kept = *thread;
-	file->clock_cost = (tek_u32)(COST(tek__profile_ticks()) / 1024);
+	file->clock_cost = (tek_u32)(COST(tek_prof__ticks()) / 1024);
 	uint64_t plain = COST(
 		(REAL(pthread_mutex_lock)(&mutex), REAL(pthread_mutex_unlock)(&mutex)));
 	file->lock_cost = more(COST((pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex))),
 			       plain);
-	tek__profile_self.until_timed[TEK_PROFILE_ALLOC] = 2 * TRIES * ROUNDS;
+	tek_prof__self.until_timed[TEK_PROFILE_ALLOC] = 2 * TRIES * ROUNDS;
 	file->counted_cost = COST(({
-		if (tek__profile_enter_counted(TEK_PROFILE_ALLOC, TEK_FRAME, false, &weight))
-			tek__profile_leave_counted(thread, TEK_PROFILE_ALLOC, weight);
+		if (tek_prof__enter_counted(TEK_PROFILE_ALLOC, TEK_FRAME, false, &weight))
+			tek_prof__leave_counted(thread, TEK_PROFILE_ALLOC, weight);
 	}));
 	/* As it is in the long run. */
 	thread->timed[TEK_PROFILE_FILE] = TEK_PROFILE_ALL_TIMED;
 	file->timed_cost = COST(({
-		if (tek__profile_enter(TEK_PROFILE_FILE, TEK_FRAME))
-			tek__profile_leave(thread, TEK_PROFILE_FILE);
+		if (tek_prof__enter(TEK_PROFILE_FILE, TEK_FRAME))
+			tek_prof__leave(thread, TEK_PROFILE_FILE);
 	}));
 	file->scheduler_cost = UINT64_MAX;
 	for (int i = 0; i < TRIES; i++) {
-		uint64_t began = tek__profile_ticks();
-		tek__profile_ask_scheduler(thread);
-		uint64_t took = (tek__profile_ticks() - began) * 1024;
+		uint64_t began = tek_prof__ticks();
+		tek_prof__ask_scheduler(thread);
+		uint64_t took = (tek_prof__ticks() - began) * 1024;
 		if (took < file->scheduler_cost)
 			file->scheduler_cost = took;
 	}
-	memset(tek__profile_file_objects(thread), 0,
+	memset(tek_prof__file_objects(thread), 0,
 	       TEK_PROFILE_OBJECTS * sizeof(struct tek_profile_object));
 	kept.serial_ticks = thread->serial_ticks;
 	*thread = kept;
-	tek__profile_self = self;
+	tek_prof__self = self;
 }

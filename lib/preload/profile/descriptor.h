@@ -13,35 +13,33 @@ struct tek_profile_transfer {
 	tek_u32 part; /* of the wait; 0: it is none */
 };
 
-static inline struct tek_profile_transfer tek__profile_transfer(int fd, const void *frame)
+static inline struct tek_profile_transfer tek_prof__transfer(int fd, const void *frame)
 {
-	struct tek_profile_transfer transfer = {.part = tek__profile_descriptor(fd)};
+	struct tek_profile_transfer transfer = {.part = tek_prof__descriptor(fd)};
 
 	if (transfer.part)
-		transfer.waiting = tek__profile_wait(transfer.part, NULL, frame);
+		transfer.waiting = tek_prof__wait(transfer.part, NULL, frame);
 	else
-		transfer.thread = tek__profile_enter(TEK_PROFILE_FILE, frame);
+		transfer.thread = tek_prof__enter(TEK_PROFILE_FILE, frame);
 	return transfer;
 }
 
-static inline void tek__profile_transferred(struct tek_profile_transfer *transfer, const void *site)
+static inline void tek_prof__transferred(struct tek_profile_transfer *transfer, const void *site)
 {
 	if (transfer->part)
-		tek__profile_waited(&transfer->waiting, transfer->part, TEK_PROFILE_SLEEP, site,
-				    NULL);
+		tek_prof__waited(&transfer->waiting, transfer->part, TEK_PROFILE_SLEEP, site, NULL);
 	else if (transfer->thread)
-		tek__profile_leave(transfer->thread, TEK_PROFILE_FILE);
+		tek_prof__leave(transfer->thread, TEK_PROFILE_FILE);
 }
 
 /* A cancelled thread does not return from it. */
-static inline void tek__profile_transfer_cleanup(struct tek_profile_transfer *transfer)
+static inline void tek_prof__transfer_cleanup(struct tek_profile_transfer *transfer)
 {
 	if (transfer->part)
-		tek__profile_wait_cleanup(&transfer->waiting);
+		tek_prof__wait_cleanup(&transfer->waiting);
 }
 
 #define TEK_PROFILE_TRANSFER \
-	struct tek_profile_transfer transfer_ \
-		__attribute__((cleanup(tek__profile_transfer_cleanup)))
+	struct tek_profile_transfer transfer_ __attribute__((cleanup(tek_prof__transfer_cleanup)))
 
 #endif

@@ -52,13 +52,13 @@ static bool comes_along(const struct call *call)
 {
 	int kept = errno;
 
-	if (!tek__profile_file_is_for(call->how == SPAWN || call->how == SPAWN_SEARCH))
+	if (!tek_prof__file_is_for(call->how == SPAWN || call->how == SPAWN_SEARCH))
 		return false;
 	/* The look at the program is one call, for files. */
-	struct tek_profile_thread *counted = tek__profile_enter(TEK_PROFILE_FILE, TEK_FRAME);
+	struct tek_profile_thread *counted = tek_prof__enter(TEK_PROFILE_FILE, TEK_FRAME);
 	enum tek_fit fit = examine(call).fit;
 	if (counted)
-		tek__profile_leave(counted, TEK_PROFILE_FILE);
+		tek_prof__leave(counted, TEK_PROFILE_FILE);
 	errno = kept;
 	return fit == TEK_FITS || fit == TEK_PASSES;
 }
@@ -98,10 +98,10 @@ static int start(const struct call *call, char *const environment[])
 /* In the child of vfork() this looks at threads of the parent, which does no harm. */
 static int execute(const struct call *call, char *const environment[])
 {
-	tek__profile_last();
-	tek__profile_file_replaced(true);
+	tek_prof__last();
+	tek_prof__file_replaced(true);
 	int result = start(call, environment);
-	tek__profile_file_replaced(false);
+	tek_prof__file_replaced(false);
 	return result;
 }
 

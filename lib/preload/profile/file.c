@@ -12,9 +12,9 @@
 #define TEK_TRANSFER(type, name, parameters, arguments) \
 	TEK_EXPORT type name parameters \
 	{ \
-		TEK_PROFILE_TRANSFER = tek__profile_transfer(fd, TEK_FRAME); \
+		TEK_PROFILE_TRANSFER = tek_prof__transfer(fd, TEK_FRAME); \
 		type result_ = REAL(name) arguments; \
-		tek__profile_transferred(&transfer_, TEK_SITE); \
+		tek_prof__transferred(&transfer_, TEK_SITE); \
 		return result_; \
 	}
 
@@ -29,24 +29,22 @@
 			mode = va_arg(more, mode_t); \
 			va_end(more); \
 		} \
-		struct tek_profile_thread *counted = tek__profile_enter(TEK_PROFILE_FILE, \
-									TEK_FRAME); \
+		struct tek_profile_thread *counted = tek_prof__enter(TEK_PROFILE_FILE, TEK_FRAME); \
 		int fd = REAL(name)(__VA_ARGS__, mode); \
-		tek__profile_descriptor_forget(fd); \
+		tek_prof__descriptor_forget(fd); \
 		if (counted) \
-			tek__profile_leave(counted, TEK_PROFILE_FILE); \
+			tek_prof__leave(counted, TEK_PROFILE_FILE); \
 		return fd; \
 	}
 
 #define TEK_CREATES(name) \
 	TEK_EXPORT int name(const char *path, mode_t mode) \
 	{ \
-		struct tek_profile_thread *counted = tek__profile_enter(TEK_PROFILE_FILE, \
-									TEK_FRAME); \
+		struct tek_profile_thread *counted = tek_prof__enter(TEK_PROFILE_FILE, TEK_FRAME); \
 		int fd = REAL(name)(path, mode); \
-		tek__profile_descriptor_forget(fd); \
+		tek_prof__descriptor_forget(fd); \
 		if (counted) \
-			tek__profile_leave(counted, TEK_PROFILE_FILE); \
+			tek_prof__leave(counted, TEK_PROFILE_FILE); \
 		return fd; \
 	}
 
@@ -59,13 +57,13 @@ TEK_OPENS(openat64, (int directory, const char *path, int flags, ...), directory
 
 TEK_EXPORT int close(int fd)
 {
-	struct tek_profile_thread *counted = tek__profile_enter(TEK_PROFILE_FILE, TEK_FRAME);
+	struct tek_profile_thread *counted = tek_prof__enter(TEK_PROFILE_FILE, TEK_FRAME);
 
 	/* Before: then another thread may have the same number for something else. */
-	tek__profile_descriptor_forget(fd);
+	tek_prof__descriptor_forget(fd);
 	int result = REAL(close)(fd);
 	if (counted)
-		tek__profile_leave(counted, TEK_PROFILE_FILE);
+		tek_prof__leave(counted, TEK_PROFILE_FILE);
 	return result;
 }
 
@@ -74,7 +72,7 @@ TEK_EXPORT int dup2(int old, int new)
 {
 	int fd = REAL(dup2)(old, new);
 
-	tek__profile_descriptor_forget(fd);
+	tek_prof__descriptor_forget(fd);
 	return fd;
 }
 
@@ -82,19 +80,19 @@ TEK_EXPORT int dup3(int old, int new, int flags)
 {
 	int fd = REAL(dup3)(old, new, flags);
 
-	tek__profile_descriptor_forget(fd);
+	tek_prof__descriptor_forget(fd);
 	return fd;
 }
 
 TEK_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 {
-	tek__profile_descriptors_forget(first, last);
+	tek_prof__descriptors_forget(first, last);
 	return REAL(close_range)(first, last, flags);
 }
 
 TEK_EXPORT void closefrom(int first)
 {
-	tek__profile_descriptors_forget(first < 0 ? 0 : (unsigned int)first, UINT_MAX);
+	tek_prof__descriptors_forget(first < 0 ? 0 : (unsigned int)first, UINT_MAX);
 	REAL(closefrom)(first);
 }
 
@@ -221,9 +219,9 @@ TEK_TRANSFER(int, sendmmsg, (int fd, struct mmsghdr *messages, unsigned int coun
 
 TEK_EXPORT void sync(void)
 {
-	struct tek_profile_thread *counted = tek__profile_enter(TEK_PROFILE_FILE, TEK_FRAME);
+	struct tek_profile_thread *counted = tek_prof__enter(TEK_PROFILE_FILE, TEK_FRAME);
 
 	REAL(sync)();
 	if (counted)
-		tek__profile_leave(counted, TEK_PROFILE_FILE);
+		tek_prof__leave(counted, TEK_PROFILE_FILE);
 }

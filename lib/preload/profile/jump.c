@@ -6,9 +6,9 @@
 #define TEK_JUMPS(name, type) \
 	TEK_EXPORT void name(type target, int value) \
 	{ \
-		struct tek_profile_thread *thread = tek__profile_self.thread; \
-		if (thread && tek__profile_is_own(thread) && thread->inside) \
-			tek__profile_left(thread); \
+		struct tek_profile_thread *thread = tek_prof__self.thread; \
+		if (thread && tek_prof__is_own(thread) && thread->inside) \
+			tek_prof__left(thread); \
 		REAL(name)(target, value); \
 		__builtin_unreachable(); \
 	}

@@ -32,7 +32,7 @@ __attribute__((cold)) static void find(struct operator* operator)
 	if (!found)
 		abort();
 	const void *allocator = (const void *)REAL(malloc);
-	operator->is_allocators = tek__profile_is_same_library(found, allocator);
+	operator->is_allocators = tek_prof__is_same_library(found, allocator);
 	__atomic_store_n(&operator->function, found, __ATOMIC_RELEASE);
 }
 
@@ -44,9 +44,9 @@ __attribute__((cold)) static void find(struct operator* operator)
 	__typeof__(&name) next_ = (__typeof__(&name))operator_.function; \
 	uint32_t weight_ = 0; \
 	struct tek_profile_thread *thread_ = \
-		operator_.is_allocators ? tek__profile_enter_counted(TEK_PROFILE_ALLOC, TEK_FRAME, \
-								     false, &weight_) \
-					: NULL
+		operator_.is_allocators \
+			? tek_prof__enter_counted(TEK_PROFILE_ALLOC, TEK_FRAME, false, &weight_) \
+			: NULL
 
 #define TEK_NEW(...) TEK_NEW_(__VA_ARGS__)
 #define TEK_NEW_(name, parameters, arguments) \
@@ -56,7 +56,7 @@ __attribute__((cold)) static void find(struct operator* operator)
 		TEK_NEXT(name); \
 		void *result_ = next_ arguments; \
 		if (thread_) \
-			tek__profile_leave_counted(thread_, TEK_PROFILE_ALLOC, weight_); \
+			tek_prof__leave_counted(thread_, TEK_PROFILE_ALLOC, weight_); \
 		return result_; \
 	}
 
@@ -68,7 +68,7 @@ __attribute__((cold)) static void find(struct operator* operator)
 		TEK_NEXT(name); \
 		next_ arguments; \
 		if (thread_) \
-			tek__profile_leave_counted(thread_, TEK_PROFILE_ALLOC, weight_); \
+			tek_prof__leave_counted(thread_, TEK_PROFILE_ALLOC, weight_); \
 	}
 
 /*

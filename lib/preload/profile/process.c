@@ -6,14 +6,14 @@
 
 TEK_EXPORT void _exit(int status)
 {
-	tek__profile_over();
+	tek_prof__over();
 	REAL(_exit)(status);
 	__builtin_unreachable();
 }
 
 TEK_EXPORT void _Exit(int status)
 {
-	tek__profile_over();
+	tek_prof__over();
 	REAL(_Exit)(status);
 	__builtin_unreachable();
 }

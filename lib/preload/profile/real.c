@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-struct tek_profile_real tek__profile_real;
-bool tek__profile_is_found, tek__profile_is_looking;
+struct tek_profile_real tek_prof__real;
+bool tek_prof__is_found, tek_prof__is_looking;
 
 static const struct {
 	const char *name;
@@ -19,7 +19,7 @@ static const struct {
 #undef FUNCTION
 };
 
-bool tek__profile_is_same_library(const void *one, const void *other)
+bool tek_prof__is_same_library(const void *one, const void *other)
 {
 	Dl_info of_one, of_other;
 
@@ -31,23 +31,23 @@ static void find(size_t i)
 {
 	void *function = tek__next_definition(functions[i].name);
 
-	memcpy((char *)&tek__profile_real + functions[i].at, &function, sizeof(function));
+	memcpy((char *)&tek_prof__real + functions[i].at, &function, sizeof(function));
 }
 
-void tek__profile_find_real(size_t at)
+void tek_prof__find_real(size_t at)
 {
 	/*
 	 * What the loader calls meanwhile, and what that calls: malloc() and its family are served
 	 * by alloc.c.
 	 */
-	if (tek__profile_is_looking) {
+	if (tek_prof__is_looking) {
 		for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 			if (functions[i].at == at)
 				find(i);
 		return;
 	}
-	tek__profile_is_looking = true;
+	tek_prof__is_looking = true;
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 		find(i);
-	tek__profile_is_found = true;
+	tek_prof__is_found = true;
 }

@@ -85,21 +85,21 @@ struct tek_profile_real {
 #undef FUNCTION
 };
 
-extern struct tek_profile_real tek__profile_real __attribute__((visibility("hidden")));
-extern bool tek__profile_is_looking __attribute__((visibility("hidden")));
-extern bool tek__profile_is_found __attribute__((visibility("hidden")));
+extern struct tek_profile_real tek_prof__real __attribute__((visibility("hidden")));
+extern bool tek_prof__is_looking __attribute__((visibility("hidden")));
+extern bool tek_prof__is_found __attribute__((visibility("hidden")));
 
 /* Finds all; where that is under way, the one at that offset. */
-void tek__profile_find_real(size_t at);
+void tek_prof__find_real(size_t at);
 
 /* Whether two functions are of one library. */
-bool tek__profile_is_same_library(const void *one, const void *other);
+bool tek_prof__is_same_library(const void *one, const void *other);
 
 /* REAL(read)(fd, buffer, bytes) */
 #define REAL(name) \
-	((__builtin_expect(tek__profile_is_found, 1) \
+	((__builtin_expect(tek_prof__is_found, 1) \
 		  ? (void)0 \
-		  : tek__profile_find_real(offsetof(struct tek_profile_real, name))), \
-	 tek__profile_real.name)
+		  : tek_prof__find_real(offsetof(struct tek_profile_real, name))), \
+	 tek_prof__real.name)
 
 #endif

@@ -27,49 +27,49 @@ __attribute__((constructor)) static void begin(void)
 {
 	const char *variable = getenv("TEK_PROFILE");
 
-	if (!tek__profile_is_found)
-		tek__profile_find_real(0);
+	if (!tek_prof__is_found)
+		tek_prof__find_real(0);
 	if (!variable || !*variable)
 		return;
 	tek__target_start();
-	uint64_t began = tek__profile_monotonic_ns();
-	const char *why = tek__profile_file_make(variable);
+	uint64_t began = tek_prof__monotonic_ns();
+	const char *why = tek_prof__file_make(variable);
 	if (why) {
 		say(why);
 		return;
 	}
-	if (!tek__profile_file)
+	if (!tek_prof__file)
 		return;
-	tek__profile_modules_note();
-	tek__profile_process_start();
-	tek__profile_threads_prepare();
-	tek__profile_thread_begin_first();
+	tek_prof__modules_note();
+	tek_prof__process_start();
+	tek_prof__threads_prepare();
+	tek_prof__thread_begin_first();
 	/* A library's constructor may have started threads, which go on without us until here. */
-	tek__profile_threads_open();
-	tek__profile_measure_cost();
+	tek_prof__threads_open();
+	tek_prof__measure_cost();
 	/* In ns: at its beginning it was not known which clock there is. */
-	tek__profile_file->start_cost = tek__profile_monotonic_ns() - began;
+	tek_prof__file->start_cost = tek_prof__monotonic_ns() - began;
 }
 
-void tek__profile_last(void)
+void tek_prof__last(void)
 {
-	tek__profile_threads_last();
-	tek__profile_file_times();
+	tek_prof__threads_last();
+	tek_prof__file_times();
 }
 
-void tek__profile_over(void)
+void tek_prof__over(void)
 {
-	struct tek_profile_header *file = tek__profile_file;
+	struct tek_profile_header *file = tek_prof__file;
 
 	/* A child by vfork() or _Fork() ends, and not the process that owns its memory or file. */
 	if (!file || file->end_ticks || file->pid != (tek_u32)getpid())
 		return;
-	tek__profile_last();
-	__atomic_store_n(&file->end_ticks, tek__profile_ticks(), __ATOMIC_RELEASE);
+	tek_prof__last();
+	__atomic_store_n(&file->end_ticks, tek_prof__ticks(), __ATOMIC_RELEASE);
 }
 
 __attribute__((destructor)) static void end(void)
 {
-	tek__profile_modules_note();
-	tek__profile_over();
+	tek_prof__modules_note();
+	tek_prof__over();
 }

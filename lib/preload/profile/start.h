@@ -9,15 +9,15 @@
  * The process is about to end, or to become another program: notes what is to be known of its
  * threads. May be called twice, and goes on counting if nothing comes of it.
  */
-void tek__profile_last(void);
+void tek_prof__last(void);
 
 /* The process ends by itself, now. */
-void tek__profile_over(void);
+void tek_prof__over(void);
 
 /*
  * Measures in this process what counting adds to a call of each kind; takes some tens of
  * microseconds.
  */
-void tek__profile_measure_cost(void);
+void tek_prof__measure_cost(void);
 
 #endif

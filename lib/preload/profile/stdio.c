@@ -15,9 +15,9 @@
 	TEK_EXPORT type name parameters \
 	{ \
 		FILE *from_ = stream_; \
-		struct tek_profile_stream call_ = tek__profile_reads(from_, bytes, TEK_FRAME); \
+		struct tek_profile_stream call_ = tek_prof__reads(from_, bytes, TEK_FRAME); \
 		type result_ = REAL(name) arguments; \
-		tek__profile_read(&call_, from_, TEK_SITE); \
+		tek_prof__read(&call_, from_, TEK_SITE); \
 		return result_; \
 	}
 
@@ -30,9 +30,9 @@
 	TEK_EXPORT type name parameters \
 	{ \
 		FILE *to_ = stream_; \
-		struct tek_profile_stream call_ = tek__profile_writes(to_, bytes, TEK_FRAME); \
+		struct tek_profile_stream call_ = tek_prof__writes(to_, bytes, TEK_FRAME); \
 		type result_ = REAL(name) arguments; \
-		tek__profile_written(&call_, to_, TEK_SITE); \
+		tek_prof__written(&call_, to_, TEK_SITE); \
 		return result_; \
 	}
 
@@ -40,13 +40,13 @@
 #define TEK_OPENS(name, parameters, arguments) \
 	TEK_EXPORT FILE *name parameters \
 	{ \
-		struct tek_profile_thread *counted_ = tek__profile_enter(TEK_PROFILE_FILE, \
-									 TEK_FRAME); \
+		struct tek_profile_thread *counted_ = tek_prof__enter(TEK_PROFILE_FILE, \
+								      TEK_FRAME); \
 		FILE *opened_ = REAL(name) arguments; \
 		if (opened_) \
-			tek__profile_descriptor_forget(opened_->_fileno); \
+			tek_prof__descriptor_forget(opened_->_fileno); \
 		if (counted_) \
-			tek__profile_leave(counted_, TEK_PROFILE_FILE); \
+			tek_prof__leave(counted_, TEK_PROFILE_FILE); \
 		return opened_; \
 	}
 
@@ -73,23 +73,23 @@ static int waits_to_write(FILE *stream)
 
 TEK_EXPORT int fflush(FILE *stream)
 {
-	struct tek_profile_transfer transfer = tek__profile_transfer(waits_to_write(stream),
-								     TEK_FRAME);
+	struct tek_profile_transfer transfer = tek_prof__transfer(waits_to_write(stream),
+								  TEK_FRAME);
 	int result = REAL(fflush)(stream);
 
-	tek__profile_transferred(&transfer, TEK_SITE);
+	tek_prof__transferred(&transfer, TEK_SITE);
 	return result;
 }
 
 TEK_EXPORT int fclose(FILE *stream)
 {
-	struct tek_profile_transfer transfer = tek__profile_transfer(waits_to_write(stream),
-								     TEK_FRAME);
+	struct tek_profile_transfer transfer = tek_prof__transfer(waits_to_write(stream),
+								  TEK_FRAME);
 
 	/* Before: then another thread may have the same number for something else. */
-	tek__profile_descriptor_forget(stream->_fileno);
+	tek_prof__descriptor_forget(stream->_fileno);
 	int result = REAL(fclose)(stream);
-	tek__profile_transferred(&transfer, TEK_SITE);
+	tek_prof__transferred(&transfer, TEK_SITE);
 	return result;
 }
 
@@ -127,21 +127,21 @@ TEK_WRITES(stream, 0, int, __vfprintf_chk,
 
 TEK_EXPORT int pclose(FILE *stream)
 {
-	TEK_PROFILE_WAITING = tek__profile_wait(TEK_PROFILE_IDLE, NULL, TEK_FRAME);
+	TEK_PROFILE_WAITING = tek_prof__wait(TEK_PROFILE_IDLE, NULL, TEK_FRAME);
 
-	tek__profile_descriptor_forget(stream->_fileno);
+	tek_prof__descriptor_forget(stream->_fileno);
 	int result = REAL(pclose)(stream);
-	tek__profile_waited(&waiting_, TEK_PROFILE_IDLE, TEK_PROFILE_SLEEP, TEK_SITE, NULL);
+	tek_prof__waited(&waiting_, TEK_PROFILE_IDLE, TEK_PROFILE_SLEEP, TEK_SITE, NULL);
 	return result;
 }
 
 TEK_EXPORT int fflush_unlocked(FILE *stream)
 {
-	struct tek_profile_transfer transfer = tek__profile_transfer(waits_to_write(stream),
-								     TEK_FRAME);
+	struct tek_profile_transfer transfer = tek_prof__transfer(waits_to_write(stream),
+								  TEK_FRAME);
 	int result = REAL(fflush_unlocked)(stream);
 
-	tek__profile_transferred(&transfer, TEK_SITE);
+	tek_prof__transferred(&transfer, TEK_SITE);
 	return result;
 }
 
@@ -179,11 +179,11 @@ TEK_FILE(int, __vdprintf_chk, (int fd, int flag, const char *format, va_list arg
 
 TEK_EXPORT void rewind(FILE *stream)
 {
-	struct tek_profile_thread *counted = tek__profile_enter(TEK_PROFILE_FILE, TEK_FRAME);
+	struct tek_profile_thread *counted = tek_prof__enter(TEK_PROFILE_FILE, TEK_FRAME);
 
 	REAL(rewind)(stream);
 	if (counted)
-		tek__profile_leave(counted, TEK_PROFILE_FILE);
+		tek_prof__leave(counted, TEK_PROFILE_FILE);
 }
 
 /* Functions of any number of arguments are those of a list of them. */

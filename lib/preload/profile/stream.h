@@ -25,9 +25,9 @@ struct tek_profile_stream {
  * Where the buffer has so much, a line of text hardly goes to the kernel: twice as much each time
  * that one did.
  */
-#define TEK_PROFILE_ROOM ((size_t)512 << tek__profile_self.long_lines)
+#define TEK_PROFILE_ROOM ((size_t)512 << tek_prof__self.long_lines)
 
-static inline size_t tek__profile_readable(const FILE *stream)
+static inline size_t tek_prof__readable(const FILE *stream)
 {
 	return stream->_IO_read_end > stream->_IO_read_ptr
 		       ? (size_t)(stream->_IO_read_end - stream->_IO_read_ptr)
@@ -35,7 +35,7 @@ static inline size_t tek__profile_readable(const FILE *stream)
 }
 
 /* A stream that is written by lines says 0. */
-static inline size_t tek__profile_writable(const FILE *stream)
+static inline size_t tek_prof__writable(const FILE *stream)
 {
 	return stream->_IO_write_end > stream->_IO_write_ptr
 		       ? (size_t)(stream->_IO_write_end - stream->_IO_write_ptr)
@@ -43,68 +43,66 @@ static inline size_t tek__profile_writable(const FILE *stream)
 }
 
 /* A call of so many bytes, 0: unknown, on a stream with `room` bytes in its buffer. */
-static inline struct tek_profile_stream tek__profile_stream(const FILE *stream, size_t bytes,
-							    size_t room, const void *frame)
+static inline struct tek_profile_stream tek_prof__stream(const FILE *stream, size_t bytes,
+							 size_t room, const void *frame)
 {
 	struct tek_profile_stream call;
 
 	call.is_transfer = true;
 	if (room == 0 || bytes > room) {
-		call.transfer = tek__profile_transfer(stream->_fileno, frame);
+		call.transfer = tek_prof__transfer(stream->_fileno, frame);
 	} else if (bytes == 0 && room < TEK_PROFILE_ROOM) {
 		call.transfer.part = 0;
-		call.transfer.thread = tek__profile_enter(TEK_PROFILE_FILE, frame);
+		call.transfer.thread = tek_prof__enter(TEK_PROFILE_FILE, frame);
 	} else {
 		call.is_transfer = false;
-		call.thread = tek__profile_enter_counted(TEK_PROFILE_FILE, frame, false,
-							 &call.weight);
+		call.thread = tek_prof__enter_counted(TEK_PROFILE_FILE, frame, false, &call.weight);
 	}
 	return call;
 }
 
 /* It is over; `went`: it went to the kernel. */
-static inline void tek__profile_streamed(struct tek_profile_stream *call, bool went,
-					 const void *site)
+static inline void tek_prof__streamed(struct tek_profile_stream *call, bool went, const void *site)
 {
 	if (call->is_transfer) {
-		tek__profile_transferred(&call->transfer, site);
+		tek_prof__transferred(&call->transfer, site);
 	} else if (call->thread) {
-		tek__profile_leave_counted(call->thread, TEK_PROFILE_FILE, call->weight);
-		if (__builtin_expect(went && !call->weight && tek__profile_self.long_lines < 20, 0))
-			tek__profile_self.long_lines++;
+		tek_prof__leave_counted(call->thread, TEK_PROFILE_FILE, call->weight);
+		if (__builtin_expect(went && !call->weight && tek_prof__self.long_lines < 20, 0))
+			tek_prof__self.long_lines++;
 	}
 }
 
-static inline struct tek_profile_stream tek__profile_reads(const FILE *stream, size_t bytes,
-							   const void *frame)
+static inline struct tek_profile_stream tek_prof__reads(const FILE *stream, size_t bytes,
+							const void *frame)
 {
-	struct tek_profile_stream call = tek__profile_stream(stream, bytes,
-							     tek__profile_readable(stream), frame);
+	struct tek_profile_stream call = tek_prof__stream(stream, bytes, tek_prof__readable(stream),
+							  frame);
 
 	call.at = stream->_IO_read_ptr;
 	return call;
 }
 
-static inline void tek__profile_read(struct tek_profile_stream *call, const FILE *stream,
-				     const void *site)
+static inline void tek_prof__read(struct tek_profile_stream *call, const FILE *stream,
+				  const void *site)
 {
-	tek__profile_streamed(call, stream->_IO_read_ptr < call->at, site);
+	tek_prof__streamed(call, stream->_IO_read_ptr < call->at, site);
 }
 
-static inline struct tek_profile_stream tek__profile_writes(const FILE *stream, size_t bytes,
-							    const void *frame)
+static inline struct tek_profile_stream tek_prof__writes(const FILE *stream, size_t bytes,
+							 const void *frame)
 {
-	struct tek_profile_stream call = tek__profile_stream(stream, bytes,
-							     tek__profile_writable(stream), frame);
+	struct tek_profile_stream call = tek_prof__stream(stream, bytes, tek_prof__writable(stream),
+							  frame);
 
 	call.at = stream->_IO_write_ptr;
 	return call;
 }
 
-static inline void tek__profile_written(struct tek_profile_stream *call, const FILE *stream,
-					const void *site)
+static inline void tek_prof__written(struct tek_profile_stream *call, const FILE *stream,
+				     const void *site)
 {
-	tek__profile_streamed(call, stream->_IO_write_ptr < call->at, site);
+	tek_prof__streamed(call, stream->_IO_write_ptr < call->at, site);
 }
 
 #endif

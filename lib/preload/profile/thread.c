@@ -9,29 +9,29 @@
 
 static _Thread_local struct tek_passed passed;
 
-TEK_EXPORT const struct tek_passed *tek__profile_passed(void)
+TEK_EXPORT const struct tek_passed *tek_prof__passed(void)
 {
 	return passed.call_site ? &passed : NULL;
 }
 
 static void *run(void *number)
 {
-	struct tek_profile_thread *thread = tek__profile_file_thread((uint32_t)(uintptr_t)number);
+	struct tek_profile_thread *thread = tek_prof__file_thread((uint32_t)(uintptr_t)number);
 	void *(*routine)(void *) = (void *(*)(void *))(uintptr_t)thread->routine;
 	void *argument = (void *)(uintptr_t)thread->argument;
 
-	tek__profile_thread_begin((uint32_t)(uintptr_t)number);
+	tek_prof__thread_begin((uint32_t)(uintptr_t)number);
 	return routine(argument);
 }
 
 /* Threads of threads.h return an int. */
 static int run_c11(void *number)
 {
-	struct tek_profile_thread *thread = tek__profile_file_thread((uint32_t)(uintptr_t)number);
+	struct tek_profile_thread *thread = tek_prof__file_thread((uint32_t)(uintptr_t)number);
 	thrd_start_t routine = (thrd_start_t)(uintptr_t)thread->routine;
 	void *argument = (void *)(uintptr_t)thread->argument;
 
-	tek__profile_thread_begin((uint32_t)(uintptr_t)number);
+	tek_prof__thread_begin((uint32_t)(uintptr_t)number);
 	return routine(argument);
 }
 
@@ -40,14 +40,13 @@ static int run_c11(void *number)
  */
 static uint32_t new_thread(uintptr_t routine, void *argument)
 {
-	uint32_t number = tek__profile_thread_new();
+	uint32_t number = tek_prof__thread_new();
 
 	if (number) {
-		struct tek_profile_thread *thread = tek__profile_file_thread(number);
+		struct tek_profile_thread *thread = tek_prof__file_thread(number);
 		thread->routine = routine;
 		thread->argument = (uintptr_t)argument;
-		thread->function =
-			tek__start_routine(&tek__profile_files, routine, argument).function;
+		thread->function = tek__start_routine(&tek_prof__files, routine, argument).function;
 	}
 	return number;
 }
@@ -59,10 +58,10 @@ static uint32_t new_thread(uintptr_t routine, void *argument)
 static void began(uint32_t number, bool is_there, const pthread_t *handle)
 {
 	if (number && is_there)
-		__atomic_store_n(&tek__profile_file_thread(number)->handle, (uintptr_t)*handle,
+		__atomic_store_n(&tek_prof__file_thread(number)->handle, (uintptr_t)*handle,
 				 __ATOMIC_RELAXED);
 	else if (number)
-		tek__profile_thread_unused(number);
+		tek_prof__thread_unused(number);
 }
 
 TEK_EXPORT int pthread_create(pthread_t *handle, const pthread_attr_t *attr,
@@ -83,7 +82,7 @@ TEK_EXPORT int pthread_setname_np(pthread_t handle, const char *name)
 	int error = REAL(pthread_setname_np)(handle, name);
 
 	if (!error)
-		tek__profile_thread_named(handle, name);
+		tek_prof__thread_named(handle, name);
 	return error;
 }
 

@@ -25,7 +25,7 @@ TEK_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 		const int seen = __atomic_load_n(lock, __ATOMIC_RELAXED);
 		/* Now and then tried all the same: it may have been free before we looked. */
 		do {
-			tek__spin(&spinning);
+			tek_sync__spin(&spinning);
 		} while (__atomic_load_n(lock, __ATOMIC_RELAXED) == seen &&
 			 spinning.turns % TEK_TURNS != 0);
 	}

@@ -11,19 +11,19 @@
 #include <errno.h>
 #include <pthread.h>
 
-_Static_assert(sizeof(struct tek_barrier) <= sizeof(pthread_barrier_t) &&
-		       _Alignof(struct tek_barrier) <= _Alignof(pthread_barrier_t),
+_Static_assert(sizeof(struct tek_sync_barrier) <= sizeof(pthread_barrier_t) &&
+		       _Alignof(struct tek_sync_barrier) <= _Alignof(pthread_barrier_t),
 	       "it lies in that");
 
-static struct tek_barrier *of(pthread_barrier_t *object)
+static struct tek_sync_barrier *of(pthread_barrier_t *object)
 {
-	return (struct tek_barrier *)object;
+	return (struct tek_sync_barrier *)object;
 }
 
 /* NULL: it is the C library's. */
 static inline const struct tek_barrier_kind *kind_of(pthread_barrier_t *object)
 {
-	const struct tek_sync_chosen *chosen = tek__sync();
+	const struct tek_sync_chosen *chosen = tek_sync__sync();
 
 	if (!chosen->barrier.name || tek__flag_is_set(object, tek_sync__objects()->barrier_shared))
 		return NULL;
@@ -33,18 +33,18 @@ static inline const struct tek_barrier_kind *kind_of(pthread_barrier_t *object)
 TEK_EXPORT int pthread_barrier_init(pthread_barrier_t *object,
 				    const pthread_barrierattr_t *attributes, unsigned int count)
 {
-	const struct tek_sync_chosen *chosen = tek__sync();
+	const struct tek_sync_chosen *chosen = tek_sync__sync();
 	int shared = PTHREAD_PROCESS_PRIVATE;
 	static bool said;
 
-	if (count == 0 || count > TEK_BARRIER_MAX)
+	if (count == 0 || count > TEK_SYNC_BARRIER_MAX)
 		return EINVAL;
 	if (!chosen->barrier.name)
 		return TEK_REAL(pthread_barrier_init)(object, attributes, count);
 	if (attributes)
 		pthread_barrierattr_getpshared(attributes, &shared);
 	if (shared == PTHREAD_PROCESS_SHARED) {
-		tek__sync_left(&said, "barriers of several processes");
+		tek_sync__left(&said, "barriers of several processes");
 		return TEK_REAL(pthread_barrier_init)(object, attributes, count);
 	}
 	return chosen->barrier.init(of(object), count);

@@ -23,22 +23,22 @@
 /* Between two tries of a wait that is none. */
 #define MIXED_NAP_NS 50000
 
-_Static_assert(sizeof(struct tek_cond) <= sizeof(pthread_cond_t), "it lies in that");
+_Static_assert(sizeof(struct tek_sync_cond) <= sizeof(pthread_cond_t), "it lies in that");
 
-static struct tek_cond *of(pthread_cond_t *object)
+static struct tek_sync_cond *of(pthread_cond_t *object)
 {
-	return (struct tek_cond *)object;
+	return (struct tek_sync_cond *)object;
 }
 
 static bool is_ours(pthread_cond_t *object)
 {
-	return tek__sync()->mutex.lock &&
+	return tek_sync__sync()->mutex.lock &&
 	       !tek__flag_is_set(object, tek_sync__objects()->cond_shared);
 }
 
 struct wait {
-	struct tek_cond *cond;
-	struct tek_cond_waiter waiter;
+	struct tek_sync_cond *cond;
+	struct tek_sync_cond_waiter waiter;
 	pthread_mutex_t *mutex;
 	struct tek_until until; /* here, and so not in a register when a cancellation jumps */
 };
@@ -48,8 +48,8 @@ static void cancelled(void *argument)
 {
 	struct wait *wait = argument;
 
-	tek__cond_leave(wait->cond, &wait->waiter);
-	tek__mutex_lock(wait->mutex);
+	tek_sync__cond_leave(wait->cond, &wait->waiter);
+	tek_sync__mutex_lock(wait->mutex);
 }
 
 static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until until)
@@ -60,38 +60,38 @@ static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until
 	if (until.at && !tek__is_time(until.at))
 		return EINVAL;
 	pthread_testcancel();
-	tek__cond_enter(wait.cond, &wait.waiter);
-	error = tek__mutex_unlock(mutex);
+	tek_sync__cond_enter(wait.cond, &wait.waiter);
+	error = tek_sync__mutex_unlock(mutex);
 	if (error) {
-		tek__cond_leave(wait.cond, &wait.waiter);
+		tek_sync__cond_leave(wait.cond, &wait.waiter);
 		return error;
 	}
 	pthread_cleanup_push(cancelled, &wait);
-	result = tek__cond_sleep(wait.cond, &wait.waiter, wait.until);
+	result = tek_sync__cond_sleep(wait.cond, &wait.waiter, wait.until);
 	pthread_cleanup_pop(0);
 	/* The result of locking precedes the result of the wait: EOWNERDEAD. */
-	error = tek__mutex_lock(mutex);
+	error = tek_sync__mutex_lock(mutex);
 	return error ? error : result;
 }
 
 /* Of several processes, and with a mutex of ours. */
 static bool is_mixed(pthread_mutex_t *mutex)
 {
-	return tek__mutex_kind(tek__mutex_of(mutex)) != NULL;
+	return tek_sync__mutex_kind(tek_sync__mutex_of(mutex)) != NULL;
 }
 
 static int wait_mixed(pthread_mutex_t *mutex, struct tek_until until)
 {
 	struct tek_spinning spinning = {0};
-	int result = tek__spin_until(&spinning, until);
+	int result = tek_sync__spin_until(&spinning, until);
 
 	if (result == EINVAL)
 		return result;
-	int error = tek__mutex_unlock(mutex);
+	int error = tek_sync__mutex_unlock(mutex);
 	if (error)
 		return error;
-	tek__nap(MIXED_NAP_NS); /* threads of lesser priority have to come, too */
-	error = tek__mutex_lock(mutex);
+	tek_sync__nap(MIXED_NAP_NS); /* threads of lesser priority have to come, too */
+	error = tek_sync__mutex_lock(mutex);
 	pthread_testcancel();
 	return error ? error : result;
 }
@@ -134,7 +134,7 @@ TEK_EXPORT int pthread_cond_signal(pthread_cond_t *object)
 {
 	if (!is_ours(object))
 		return TEK_REAL(pthread_cond_signal)(object);
-	tek__cond_signal(of(object));
+	tek_sync__cond_signal(of(object));
 	return 0;
 }
 
@@ -142,7 +142,7 @@ TEK_EXPORT int pthread_cond_broadcast(pthread_cond_t *object)
 {
 	if (!is_ours(object))
 		return TEK_REAL(pthread_cond_broadcast)(object);
-	tek__cond_broadcast(of(object));
+	tek_sync__cond_broadcast(of(object));
 	return 0;
 }
 
@@ -156,10 +156,10 @@ TEK_EXPORT int pthread_cond_init(pthread_cond_t *object, const pthread_condattr_
 		pthread_condattr_getpshared(attributes, &shared);
 		pthread_condattr_getclock(attributes, &clock);
 	}
-	if (!tek__sync()->mutex.lock)
+	if (!tek_sync__sync()->mutex.lock)
 		return TEK_REAL(pthread_cond_init)(object, attributes);
 	if (shared == PTHREAD_PROCESS_SHARED) {
-		tek__sync_left(&said_shared, "condition variables of several processes");
+		tek_sync__left(&said_shared, "condition variables of several processes");
 		return TEK_REAL(pthread_cond_init)(object, attributes);
 	}
 	memset(object, 0, sizeof(*object));
@@ -172,5 +172,5 @@ TEK_EXPORT int pthread_cond_destroy(pthread_cond_t *object)
 {
 	if (!is_ours(object))
 		return TEK_REAL(pthread_cond_destroy)(object);
-	return tek__cond_destroy(of(object));
+	return tek_sync__cond_destroy(of(object));
 }

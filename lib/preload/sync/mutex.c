@@ -12,9 +12,9 @@
 #include <errno.h>
 #include <limits.h>
 
-const struct tek_lock_kind *tek__mutex_kind(const struct tek_sync_mutex *mutex)
+const struct tek_lock_kind *tek_sync__mutex_kind(const struct tek_sync_mutex *mutex)
 {
-	const struct tek_sync_chosen *chosen = tek__sync();
+	const struct tek_sync_chosen *chosen = tek_sync__sync();
 
 	if (!chosen->mutex.lock)
 		return NULL;
@@ -31,7 +31,7 @@ const struct tek_lock_kind *tek__mutex_kind(const struct tek_sync_mutex *mutex)
  */
 static bool is_mine(struct tek_sync_mutex *mutex)
 {
-	return atomic_load_explicit(&mutex->owner, memory_order_relaxed) == tek__sync_self();
+	return atomic_load_explicit(&mutex->owner, memory_order_relaxed) == tek_sync__self();
 }
 
 static void set_owner(struct tek_sync_mutex *mutex, uintptr_t owner)
@@ -70,7 +70,7 @@ static void show_id(struct tek_sync_mutex *mutex)
 	const uint32_t(*field)[3] = TEK_REAL(_thread_db_pthread_tid);
 
 	/* pthread_self() of user-level threads is a handle. */
-	if (field && !tek__sync_host)
+	if (field && !tek_sync__host)
 		mutex->id = *(const unsigned int *)((const char *)pthread_self() + (*field)[2]);
 #else
 	(void)mutex;
@@ -90,7 +90,7 @@ static void got(struct tek_sync_mutex *mutex)
 {
 	if (!has_owner(mutex))
 		return;
-	set_owner(mutex, tek__sync_self());
+	set_owner(mutex, tek_sync__self());
 	show_id(mutex);
 }
 
@@ -102,9 +102,9 @@ static int lock_until(struct tek_sync_mutex *mutex, const struct tek_lock_kind *
 	if (has_owner(mutex) && is_mine(mutex))
 		return lock_again(mutex);
 	if (until.at)
-		error = tek__forked_lock_until(&mutex->lock, &mutex->process, kind, until);
+		error = tek_sync__forked_lock_until(&mutex->lock, &mutex->process, kind, until);
 	else
-		error = tek__forked_lock(&mutex->lock, &mutex->process, kind);
+		error = tek_sync__forked_lock(&mutex->lock, &mutex->process, kind);
 	if (!error)
 		got(mutex);
 	return error;
@@ -112,16 +112,16 @@ static int lock_until(struct tek_sync_mutex *mutex, const struct tek_lock_kind *
 
 __attribute__((noinline)) static int lock_other(pthread_mutex_t *object)
 {
-	struct tek_sync_mutex *mutex = tek__mutex_of(object);
-	const struct tek_lock_kind *kind = tek__mutex_kind(mutex);
+	struct tek_sync_mutex *mutex = tek_sync__mutex_of(object);
+	const struct tek_lock_kind *kind = tek_sync__mutex_kind(mutex);
 
 	return kind ? lock_until(mutex, kind, TEK_FOR_EVER) : TEK_REAL(pthread_mutex_lock)(object);
 }
 
 __attribute__((noinline)) static int unlock_other(pthread_mutex_t *object)
 {
-	struct tek_sync_mutex *mutex = tek__mutex_of(object);
-	const struct tek_lock_kind *kind = tek__mutex_kind(mutex);
+	struct tek_sync_mutex *mutex = tek_sync__mutex_of(object);
+	const struct tek_lock_kind *kind = tek_sync__mutex_kind(mutex);
 
 	if (!kind)
 		return TEK_REAL(pthread_mutex_unlock)(object);
@@ -135,7 +135,7 @@ __attribute__((noinline)) static int unlock_other(pthread_mutex_t *object)
 		hide_id(mutex);
 		set_owner(mutex, 0);
 	}
-	return tek__forked_unlock(&mutex->lock, &mutex->process, kind);
+	return tek_sync__forked_unlock(&mutex->lock, &mutex->process, kind);
 }
 
 /* ---- symbols ---- */
@@ -144,41 +144,41 @@ __attribute__((noinline)) static int unlock_other(pthread_mutex_t *object)
 __attribute__((always_inline)) static inline bool is_normal(const struct tek_sync_mutex *mutex)
 {
 	return __builtin_expect(mutex->kind == PTHREAD_MUTEX_NORMAL, 1) &&
-	       __builtin_expect(tek__sync_chosen.mutex.lock != NULL, 1);
+	       __builtin_expect(tek_sync__chosen.mutex.lock != NULL, 1);
 }
 
-int tek__mutex_lock(pthread_mutex_t *object)
+int tek_sync__mutex_lock(pthread_mutex_t *object)
 {
-	struct tek_sync_mutex *mutex = tek__mutex_of(object);
+	struct tek_sync_mutex *mutex = tek_sync__mutex_of(object);
 
 	if (!is_normal(mutex))
 		return lock_other(object);
-	return tek__forked_lock(&mutex->lock, &mutex->process, &tek__sync_chosen.mutex);
+	return tek_sync__forked_lock(&mutex->lock, &mutex->process, &tek_sync__chosen.mutex);
 }
 
-int tek__mutex_unlock(pthread_mutex_t *object)
+int tek_sync__mutex_unlock(pthread_mutex_t *object)
 {
-	struct tek_sync_mutex *mutex = tek__mutex_of(object);
+	struct tek_sync_mutex *mutex = tek_sync__mutex_of(object);
 
 	if (!is_normal(mutex))
 		return unlock_other(object);
-	return tek__forked_unlock(&mutex->lock, &mutex->process, &tek__sync_chosen.mutex);
+	return tek_sync__forked_unlock(&mutex->lock, &mutex->process, &tek_sync__chosen.mutex);
 }
 
 TEK_EXPORT int pthread_mutex_lock(pthread_mutex_t *object)
 {
-	return tek__mutex_lock(object);
+	return tek_sync__mutex_lock(object);
 }
 
 TEK_EXPORT int pthread_mutex_unlock(pthread_mutex_t *object)
 {
-	return tek__mutex_unlock(object);
+	return tek_sync__mutex_unlock(object);
 }
 
 TEK_EXPORT int pthread_mutex_trylock(pthread_mutex_t *object)
 {
-	struct tek_sync_mutex *mutex = tek__mutex_of(object);
-	const struct tek_lock_kind *kind = tek__mutex_kind(mutex);
+	struct tek_sync_mutex *mutex = tek_sync__mutex_of(object);
+	const struct tek_lock_kind *kind = tek_sync__mutex_kind(mutex);
 
 	if (!kind)
 		return TEK_REAL(pthread_mutex_trylock)(object);
@@ -186,7 +186,7 @@ TEK_EXPORT int pthread_mutex_trylock(pthread_mutex_t *object)
 		int error = lock_again(mutex);
 		return error == EDEADLK ? EBUSY : error;
 	}
-	if (!tek__forked_lock_try(&mutex->lock, &mutex->process, kind))
+	if (!tek_sync__forked_lock_try(&mutex->lock, &mutex->process, kind))
 		return EBUSY;
 	got(mutex);
 	return 0;
@@ -194,8 +194,8 @@ TEK_EXPORT int pthread_mutex_trylock(pthread_mutex_t *object)
 
 TEK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *object, const struct timespec *time)
 {
-	struct tek_sync_mutex *mutex = tek__mutex_of(object);
-	const struct tek_lock_kind *kind = tek__mutex_kind(mutex);
+	struct tek_sync_mutex *mutex = tek_sync__mutex_of(object);
+	const struct tek_lock_kind *kind = tek_sync__mutex_kind(mutex);
 
 	if (!kind)
 		return TEK_REAL(pthread_mutex_timedlock)(object, time);
@@ -205,8 +205,8 @@ TEK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *object, const struct tim
 TEK_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *object, clockid_t clock,
 				       const struct timespec *time)
 {
-	struct tek_sync_mutex *mutex = tek__mutex_of(object);
-	const struct tek_lock_kind *kind = tek__mutex_kind(mutex);
+	struct tek_sync_mutex *mutex = tek_sync__mutex_of(object);
+	const struct tek_lock_kind *kind = tek_sync__mutex_kind(mutex);
 
 	if (!kind)
 		return TEK_REAL(pthread_mutex_clocklock)(object, clock, time);
@@ -219,7 +219,7 @@ TEK_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *object, clockid_t clock,
 int __pthread_mutex_lock(pthread_mutex_t *object);
 TEK_EXPORT int __pthread_mutex_lock(pthread_mutex_t *object)
 {
-	return tek__mutex_lock(object);
+	return tek_sync__mutex_lock(object);
 }
 
 int __pthread_mutex_trylock(pthread_mutex_t *object);
@@ -231,5 +231,5 @@ TEK_EXPORT int __pthread_mutex_trylock(pthread_mutex_t *object)
 int __pthread_mutex_unlock(pthread_mutex_t *object);
 TEK_EXPORT int __pthread_mutex_unlock(pthread_mutex_t *object)
 {
-	return tek__mutex_unlock(object);
+	return tek_sync__mutex_unlock(object);
 }

@@ -23,7 +23,7 @@ enum {
 };
 
 struct tek_sync_mutex {
-	_Atomic uintptr_t owner; /* recursive, error-checking: tek__sync_self(); 0: none */
+	_Atomic uintptr_t owner; /* recursive, error-checking: tek_sync__self(); 0: none */
 #if __SIZEOF_POINTER__ == 8
 	unsigned int id; /* the same: the owner's ID in the C library, which programs read here */
 	atomic_uint process; /* of the lock: forked_lock.h */
@@ -46,22 +46,22 @@ _Static_assert(offsetof(struct tek_sync_mutex, id) == offsetof(pthread_mutex_t, 
 	       "programs read it");
 #endif
 
-static inline struct tek_sync_mutex *tek__mutex_of(pthread_mutex_t *object)
+static inline struct tek_sync_mutex *tek_sync__mutex_of(pthread_mutex_t *object)
 {
 	return (struct tek_sync_mutex *)object;
 }
 
 /* The mutex that this lock is in. */
-static inline const void *tek__mutex_around(const struct tek_lock *lock)
+static inline const void *tek_sync__mutex_around(const struct tek_lock *lock)
 {
 	return (const char *)lock - offsetof(struct tek_sync_mutex, lock);
 }
 
 /* The functions of its kind; NULL: it is the C library's. */
-const struct tek_lock_kind *tek__mutex_kind(const struct tek_sync_mutex *mutex);
+const struct tek_lock_kind *tek_sync__mutex_kind(const struct tek_sync_mutex *mutex);
 
 /* pthread_mutex_lock(3) and pthread_mutex_unlock(3) of whosever it is. */
-int tek__mutex_lock(pthread_mutex_t *object);
-int tek__mutex_unlock(pthread_mutex_t *object);
+int tek_sync__mutex_lock(pthread_mutex_t *object);
+int tek_sync__mutex_unlock(pthread_mutex_t *object);
 
 #endif

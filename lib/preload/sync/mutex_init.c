@@ -36,25 +36,25 @@ static int kind_for(const pthread_mutexattr_t *attributes)
 	static bool said_robust, said_shared, said_protocol;
 	int type = PTHREAD_MUTEX_NORMAL, protocol = PTHREAD_PRIO_NONE;
 
-	if (!tek__sync()->mutex.lock)
+	if (!tek_sync__sync()->mutex.lock)
 		return -1;
 	if (!attributes)
 		return type;
 	if (is_robust(attributes)) {
-		tek__sync_left(&said_robust, "robust mutexes");
+		tek_sync__left(&said_robust, "robust mutexes");
 		return -1;
 	}
 	if (is_shared(attributes)) {
-		tek__sync_left(&said_shared, "mutexes of several processes");
+		tek_sync__left(&said_shared, "mutexes of several processes");
 		return -1;
 	}
 	pthread_mutexattr_gettype(attributes, &type);
 	pthread_mutexattr_getprotocol(attributes, &protocol);
-	if (protocol == PTHREAD_PRIO_INHERIT && tek__sync()->inherit)
+	if (protocol == PTHREAD_PRIO_INHERIT && tek_sync__sync()->inherit)
 		return (type & TEK_MUTEX_TYPE) | TEK_MUTEX_INHERIT;
 	if (protocol == PTHREAD_PRIO_NONE)
 		return type & TEK_MUTEX_TYPE;
-	tek__sync_left(&said_protocol, "mutexes that lend their priority");
+	tek_sync__left(&said_protocol, "mutexes that lend their priority");
 	return -1;
 }
 
@@ -64,21 +64,21 @@ TEK_EXPORT int pthread_mutex_init(pthread_mutex_t *object, const pthread_mutexat
 
 	if (kind < 0)
 		return TEK_REAL(pthread_mutex_init)(object, attributes);
-	*tek__mutex_of(object) = (struct tek_sync_mutex){.kind = kind};
+	*tek_sync__mutex_of(object) = (struct tek_sync_mutex){.kind = kind};
 	return 0;
 }
 
 TEK_EXPORT int pthread_mutex_destroy(pthread_mutex_t *object)
 {
-	struct tek_sync_mutex *mutex = tek__mutex_of(object);
-	const struct tek_lock_kind *kind = tek__mutex_kind(mutex);
+	struct tek_sync_mutex *mutex = tek_sync__mutex_of(object);
+	const struct tek_lock_kind *kind = tek_sync__mutex_kind(mutex);
 
 	if (!kind)
 		return TEK_REAL(pthread_mutex_destroy)(object);
 	/* A holder may still use it. No thread accesses a word of a free lock. */
-	if (!tek__forked_lock_try(&mutex->lock, &mutex->process, kind))
+	if (!tek_sync__forked_lock_try(&mutex->lock, &mutex->process, kind))
 		return EBUSY;
-	tek__forked_unlock(&mutex->lock, &mutex->process, kind);
+	tek_sync__forked_unlock(&mutex->lock, &mutex->process, kind);
 	mutex->kind = DESTROYED;
 	return 0;
 }

@@ -15,21 +15,23 @@ struct tek_objects tek_sync__objects_found;
 
 static bool rwlocks_fit(const struct tek_objects *found)
 {
-	return tek__flag_is_within(found->rwlock_shared, offsetof(struct tek_rwlock, theirs),
-				   TEK_END_OF(struct tek_rwlock, theirs)) ||
-	       tek__flag_is_within(found->rwlock_shared, TEK_END_OF(struct tek_rwlock, prefers),
-				   offsetof(struct tek_rwlock, prefers) + sizeof(void *));
+	return tek__flag_is_within(found->rwlock_shared, offsetof(struct tek_sync_rwlock, theirs),
+				   TEK_END_OF(struct tek_sync_rwlock, theirs)) ||
+	       tek__flag_is_within(found->rwlock_shared,
+				   TEK_END_OF(struct tek_sync_rwlock, prefers),
+				   offsetof(struct tek_sync_rwlock, prefers) + sizeof(void *));
 }
 
 static bool barriers_fit(const struct tek_objects *found)
 {
-	return tek__flag_is_within(found->barrier_shared, offsetof(struct tek_barrier, reserved),
-				   offsetof(struct tek_barrier, place));
+	return tek__flag_is_within(found->barrier_shared,
+				   offsetof(struct tek_sync_barrier, reserved),
+				   offsetof(struct tek_sync_barrier, place));
 }
 
 static void keep_fitting(struct tek_objects *found)
 {
-	tek__objects_keep_cond_flags(found, TEK_END_OF(struct tek_cond, owing));
+	tek__objects_keep_cond_flags(found, TEK_END_OF(struct tek_sync_cond, owing));
 	if (!rwlocks_fit(found))
 		found->rwlock_shared.bit = 0;
 	if (!barriers_fit(found))

@@ -128,17 +128,17 @@ static void tell_one(const void *at, const struct tek_lock_auto_counts *counts)
 /* Of a process that ends by exit(3), and is not a child that has run nothing else. */
 __attribute__((destructor)) static void finish(void)
 {
-	const struct tek_sync_chosen *chosen = &tek__sync_chosen;
+	const struct tek_sync_chosen *chosen = &tek_sync__chosen;
 	struct tek_lock_auto_counts counts;
 	const struct tek_lock *lock;
 
-	if (!chosen->reports || chosen->mutex.lock != tek__lock_auto.lock ||
-	    tek__process() != TEK_PROCESS_FIRST)
+	if (!chosen->reports || chosen->mutex.lock != tek_sync__lock_auto.lock ||
+	    tek_sync__process() != TEK_PROCESS_FIRST)
 		return;
-	tek__lock_auto_counts(&counts);
+	tek_sync__lock_auto_counts(&counts);
 	if (!counts.to_park && __libc_single_threaded)
 		return;
 	tell_all(&counts);
-	for (unsigned int i = 0; tek__lock_auto_changed(i, &lock, &counts); i++)
-		tell_one(tek__mutex_around(lock), &counts);
+	for (unsigned int i = 0; tek_sync__lock_auto_changed(i, &lock, &counts); i++)
+		tell_one(tek_sync__mutex_around(lock), &counts);
 }

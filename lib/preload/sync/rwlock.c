@@ -14,53 +14,54 @@
 #include <pthread.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct tek_rwlock) <= sizeof(pthread_rwlock_t) &&
-		       _Alignof(struct tek_rwlock) <= _Alignof(pthread_rwlock_t),
+_Static_assert(sizeof(struct tek_sync_rwlock) <= sizeof(pthread_rwlock_t) &&
+		       _Alignof(struct tek_sync_rwlock) <= _Alignof(pthread_rwlock_t),
 	       "it lies in that");
-_Static_assert(offsetof(struct tek_rwlock, prefers) == offsetof(pthread_rwlock_t, __data.__flags),
+_Static_assert(offsetof(struct tek_sync_rwlock, prefers) ==
+		       offsetof(pthread_rwlock_t, __data.__flags),
 	       "static initialisers set it");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "where is the kind in a word of this byte order?"
 #endif
 
-static struct tek_rwlock *of(pthread_rwlock_t *object)
+static struct tek_sync_rwlock *of(pthread_rwlock_t *object)
 {
-	return (struct tek_rwlock *)object;
+	return (struct tek_sync_rwlock *)object;
 }
 
-__attribute__((noinline)) static void adopt(struct tek_rwlock *lock,
+__attribute__((noinline)) static void adopt(struct tek_sync_rwlock *lock,
 					    const struct tek_rwlock_kind *kind)
 {
-	if (!tek__process_claim(&lock->process))
+	if (!tek_sync__process_claim(&lock->process))
 		return;
 	kind->adopt(lock, atomic_load_explicit(&lock->writer, memory_order_relaxed) != 0);
-	tek__process_claimed(&lock->process);
+	tek_sync__process_claimed(&lock->process);
 }
 
 /* NULL: it is the C library's. */
 static inline const struct tek_rwlock_kind *kind_of(pthread_rwlock_t *object)
 {
-	const struct tek_sync_chosen *chosen = tek__sync();
+	const struct tek_sync_chosen *chosen = tek_sync__sync();
 
 	if (!chosen->rwlock.name || tek__flag_is_set(object, tek_sync__objects()->rwlock_shared))
 		return NULL;
-	if (__builtin_expect(!tek__process_is_ours(&of(object)->process), 0))
+	if (__builtin_expect(!tek_sync__process_is_ours(&of(object)->process), 0))
 		adopt(of(object), &chosen->rwlock);
 	return &chosen->rwlock;
 }
 
 /* Only the writer himself ever finds himself there, so no order is needed. */
-static inline bool is_writer(struct tek_rwlock *lock)
+static inline bool is_writer(struct tek_sync_rwlock *lock)
 {
-	return atomic_load_explicit(&lock->writer, memory_order_relaxed) == tek__sync_self();
+	return atomic_load_explicit(&lock->writer, memory_order_relaxed) == tek_sync__self();
 }
 
-static inline void set_writer(struct tek_rwlock *lock, uintptr_t writer)
+static inline void set_writer(struct tek_sync_rwlock *lock, uintptr_t writer)
 {
 	atomic_store_explicit(&lock->writer, writer, memory_order_relaxed);
 }
 
-static int read_until(const struct tek_rwlock_kind *kind, struct tek_rwlock *lock,
+static int read_until(const struct tek_rwlock_kind *kind, struct tek_sync_rwlock *lock,
 		      struct tek_until until)
 {
 	if (kind->try_read(lock))
@@ -68,7 +69,7 @@ static int read_until(const struct tek_rwlock_kind *kind, struct tek_rwlock *loc
 	return is_writer(lock) ? EDEADLK : kind->read_until(lock, until);
 }
 
-static int write_until(const struct tek_rwlock_kind *kind, struct tek_rwlock *lock,
+static int write_until(const struct tek_rwlock_kind *kind, struct tek_sync_rwlock *lock,
 		       struct tek_until until)
 {
 	int error = 0;
@@ -76,7 +77,7 @@ static int write_until(const struct tek_rwlock_kind *kind, struct tek_rwlock *lo
 	if (!kind->try_write(lock))
 		error = is_writer(lock) ? EDEADLK : kind->write_until(lock, until);
 	if (!error)
-		set_writer(lock, tek__sync_self());
+		set_writer(lock, tek_sync__self());
 	return error;
 }
 
@@ -113,7 +114,7 @@ TEK_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *object)
 		return TEK_REAL(pthread_rwlock_trywrlock)(object);
 	if (!kind->try_write(of(object)))
 		return EBUSY;
-	set_writer(of(object), tek__sync_self());
+	set_writer(of(object), tek_sync__self());
 	return 0;
 }
 
@@ -160,7 +161,7 @@ TEK_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *object, clockid_t cl
 TEK_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *object)
 {
 	const struct tek_rwlock_kind *kind = kind_of(object);
-	struct tek_rwlock *lock = of(object);
+	struct tek_sync_rwlock *lock = of(object);
 
 	if (!kind)
 		return TEK_REAL(pthread_rwlock_unlock)(object);
@@ -186,10 +187,10 @@ TEK_EXPORT int pthread_rwlock_init(pthread_rwlock_t *object, const pthread_rwloc
 		pthread_rwlockattr_getpshared(attributes, &shared);
 		pthread_rwlockattr_getkind_np(attributes, &prefers);
 	}
-	if (!tek__sync()->rwlock.name)
+	if (!tek_sync__sync()->rwlock.name)
 		return TEK_REAL(pthread_rwlock_init)(object, attributes);
 	if (shared == PTHREAD_PROCESS_SHARED) {
-		tek__sync_left(&said, "read-write locks of several processes");
+		tek_sync__left(&said, "read-write locks of several processes");
 		return TEK_REAL(pthread_rwlock_init)(object, attributes);
 	}
 	memset(object, 0, sizeof(*object)); /* an initialiser need not reach all of a union */

@@ -21,7 +21,7 @@ static atomic_uint *of(pthread_spinlock_t *object)
 
 TEK_EXPORT int pthread_spin_init(pthread_spinlock_t *object, int shared)
 {
-	if (!tek__sync()->spin)
+	if (!tek_sync__sync()->spin)
 		return TEK_REAL(pthread_spin_init)(object, shared);
 	atomic_store_explicit(of(object), 0, memory_order_relaxed);
 	return 0;
@@ -29,12 +29,12 @@ TEK_EXPORT int pthread_spin_init(pthread_spinlock_t *object, int shared)
 
 TEK_EXPORT int pthread_spin_destroy(pthread_spinlock_t *object)
 {
-	return tek__sync()->spin ? 0 : TEK_REAL(pthread_spin_destroy)(object);
+	return tek_sync__sync()->spin ? 0 : TEK_REAL(pthread_spin_destroy)(object);
 }
 
 TEK_EXPORT int pthread_spin_lock(pthread_spinlock_t *object)
 {
-	const struct tek_spin_kind *kind = tek__sync()->spin;
+	const struct tek_spin_kind *kind = tek_sync__sync()->spin;
 
 	if (!kind)
 		return TEK_REAL(pthread_spin_lock)(object);
@@ -44,7 +44,7 @@ TEK_EXPORT int pthread_spin_lock(pthread_spinlock_t *object)
 
 TEK_EXPORT int pthread_spin_trylock(pthread_spinlock_t *object)
 {
-	const struct tek_spin_kind *kind = tek__sync()->spin;
+	const struct tek_spin_kind *kind = tek_sync__sync()->spin;
 
 	if (!kind)
 		return TEK_REAL(pthread_spin_trylock)(object);
@@ -53,7 +53,7 @@ TEK_EXPORT int pthread_spin_trylock(pthread_spinlock_t *object)
 
 TEK_EXPORT int pthread_spin_unlock(pthread_spinlock_t *object)
 {
-	const struct tek_spin_kind *kind = tek__sync()->spin;
+	const struct tek_spin_kind *kind = tek_sync__sync()->spin;
 
 	if (!kind)
 		return TEK_REAL(pthread_spin_unlock)(object);

@@ -16,7 +16,7 @@
 
 #define SPINS_MAX 1000000000ul
 
-struct tek_sync_chosen tek__sync_chosen;
+struct tek_sync_chosen tek_sync__chosen;
 
 /*
  * Of libtek-uthread.so, if that is in the process.  Found by the loader, for dlsym() may allocate,
@@ -36,7 +36,7 @@ static void say(const char *first, const char *name, const char *last)
 	tek__channel_say(line.text, line.length);
 }
 
-void tek__sync_left(bool *said, const char *what)
+void tek_sync__left(bool *said, const char *what)
 {
 	if (!__atomic_exchange_n(said, true, __ATOMIC_RELAXED))
 		say("", what, " of this program stay those of the C library");
@@ -56,7 +56,7 @@ static bool fit(bool they_do, const char *what)
 
 static bool choose_lock(const char *name)
 {
-	const struct tek_lock_kind *kind = tek__lock_kind_named(name);
+	const struct tek_lock_kind *kind = tek_sync__lock_kind_named(name);
 	const struct tek_objects *objects = tek_sync__objects();
 
 	if (!kind)
@@ -65,31 +65,31 @@ static bool choose_lock(const char *name)
 	if (!fit(objects->mutexes && objects->cond_shared.bit, "mutexes and condition variables"))
 		return true;
 	/* The engine's own mutex is that already. */
-	if (tek__sync_host && kind == &tek__lock_futex)
+	if (tek_sync__host && kind == &tek_sync__lock_futex)
 		return true;
-	tek__sync_chosen.mutex = *kind;
+	tek_sync__chosen.mutex = *kind;
 	/* User-level threads have priorities that only their engine knows. */
-	tek__sync_chosen.inherit = kind->sleeps && !tek__sync_host ? &tek__lock_pi : NULL;
-	tek__sync_chosen.spin = tek__spin_kind_for(name);
+	tek_sync__chosen.inherit = kind->sleeps && !tek_sync__host ? &tek_sync__lock_pi : NULL;
+	tek_sync__chosen.spin = tek_sync__spin_kind_for(name);
 	return true;
 }
 
 static bool choose_rwlock(const char *name)
 {
-	const struct tek_rwlock_kind *kind = tek__rwlock_kind_named(name);
+	const struct tek_rwlock_kind *kind = tek_sync__rwlock_kind_named(name);
 
 	if (kind && fit(tek_sync__objects()->rwlocks && tek_sync__objects()->rwlock_shared.bit,
 			"read-write locks"))
-		tek__sync_chosen.rwlock = *kind;
+		tek_sync__chosen.rwlock = *kind;
 	return kind != NULL;
 }
 
 static bool choose_barrier(const char *name)
 {
-	const struct tek_barrier_kind *kind = tek__barrier_kind_named(name);
+	const struct tek_barrier_kind *kind = tek_sync__barrier_kind_named(name);
 
 	if (kind && fit(tek_sync__objects()->barrier_shared.bit, "barriers"))
-		tek__sync_chosen.barrier = *kind;
+		tek_sync__chosen.barrier = *kind;
 	return kind != NULL;
 }
 
@@ -100,14 +100,14 @@ static bool choose_spins(const char *number)
 
 	if (*number < '0' || *number > '9' || *end || spins > SPINS_MAX)
 		return false;
-	tek__spin_limit = (unsigned int)spins;
+	tek_sync__spin_limit = (unsigned int)spins;
 	return true;
 }
 
 static bool choose_report(const char *value)
 {
-	tek__sync_chosen.reports = strcmp(value, "1") == 0;
-	return tek__sync_chosen.reports;
+	tek_sync__chosen.reports = strcmp(value, "1") == 0;
+	return tek_sync__chosen.reports;
 }
 
 static const struct {
@@ -134,26 +134,26 @@ static bool choose(char *setting)
 }
 
 /* Nothing here allocates or locks: an allocator's first lock may have brought us here. */
-void tek__sync_start(void)
+void tek_sync__start(void)
 {
 	char list[256], *rest = list, *setting;
 
-	if (tek__sync_chosen.started)
+	if (tek_sync__chosen.started)
 		return;
 	tek__channel_start();
-	tek__process_start();
-	tek__sync_host = &tek_sync_host;
-	if (!tek__sync_variable("TEK_SYNC", list, sizeof(list)))
+	tek_sync__process_start();
+	tek_sync__host = &tek_sync_host;
+	if (!tek_sync__variable("TEK_SYNC", list, sizeof(list)))
 		say("TEK_SYNC is too long: ", "", "it is ignored");
 	while ((setting = strsep(&rest, ",")))
 		if (*setting && !choose(setting))
 			say("TEK_SYNC: ", setting, " is not known: it is ignored");
-	tek__sync_chosen.started = true;
+	tek_sync__chosen.started = true;
 }
 
-TEK_EXPORT const char *tek__sync_wants_cpus(const char **kind)
+TEK_EXPORT const char *tek_sync__wants_cpus(const char **kind)
 {
-	const struct tek_sync_chosen *chosen = tek__sync();
+	const struct tek_sync_chosen *chosen = tek_sync__sync();
 
 	if (chosen->mutex.lock && chosen->mutex.fifo && !chosen->mutex.sleeps) {
 		*kind = chosen->mutex.name;
@@ -174,11 +174,11 @@ TEK_EXPORT const char *tek__sync_wants_cpus(const char **kind)
 TEK_EXPORT void tek_sync_is_confined(void);
 void tek_sync_is_confined(void)
 {
-	tek__waiting_is_confined();
-	tek__sync_chosen.reports = false; /* into a file, which has to be opened */
+	tek_sync__waiting_is_confined();
+	tek_sync__chosen.reports = false; /* into a file, which has to be opened */
 }
 
 __attribute__((constructor)) static void start(void)
 {
-	tek__sync_start();
+	tek_sync__start();
 }

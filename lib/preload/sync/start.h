@@ -28,19 +28,19 @@ struct tek_sync_chosen {
 	struct tek_barrier_kind barrier;
 };
 
-extern struct tek_sync_chosen tek__sync_chosen __attribute__((visibility("hidden")));
+extern struct tek_sync_chosen tek_sync__chosen __attribute__((visibility("hidden")));
 
 /* The first time reads the variable. */
-void tek__sync_start(void);
+void tek_sync__start(void);
 
-static inline const struct tek_sync_chosen *tek__sync(void)
+static inline const struct tek_sync_chosen *tek_sync__sync(void)
 {
-	if (__builtin_expect(!tek__sync_chosen.started, 0))
-		tek__sync_start();
-	return &tek__sync_chosen;
+	if (__builtin_expect(!tek_sync__chosen.started, 0))
+		tek_sync__start();
+	return &tek_sync__chosen;
 }
 
 /* Says once that the program has some that stay the C library's; `what`: "robust mutexes". */
-void tek__sync_left(bool *said, const char *what);
+void tek_sync__left(bool *said, const char *what);
 
 #endif

@@ -54,7 +54,7 @@ static bool read_kernels(struct reading *reading)
 	return reading->fits;
 }
 
-bool tek__sync_variable(const char *name, char *value, size_t size)
+bool tek_sync__variable(const char *name, char *value, size_t size)
 {
 	struct reading reading = {.name = name, .value = value, .size = size, .fits = true};
 

@@ -13,6 +13,6 @@
  * Its value, of less than `size` bytes; else empty, and false: it is too long.  Allocates nothing;
  * errno stays.
  */
-bool tek__sync_variable(const char *name, char *value, size_t size);
+bool tek_sync__variable(const char *name, char *value, size_t size);
 
 #endif

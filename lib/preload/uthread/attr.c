@@ -14,9 +14,9 @@ TEK_EXPORT int pthread_getattr_np(pthread_t handle, pthread_attr_t *attr)
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return tek__attr_of(posix, attr);
+		return tek_ut__attr_of(posix, attr);
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -29,6 +29,6 @@ TEK_EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
 	int error = TEK_REAL(pthread_setattr_default_np)(attr);
 
 	if (!error)
-		tek__attr_default_changed();
+		tek_ut__attr_default_changed();
 	return error;
 }

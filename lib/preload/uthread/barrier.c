@@ -46,7 +46,7 @@ TEK_EXPORT int pthread_barrier_destroy(pthread_barrier_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_barrier_destroy)(object);
-	return tek__barrier_is_used(of(object)) ? EBUSY : 0;
+	return tek_ut__barrier_is_used(of(object)) ? EBUSY : 0;
 }
 
 TEK_EXPORT int pthread_barrier_wait(pthread_barrier_t *object)
@@ -58,10 +58,10 @@ TEK_EXPORT int pthread_barrier_wait(pthread_barrier_t *object)
 	if (of(object)->shared)
 		return EINVAL; /* not initialised */
 	/* No cancellation point. */
-	int result = tek__barrier_wait(of(object), &waiter, true);
+	int result = tek_ut__barrier_wait(of(object), &waiter, true);
 	while (result == EINTR) {
-		tek__interrupted_by_signal();
-		result = tek__barrier_go_on(&waiter);
+		tek_ut__interrupted_by_signal();
+		result = tek_ut__barrier_go_on(&waiter);
 	}
 	return result < 0 ? PTHREAD_BARRIER_SERIAL_THREAD : result;
 }

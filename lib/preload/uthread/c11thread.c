@@ -31,10 +31,11 @@ static int result_of(int error)
 
 TEK_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		return TEK_REAL(thrd_create)(thread, routine, argument);
-	return result_of(tek__posix_create(thread, NULL, (void *(*)(void *))(void (*)(void))routine,
-					   argument, true, __builtin_return_address(0)));
+	return result_of(tek_ut__posix_create(thread, NULL,
+					      (void *(*)(void *))(void (*)(void))routine, argument,
+					      true, __builtin_return_address(0)));
 }
 
 TEK_EXPORT int thrd_join(thrd_t thread, int *result)

@@ -17,9 +17,9 @@ TEK_EXPORT int pthread_cancel(pthread_t handle)
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		tek__cancel(posix);
+		tek_ut__cancel(posix);
 		return 0;
 	case TEK_POSIX_GONE:
 		return ESRCH;
@@ -30,24 +30,24 @@ TEK_EXPORT int pthread_cancel(pthread_t handle)
 
 TEK_EXPORT int pthread_setcancelstate(int state, int *old)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		return TEK_REAL(pthread_setcancelstate)(state, old);
-	return tek__cancel_set_state(state, old);
+	return tek_ut__cancel_set_state(state, old);
 }
 
 TEK_EXPORT int pthread_setcanceltype(int type, int *old)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		return TEK_REAL(pthread_setcanceltype)(type, old);
-	return tek__cancel_set_type(type, old);
+	return tek_ut__cancel_set_type(type, old);
 }
 
 TEK_EXPORT void pthread_testcancel(void)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		TEK_REAL(pthread_testcancel)();
 	else
-		tek__cancel_point();
+		tek_ut__cancel_point();
 }
 
 /*
@@ -70,18 +70,18 @@ static struct tek_cleanup *cleanup_of(__pthread_unwind_buf_t *buffer)
 
 TEK_EXPORT __attribute__((noinline)) void __pthread_register_cancel(__pthread_unwind_buf_t *buffer)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		TEK_REAL(__pthread_register_cancel)(buffer);
 	else
-		tek__cleanup_push(cleanup_of(buffer), CALLERS_FRAME);
+		tek_ut__cleanup_push(cleanup_of(buffer), CALLERS_FRAME);
 }
 
 TEK_EXPORT void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		TEK_REAL(__pthread_unregister_cancel)(buffer);
 	else
-		tek__cleanup_pop(cleanup_of(buffer));
+		tek_ut__cleanup_pop(cleanup_of(buffer));
 }
 
 TEK_EXPORT __attribute__((noinline)) void
@@ -89,31 +89,31 @@ __pthread_register_cancel_defer(__pthread_unwind_buf_t *buffer)
 {
 	int type;
 
-	if (!tek__posix_self()) {
+	if (!tek_ut__posix_self()) {
 		TEK_REAL(__pthread_register_cancel_defer)(buffer);
 		return;
 	}
-	tek__cancel_set_type(PTHREAD_CANCEL_DEFERRED, &type);
-	tek__cleanup_push(cleanup_of(buffer), CALLERS_FRAME);
+	tek_ut__cancel_set_type(PTHREAD_CANCEL_DEFERRED, &type);
+	tek_ut__cleanup_push(cleanup_of(buffer), CALLERS_FRAME);
 	cleanup_of(buffer)->cancel_type = (void *)(intptr_t)type;
 }
 
 TEK_EXPORT void __pthread_unregister_cancel_restore(__pthread_unwind_buf_t *buffer)
 {
-	if (!tek__posix_self()) {
+	if (!tek_ut__posix_self()) {
 		TEK_REAL(__pthread_unregister_cancel_restore)(buffer);
 		return;
 	}
 	const int type = (int)(intptr_t)cleanup_of(buffer)->cancel_type;
-	tek__cleanup_pop(cleanup_of(buffer));
-	tek__cancel_set_type(type, NULL);
+	tek_ut__cleanup_pop(cleanup_of(buffer));
+	tek_ut__cancel_set_type(type, NULL);
 }
 
 TEK_EXPORT void __pthread_unwind_next(__pthread_unwind_buf_t *buffer)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		TEK_REAL(__pthread_unwind_next)(buffer);
-	tek__cleanup_next();
+	tek_ut__cleanup_next();
 }
 
 /* Functions that old programs call. No header declares them any more. */
@@ -124,16 +124,16 @@ void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *buffer, int execute);
 TEK_EXPORT void _pthread_cleanup_push(struct _pthread_cleanup_buffer *buffer,
 				      void (*routine)(void *), void *argument)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		TEK_REAL(_pthread_cleanup_push)(buffer, routine, argument);
 	else
-		tek__cleanup_push_old(buffer, routine, argument);
+		tek_ut__cleanup_push_old(buffer, routine, argument);
 }
 
 TEK_EXPORT void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *buffer, int execute)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		TEK_REAL(_pthread_cleanup_pop)(buffer, execute);
 	else
-		tek__cleanup_pop_old(buffer, execute);
+		tek_ut__cleanup_pop_old(buffer, execute);
 }

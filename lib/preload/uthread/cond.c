@@ -32,9 +32,9 @@ static bool is_shared(pthread_cond_t *object)
  */
 static int lock_again(pthread_mutex_t *mutex, struct tek_cond_waiter *waiter, int result)
 {
-	if (waiter->mutex && tek__cond_lock_quickly(waiter))
+	if (waiter->mutex && tek_ut__cond_lock_quickly(waiter))
 		return result;
-	int error = waiter->mutex ? tek__posix_mutex_lock(mutex, &waiter->of_mutex, TEK_FOR_EVER)
+	int error = waiter->mutex ? tek_ut__posix_mutex_lock(mutex, &waiter->of_mutex, TEK_FOR_EVER)
 				  : pthread_mutex_lock(mutex);
 	return error ? error : result;
 }
@@ -49,24 +49,24 @@ static int wait_with_shared(struct tek_cond *cond, pthread_mutex_t *mutex,
 
 	if (error)
 		return error;
-	tek__cond_begin(cond, waiter);
+	tek_ut__cond_begin(cond, waiter);
 	error = pthread_mutex_unlock(mutex);
 	if (!error)
-		return tek__cond_sleep(cond, waiter, deadline, true);
-	tek__cond_give_up(cond, waiter);
+		return tek_ut__cond_sleep(cond, waiter, deadline, true);
+	tek_ut__cond_give_up(cond, waiter);
 	return error;
 }
 
 static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until until)
 {
 	struct tek_cond *cond = of(object);
-	struct tek_mutex *ours = tek__mutex_of(mutex);
+	struct tek_mutex *ours = tek_ut__mutex_of(mutex);
 	struct tek_cond_waiter waiter;
 	int error;
 
-	tek__cancel_point();
-	tek__cond_waiter_init(&waiter, tek__mutex_is_shared(ours) ? NULL : ours);
-	error = waiter.mutex ? tek__cond_wait(cond, &waiter, until, true)
+	tek_ut__cancel_point();
+	tek_ut__cond_waiter_init(&waiter, tek_ut__mutex_is_shared(ours) ? NULL : ours);
+	error = waiter.mutex ? tek_ut__cond_wait(cond, &waiter, until, true)
 			     : wait_with_shared(cond, mutex, &waiter, until);
 	switch (error) {
 	case 0:
@@ -74,9 +74,9 @@ static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until
 		return lock_again(mutex, &waiter, error);
 	case EINTR:
 		/* The wait ends, as POSIX allows.  Clean-up handlers find the mutex locked. */
-		tek__interrupted_by_signal();
+		tek_ut__interrupted_by_signal();
 		error = lock_again(mutex, &waiter, 0);
-		tek__cancel_point();
+		tek_ut__cancel_point();
 		return error;
 	default:
 		return error;
@@ -114,7 +114,7 @@ TEK_EXPORT int pthread_cond_signal(pthread_cond_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_cond_signal)(object);
-	tek__cond_signal(of(object));
+	tek_ut__cond_signal(of(object));
 	return 0;
 }
 
@@ -122,7 +122,7 @@ TEK_EXPORT int pthread_cond_broadcast(pthread_cond_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_cond_broadcast)(object);
-	tek__cond_broadcast(of(object));
+	tek_ut__cond_broadcast(of(object));
 	return 0;
 }
 
@@ -150,5 +150,5 @@ TEK_EXPORT int pthread_cond_destroy(pthread_cond_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_cond_destroy)(object);
-	return tek__cond_destroy(of(object));
+	return tek_ut__cond_destroy(of(object));
 }

@@ -8,10 +8,10 @@
  * that came just before would kill the next program.  So ticks are ignored from here on, which also
  * drops those that wait.
  */
+#include "preload/uthread/exec.h"
+
 #include "base/channel.h"
 #include "base/real.h"
-#include "life/replace.h"
-#include "threads/process.h"
 #include "threads/table.h"
 #include "uthread/affinity.h"
 #include "uthread/engine.h"
@@ -24,7 +24,7 @@
 #include <string.h>
 
 /* Two threads may do it at the same time: both find the same. */
-bool tek__start(void)
+bool tek_ut__start(void)
 {
 	static atomic_bool started;
 
@@ -52,52 +52,52 @@ bool tek__start(void)
 /* Before any fork: in its child the loader may be locked. */
 __attribute__((constructor)) static void start(void)
 {
-	tek__start();
+	tek_ut__start();
 }
 
 /*
  * The engine goes on under a filter of the program's, and so does this library in what that
  * executes.
  */
-bool tek__is_confined(void)
+bool tek_ut__is_confined(void)
 {
 	return false;
 }
 
 /* This program is about to be replaced. */
-void tek__exec_hide_table(void)
+void tek_ut__exec_hide_table(void)
 {
-	if (!tek__engine_runs())
+	if (!tek_ut__engine_runs())
 		return;
 	/* In the child of vfork() it is its parent's, which goes on. */
-	if (!tek__start_is_borrowed())
+	if (!tek_ut__start_is_borrowed())
 		tek__table_hide();
-	tek__tick_ignore();
+	tek_ut__tick_ignore();
 }
 
 /* It is still this program. */
-void tek__exec_show_table(void)
+void tek_ut__exec_show_table(void)
 {
-	if (!tek__engine_runs())
+	if (!tek_ut__engine_runs())
 		return;
-	tek__tick_heed();
-	if (!tek__start_is_borrowed())
+	tek_ut__tick_heed();
+	if (!tek_ut__start_is_borrowed())
 		tek__table_show();
 }
 
 /* No thread is in libtek.so's Fast Region here; but workers may be bound to their CPUs. */
-bool tek__exec_step_out(void)
+bool tek_ut__exec_step_out(void)
 {
-	return tek__affinity_step_out();
+	return tek_ut__affinity_step_out();
 }
 
-void tek__exec_step_in(void)
+void tek_ut__exec_step_in(void)
 {
-	tek__affinity_step_in();
+	tek_ut__affinity_step_in();
 }
 
 /* Without the file of a run it is not reported: standard error is the program's. */
-void tek__exec_name(const char *path, struct tek_verdict verdict)
+void tek_ut__exec_name(const char *path, struct tek_verdict verdict)
 {
 	const int saved = errno;
 
@@ -112,7 +112,7 @@ void tek__exec_name(const char *path, struct tek_verdict verdict)
 }
 
 /* There is no libtek-uthread.so for the other word size. */
-void tek__exec_name_lacking(const char *path, char *const environment[], const char *other)
+void tek_ut__exec_name_lacking(const char *path, char *const environment[], const char *other)
 {
 	(void)path, (void)environment, (void)other;
 }

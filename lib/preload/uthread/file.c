@@ -17,25 +17,26 @@
 
 TEK_EXPORT ssize_t read(int file, void *bytes, size_t size)
 {
-	return tek__is_uthread() ? tek__read(file, bytes, size) : TEK_REAL(read)(file, bytes, size);
+	return tek_ut__is_uthread() ? tek_ut__read(file, bytes, size)
+				    : TEK_REAL(read)(file, bytes, size);
 }
 
 TEK_EXPORT ssize_t readv(int file, const struct iovec *vector, int count)
 {
-	return tek__is_uthread() ? tek__readv(file, vector, count)
-				 : TEK_REAL(readv)(file, vector, count);
+	return tek_ut__is_uthread() ? tek_ut__readv(file, vector, count)
+				    : TEK_REAL(readv)(file, vector, count);
 }
 
 TEK_EXPORT ssize_t write(int file, const void *bytes, size_t size)
 {
-	return tek__is_uthread() ? tek__write(file, bytes, size)
-				 : TEK_REAL(write)(file, bytes, size);
+	return tek_ut__is_uthread() ? tek_ut__write(file, bytes, size)
+				    : TEK_REAL(write)(file, bytes, size);
 }
 
 TEK_EXPORT ssize_t writev(int file, const struct iovec *vector, int count)
 {
-	return tek__is_uthread() ? tek__writev(file, vector, count)
-				 : TEK_REAL(writev)(file, vector, count);
+	return tek_ut__is_uthread() ? tek_ut__writev(file, vector, count)
+				    : TEK_REAL(writev)(file, vector, count);
 }
 
 ssize_t __read(int file, void *bytes, size_t size);
@@ -63,25 +64,25 @@ TEK_EXPORT ssize_t __read_chk(int file, void *bytes, size_t size, size_t room)
 
 TEK_EXPORT ssize_t pread(int file, void *bytes, size_t size, off_t offset)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(pread)(file, bytes, size, offset);
 }
 
 TEK_EXPORT ssize_t pwrite(int file, const void *bytes, size_t size, off_t offset)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(pwrite)(file, bytes, size, offset);
 }
 
 TEK_EXPORT ssize_t preadv(int file, const struct iovec *vector, int count, off_t offset)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(preadv)(file, vector, count, offset);
 }
 
 TEK_EXPORT ssize_t pwritev(int file, const struct iovec *vector, int count, off_t offset)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(pwritev)(file, vector, count, offset);
 }
 
@@ -89,25 +90,25 @@ TEK_EXPORT ssize_t pwritev(int file, const struct iovec *vector, int count, off_
 
 TEK_EXPORT ssize_t pread64(int file, void *bytes, size_t size, off64_t offset)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(pread64)(file, bytes, size, offset);
 }
 
 TEK_EXPORT ssize_t pwrite64(int file, const void *bytes, size_t size, off64_t offset)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(pwrite64)(file, bytes, size, offset);
 }
 
 TEK_EXPORT ssize_t preadv64(int file, const struct iovec *vector, int count, off64_t offset)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(preadv64)(file, vector, count, offset);
 }
 
 TEK_EXPORT ssize_t pwritev64(int file, const struct iovec *vector, int count, off64_t offset)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(pwritev64)(file, vector, count, offset);
 }
 
@@ -119,7 +120,7 @@ TEK_EXPORT ssize_t preadv2(int file, const struct iovec *vector, int count, off_
 {
 	if (offset == -1 && flags == 0)
 		return readv(file, vector, count);
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(preadv2)(file, vector, count, offset, flags);
 }
 
@@ -128,7 +129,7 @@ TEK_EXPORT ssize_t pwritev2(int file, const struct iovec *vector, int count, off
 {
 	if (offset == -1 && flags == 0)
 		return writev(file, vector, count);
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(pwritev2)(file, vector, count, offset, flags);
 }
 
@@ -137,7 +138,7 @@ TEK_EXPORT ssize_t preadv64v2(int file, const struct iovec *vector, int count, o
 {
 	if (offset == -1 && flags == 0)
 		return readv(file, vector, count);
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(preadv64v2)(file, vector, count, offset, flags);
 }
 
@@ -146,7 +147,7 @@ TEK_EXPORT ssize_t pwritev64v2(int file, const struct iovec *vector, int count, 
 {
 	if (offset == -1 && flags == 0)
 		return writev(file, vector, count);
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return TEK_REAL(pwritev64v2)(file, vector, count, offset, flags);
 }
 

@@ -14,6 +14,6 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 TEK_EXPORT int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
 				 void *library)
 {
-	tek__fork_register(); /* which comes here, too */
+	tek_ut__fork_register(); /* which comes here, too */
 	return TEK_REAL(__register_atfork)(prepare, parent, child, library);
 }

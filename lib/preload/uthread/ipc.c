@@ -9,25 +9,25 @@
 
 TEK_EXPORT ssize_t msgrcv(int queue, void *message, size_t size, long type, int flags)
 {
-	return tek__is_uthread() ? tek__msgrcv(queue, message, size, type, flags)
-				 : TEK_REAL(msgrcv)(queue, message, size, type, flags);
+	return tek_ut__is_uthread() ? tek_ut__msgrcv(queue, message, size, type, flags)
+				    : TEK_REAL(msgrcv)(queue, message, size, type, flags);
 }
 
 TEK_EXPORT int msgsnd(int queue, const void *message, size_t size, int flags)
 {
-	return tek__is_uthread() ? tek__msgsnd(queue, message, size, flags)
-				 : TEK_REAL(msgsnd)(queue, message, size, flags);
+	return tek_ut__is_uthread() ? tek_ut__msgsnd(queue, message, size, flags)
+				    : TEK_REAL(msgsnd)(queue, message, size, flags);
 }
 
 TEK_EXPORT int semop(int set, struct sembuf *operations, size_t count)
 {
-	return tek__is_uthread() ? tek__semtimedop(set, operations, count, NULL)
-				 : TEK_REAL(semop)(set, operations, count);
+	return tek_ut__is_uthread() ? tek_ut__semtimedop(set, operations, count, NULL)
+				    : TEK_REAL(semop)(set, operations, count);
 }
 
 TEK_EXPORT int semtimedop(int set, struct sembuf *operations, size_t count,
 			  const struct timespec *timeout)
 {
-	return tek__is_uthread() ? tek__semtimedop(set, operations, count, timeout)
-				 : TEK_REAL(semtimedop)(set, operations, count, timeout);
+	return tek_ut__is_uthread() ? tek_ut__semtimedop(set, operations, count, timeout)
+				    : TEK_REAL(semtimedop)(set, operations, count, timeout);
 }

@@ -13,22 +13,22 @@ _Static_assert(TEK_KEY_ROUNDS >= PTHREAD_DESTRUCTOR_ITERATIONS, "so often");
 
 TEK_EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
 {
-	return tek__key_create(key, destructor);
+	return tek_ut__key_create(key, destructor);
 }
 
 TEK_EXPORT int pthread_key_delete(pthread_key_t key)
 {
-	return tek__key_delete(key);
+	return tek_ut__key_delete(key);
 }
 
 TEK_EXPORT void *pthread_getspecific(pthread_key_t key)
 {
-	return tek__key_get(key);
+	return tek_ut__key_get(key);
 }
 
 TEK_EXPORT int pthread_setspecific(pthread_key_t key, const void *data)
 {
-	return tek__key_set(key, (void *)data);
+	return tek_ut__key_set(key, (void *)data);
 }
 
 /* Names that programs of old C libraries know; libstdc++ looks whether the first one is there. */

@@ -176,17 +176,17 @@ __attribute__((noinline)) static void *open_found(const char *name, struct link_
 
 static void libraries_changed(void)
 {
-	if (!tek__engine_runs())
+	if (!tek_ut__engine_runs())
 		return;
-	if (tek__engine.own_tls)
-		tek__tls_libraries_changed();
-	tek__zones_changed();
+	if (tek_ut__engine.own_tls)
+		tek_ut__tls_libraries_changed();
+	tek_ut__zones_changed();
 }
 
 TEK_EXPORT void *dlopen(const char *name, int mode)
 {
 	/* With the C library's functions it would have threads, locks and waits of the kernel's. */
-	if (mode & RTLD_DEEPBIND && tek__engine_runs())
+	if (mode & RTLD_DEEPBIND && tek_ut__engine_runs())
 		mode = tek__without_deepbind(name, mode);
 	struct link_map *file = name ? file_of(__builtin_return_address(0)) : NULL;
 	void *handle = NULL;
@@ -223,7 +223,7 @@ static void *open_elsewhere(void *argument)
  */
 static bool let_open_elsewhere(struct request *request)
 {
-	const uint64_t all = tek__blockable_signals();
+	const uint64_t all = tek_ut__blockable_signals();
 	uint64_t before;
 	pthread_t opener;
 
@@ -235,8 +235,8 @@ static bool let_open_elsewhere(struct request *request)
 
 static bool has_own_storage(void)
 {
-	return tek__engine_runs() && tek__engine.own_tls &&
-	       tek__here_self() != tek__posix_first.thread;
+	return tek_ut__engine_runs() && tek_ut__engine.own_tls &&
+	       tek_ut__here_self() != tek_ut__posix_first.thread;
 }
 
 /* The handle; NULL: it could not be opened in this way. */

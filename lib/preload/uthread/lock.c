@@ -11,7 +11,8 @@
 
 TEK_EXPORT int flock(int file, int operation)
 {
-	return tek__is_uthread() ? tek__flock(file, operation) : TEK_REAL(flock)(file, operation);
+	return tek_ut__is_uthread() ? tek_ut__flock(file, operation)
+				    : TEK_REAL(flock)(file, operation);
 }
 
 /* Whatever the third argument is, it is as large as a pointer where it is handed over. */
@@ -22,15 +23,15 @@ TEK_EXPORT int fcntl(int file, int command, ...)
 	va_start(arguments, command);
 	void *argument = va_arg(arguments, void *);
 	va_end(arguments);
-	if ((command == F_SETLKW || command == F_OFD_SETLKW) && tek__is_uthread())
-		return tek__fcntl_lock(file, command, argument);
+	if ((command == F_SETLKW || command == F_OFD_SETLKW) && tek_ut__is_uthread())
+		return tek_ut__fcntl_lock(file, command, argument);
 	return TEK_REAL(fcntl)(file, command, argument);
 }
 
 TEK_EXPORT int lockf(int file, int command, off_t size)
 {
-	return command == F_LOCK && tek__is_uthread() ? tek__lockf(file, size)
-						      : TEK_REAL(lockf)(file, command, size);
+	return command == F_LOCK && tek_ut__is_uthread() ? tek_ut__lockf(file, size)
+							 : TEK_REAL(lockf)(file, command, size);
 }
 
 #if defined(__GLIBC__) && defined(__LP64__)

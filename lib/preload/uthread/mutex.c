@@ -13,15 +13,15 @@
 #include <errno.h>
 #include <sched.h>
 
-int tek__posix_mutex_lock(pthread_mutex_t *object, struct tek_mutex_waiter *waiter,
-			  struct tek_until until)
+int tek_ut__posix_mutex_lock(pthread_mutex_t *object, struct tek_mutex_waiter *waiter,
+			     struct tek_until until)
 {
-	struct tek_mutex *mutex = tek__mutex_of(object);
+	struct tek_mutex *mutex = tek_ut__mutex_of(object);
 	int error;
 
 	/* No cancellation point. */
-	while ((error = tek__mutex_lock(mutex, waiter, until, true)) == EINTR)
-		tek__interrupted_by_signal();
+	while ((error = tek_ut__mutex_lock(mutex, waiter, until, true)) == EINTR)
+		tek_ut__interrupted_by_signal();
 	return error;
 }
 
@@ -30,17 +30,17 @@ __attribute__((noinline)) static int lock(pthread_mutex_t *object, struct tek_un
 {
 	struct tek_mutex_waiter waiter;
 
-	tek__mutex_waiter_init(&waiter);
-	return tek__posix_mutex_lock(object, &waiter, until);
+	tek_ut__mutex_waiter_init(&waiter);
+	return tek_ut__posix_mutex_lock(object, &waiter, until);
 }
 
 TEK_EXPORT int pthread_mutex_lock(pthread_mutex_t *object)
 {
-	struct tek_mutex *mutex = tek__mutex_of(object);
+	struct tek_mutex *mutex = tek_ut__mutex_of(object);
 
-	if (__builtin_expect(tek__mutex_lock_quickly(mutex), 1))
+	if (__builtin_expect(tek_ut__mutex_lock_quickly(mutex), 1))
 		return 0;
-	if (tek__mutex_is_shared(mutex))
+	if (tek_ut__mutex_is_shared(mutex))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_mutex_trylock)(object),
 					 TEK_REAL(pthread_mutex_lock)(object), TEK_FOR_EVER);
 	return lock(object, TEK_FOR_EVER);
@@ -48,27 +48,27 @@ TEK_EXPORT int pthread_mutex_lock(pthread_mutex_t *object)
 
 TEK_EXPORT int pthread_mutex_unlock(pthread_mutex_t *object)
 {
-	struct tek_mutex *mutex = tek__mutex_of(object);
+	struct tek_mutex *mutex = tek_ut__mutex_of(object);
 
-	if (__builtin_expect(tek__mutex_unlock_quickly(mutex), 1))
+	if (__builtin_expect(tek_ut__mutex_unlock_quickly(mutex), 1))
 		return 0;
-	if (tek__mutex_is_shared(mutex))
+	if (tek_ut__mutex_is_shared(mutex))
 		return TEK_REAL(pthread_mutex_unlock)(object);
-	return tek__mutex_unlock(mutex);
+	return tek_ut__mutex_unlock(mutex);
 }
 
 TEK_EXPORT int pthread_mutex_trylock(pthread_mutex_t *object)
 {
-	struct tek_mutex *mutex = tek__mutex_of(object);
+	struct tek_mutex *mutex = tek_ut__mutex_of(object);
 
-	if (tek__mutex_is_shared(mutex))
+	if (tek_ut__mutex_is_shared(mutex))
 		return TEK_REAL(pthread_mutex_trylock)(object);
-	return tek__mutex_try(mutex);
+	return tek_ut__mutex_try(mutex);
 }
 
 TEK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *object, const struct timespec *time)
 {
-	if (tek__mutex_is_shared(tek__mutex_of(object)))
+	if (tek_ut__mutex_is_shared(tek_ut__mutex_of(object)))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_mutex_trylock)(object),
 					 TEK_REAL(pthread_mutex_timedlock)(object, time),
 					 ((struct tek_until){CLOCK_REALTIME, time}));
@@ -78,7 +78,7 @@ TEK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *object, const struct tim
 TEK_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *object, clockid_t clock,
 				       const struct timespec *time)
 {
-	if (tek__mutex_is_shared(tek__mutex_of(object)))
+	if (tek_ut__mutex_is_shared(tek_ut__mutex_of(object)))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_mutex_trylock)(object),
 					 TEK_REAL(pthread_mutex_clocklock)(object, clock, time),
 					 ((struct tek_until){clock, time}));
@@ -121,7 +121,7 @@ static int kind_of(const struct attributes *attributes)
 
 TEK_EXPORT int pthread_mutex_init(pthread_mutex_t *object, const pthread_mutexattr_t *attributes)
 {
-	struct tek_mutex *mutex = tek__mutex_of(object);
+	struct tek_mutex *mutex = tek_ut__mutex_of(object);
 	struct attributes wanted = {.type = PTHREAD_MUTEX_DEFAULT};
 
 	if (attributes) {
@@ -133,27 +133,27 @@ TEK_EXPORT int pthread_mutex_init(pthread_mutex_t *object, const pthread_mutexat
 		return TEK_REAL(pthread_mutex_init)(object, attributes);
 	int kind = kind_of(&wanted);
 	if (kind & TEK_MUTEX_SPECIAL)
-		return tek__mutex_special_init(mutex, kind, wanted.ceiling);
+		return tek_ut__mutex_special_init(mutex, kind, wanted.ceiling);
 	*mutex = (struct tek_mutex){.kind = kind};
 	return 0;
 }
 
 TEK_EXPORT int pthread_mutex_destroy(pthread_mutex_t *object)
 {
-	struct tek_mutex *mutex = tek__mutex_of(object);
+	struct tek_mutex *mutex = tek_ut__mutex_of(object);
 
-	if (tek__mutex_is_shared(mutex))
+	if (tek_ut__mutex_is_shared(mutex))
 		return TEK_REAL(pthread_mutex_destroy)(object);
-	return tek__mutex_destroy(mutex);
+	return tek_ut__mutex_destroy(mutex);
 }
 
 TEK_EXPORT int pthread_mutex_consistent(pthread_mutex_t *object)
 {
-	struct tek_mutex *mutex = tek__mutex_of(object);
+	struct tek_mutex *mutex = tek_ut__mutex_of(object);
 
-	if (tek__mutex_is_shared(mutex))
+	if (tek_ut__mutex_is_shared(mutex))
 		return TEK_REAL(pthread_mutex_consistent)(object);
-	return tek__mutex_consistent(mutex);
+	return tek_ut__mutex_consistent(mutex);
 }
 
 static bool has_ceiling(const struct tek_mutex *mutex)
@@ -163,9 +163,9 @@ static bool has_ceiling(const struct tek_mutex *mutex)
 
 TEK_EXPORT int pthread_mutex_getprioceiling(const pthread_mutex_t *object, int *ceiling)
 {
-	const struct tek_mutex *mutex = tek__mutex_of((pthread_mutex_t *)object);
+	const struct tek_mutex *mutex = tek_ut__mutex_of((pthread_mutex_t *)object);
 
-	if (tek__mutex_is_shared(mutex))
+	if (tek_ut__mutex_is_shared(mutex))
 		return TEK_REAL(pthread_mutex_getprioceiling)(object, ceiling);
 	if (!has_ceiling(mutex))
 		return EINVAL;
@@ -175,24 +175,24 @@ TEK_EXPORT int pthread_mutex_getprioceiling(const pthread_mutex_t *object, int *
 
 TEK_EXPORT int pthread_mutex_setprioceiling(pthread_mutex_t *object, int ceiling, int *old)
 {
-	struct tek_mutex *mutex = tek__mutex_of(object);
+	struct tek_mutex *mutex = tek_ut__mutex_of(object);
 	struct tek_mutex_waiter waiter;
 
-	if (tek__mutex_is_shared(mutex))
+	if (tek_ut__mutex_is_shared(mutex))
 		return TEK_REAL(pthread_mutex_setprioceiling)(object, ceiling, old);
 	if (!has_ceiling(mutex) || ceiling < sched_get_priority_min(SCHED_FIFO) ||
 	    ceiling > sched_get_priority_max(SCHED_FIFO))
 		return EINVAL;
 	/* Its owner's priority depends on it: meanwhile the mutex is free, or the caller's. */
-	tek__mutex_waiter_init(&waiter);
-	int error = tek__posix_mutex_lock(object, &waiter, TEK_FOR_EVER);
+	tek_ut__mutex_waiter_init(&waiter);
+	int error = tek_ut__posix_mutex_lock(object, &waiter, TEK_FOR_EVER);
 	bool held = error == EDEADLK;
 	if (error && error != EOWNERDEAD && !held)
 		return error;
 	*old = mutex->more->ceiling;
-	tek__inherit_set_ceiling(tek__own(), mutex, ceiling);
+	tek_ut__inherit_set_ceiling(tek_ut__own(), mutex, ceiling);
 	if (!held)
-		tek__mutex_unlock(mutex);
+		tek_ut__mutex_unlock(mutex);
 	return 0;
 }
 
@@ -228,8 +228,8 @@ TEK_EXPORT int __pthread_mutex_unlock(pthread_mutex_t *object)
 }
 
 /* By its symbol, since pthread.h makes the name another one's. */
-int tek__consistent_np(pthread_mutex_t *object) __asm__("pthread_mutex_consistent_np");
-TEK_EXPORT int tek__consistent_np(pthread_mutex_t *object)
+int tek_ut__consistent_np(pthread_mutex_t *object) __asm__("pthread_mutex_consistent_np");
+TEK_EXPORT int tek_ut__consistent_np(pthread_mutex_t *object)
 {
 	return pthread_mutex_consistent(object);
 }

@@ -22,7 +22,7 @@
 
 static struct tek_uthread *thread_of(const struct tek_posix *posix)
 {
-	return tek__posix_thread(posix);
+	return tek_ut__posix_thread(posix);
 }
 
 /*
@@ -30,9 +30,10 @@ static struct tek_uthread *thread_of(const struct tek_posix *posix)
  */
 static bool is_elsewhere(void)
 {
-	const struct tek_carrier *carrier = tek__here_carrier();
+	const struct tek_carrier *carrier = tek_ut__here_carrier();
 
-	return tek__here_self() == tek__posix_first.thread && carrier && carrier->tid != getpid();
+	return tek_ut__here_self() == tek_ut__posix_first.thread && carrier &&
+	       carrier->tid != getpid();
 }
 
 static int name_of_process(int flags, char *name, size_t size)
@@ -68,9 +69,9 @@ static int get_kernel_name(pthread_t handle, char *name, size_t size)
 TEK_EXPORT int pthread_setname_np(pthread_t handle, const char *name)
 {
 	struct tek_posix *posix;
-	enum tek_posix_kind kind = tek__posix_find(handle, &posix);
+	enum tek_posix_kind kind = tek_ut__posix_find(handle, &posix);
 
-	if (kind == TEK_POSIX_FOREIGN || handle == tek__posix_first.handle) {
+	if (kind == TEK_POSIX_FOREIGN || handle == tek_ut__posix_first.handle) {
 		int error = set_kernel_name(handle, name);
 		if (error || kind == TEK_POSIX_FOREIGN)
 			return error;
@@ -84,19 +85,19 @@ TEK_EXPORT int pthread_setname_np(pthread_t handle, const char *name)
 	/* A concurrent reader sees a mixture of two names, with an end. */
 	memcpy(thread->name, name, size);
 	memset(thread->name + size, 0, sizeof(thread->name) - size);
-	if (thread->bound && thread == tek__here_self() && handle != tek__posix_first.handle)
+	if (thread->bound && thread == tek_ut__here_self() && handle != tek_ut__posix_first.handle)
 		syscall(SYS_prctl, PR_SET_NAME, thread->name);
-	tek__enter();
-	tek__trace_named(thread);
-	tek__table_named(thread);
-	tek__leave();
+	tek_ut__enter();
+	tek_ut__trace_named(thread);
+	tek_ut__table_named(thread);
+	tek_ut__leave();
 	return 0;
 }
 
 TEK_EXPORT int pthread_getname_np(pthread_t handle, char *name, size_t size)
 {
 	struct tek_posix *posix;
-	enum tek_posix_kind kind = tek__posix_find(handle, &posix);
+	enum tek_posix_kind kind = tek_ut__posix_find(handle, &posix);
 
 	if (kind == TEK_POSIX_FOREIGN)
 		return TEK_REAL(pthread_getname_np)(handle, name, size);
@@ -104,8 +105,8 @@ TEK_EXPORT int pthread_getname_np(pthread_t handle, char *name, size_t size)
 	if (!thread)
 		return ESRCH;
 	if (!thread->name[0] &&
-	    tek__posix_first.thread) /* as its creator's, in the end the process's */
-		return get_kernel_name(tek__posix_first.handle, name, size);
+	    tek_ut__posix_first.thread) /* as its creator's, in the end the process's */
+		return get_kernel_name(tek_ut__posix_first.handle, name, size);
 	if (size < sizeof(thread->name))
 		return ERANGE;
 	memcpy(name, thread->name, sizeof(thread->name));

@@ -11,8 +11,8 @@ TEK_EXPORT int pthread_once(pthread_once_t *object, void (*routine)(void))
 {
 	atomic_int *control = (atomic_int *)object;
 
-	if (!tek__once_is_done(control))
-		tek__once(control, routine);
+	if (!tek_ut__once_is_done(control))
+		tek_ut__once(control, routine);
 	return 0;
 }
 

@@ -23,20 +23,20 @@ static int open_own(const char *path, int flags, mode_t mode)
 	struct tek_state_call call;
 	char own[PATH_MAX];
 
-	if (!tek__state_begin_file(&call, path, own, sizeof(own)))
+	if (!tek_ut__state_begin_file(&call, path, own, sizeof(own)))
 		return -1;
 	const int file = TEK_REAL(openat)(AT_FDCWD, own, flags, mode);
-	tek__state_end(&call);
+	tek_ut__state_end(&call);
 	return file;
 }
 
 static int open_at(int directory, const char *path, int flags, mode_t mode)
 {
-	if (!tek__is_uthread() || tek__start_is_borrowed())
+	if (!tek_ut__is_uthread() || tek_ut__start_is_borrowed())
 		return TEK_REAL(openat)(directory, path, flags, mode);
-	if ((flags & O_ACCMODE) != O_RDONLY && tek__state_is_own_file(path))
+	if ((flags & O_ACCMODE) != O_RDONLY && tek_ut__state_is_own_file(path))
 		return open_own(path, flags, mode);
-	return tek__openat(directory, path, flags, mode);
+	return tek_ut__openat(directory, path, flags, mode);
 }
 
 #define MODE(last) \
@@ -119,17 +119,17 @@ static FILE *open_stream(const char *path, const char *mode)
 	char own[PATH_MAX];
 	FILE *stream;
 
-	if (!tek__is_uthread() || tek__start_is_borrowed())
+	if (!tek_ut__is_uthread() || tek_ut__start_is_borrowed())
 		return TEK_REAL(fopen)(path, mode);
-	if (writes && tek__state_is_own_file(path)) {
-		if (!tek__state_begin_file(&call, path, own, sizeof(own)))
+	if (writes && tek_ut__state_is_own_file(path)) {
+		if (!tek_ut__state_begin_file(&call, path, own, sizeof(own)))
 			return NULL;
 		stream = TEK_REAL(fopen)(own, mode);
-		tek__state_end(&call);
+		tek_ut__state_end(&call);
 		return stream;
 	}
-	tek__cancel_point();
-	if (!tek__open_may_wait(AT_FDCWD, path))
+	tek_ut__cancel_point();
+	if (!tek_ut__open_may_wait(AT_FDCWD, path))
 		return TEK_REAL(fopen)(path, mode);
 	return TEK_ASIDE(TEK_REAL(fopen)(path, mode));
 }

@@ -23,8 +23,8 @@ static const struct timespec *time_of(int ms, struct timespec *room)
 TEK_EXPORT int poll(struct pollfd *files, nfds_t count, int ms)
 {
 	struct timespec room;
-	return tek__is_uthread() ? tek__ppoll(files, count, time_of(ms, &room), NULL)
-				 : TEK_REAL(poll)(files, count, ms);
+	return tek_ut__is_uthread() ? tek_ut__ppoll(files, count, time_of(ms, &room), NULL)
+				    : TEK_REAL(poll)(files, count, ms);
 }
 
 int __poll(struct pollfd *files, nfds_t count, int ms);
@@ -36,15 +36,15 @@ TEK_EXPORT int __poll(struct pollfd *files, nfds_t count, int ms)
 TEK_EXPORT int ppoll(struct pollfd *files, nfds_t count, const struct timespec *timeout,
 		     const sigset_t *mask)
 {
-	return tek__is_uthread() ? tek__ppoll(files, count, timeout, mask)
-				 : TEK_REAL(ppoll)(files, count, timeout, mask);
+	return tek_ut__is_uthread() ? tek_ut__ppoll(files, count, timeout, mask)
+				    : TEK_REAL(ppoll)(files, count, timeout, mask);
 }
 
 TEK_EXPORT int select(int count, fd_set *restrict in, fd_set *restrict out,
 		      fd_set *restrict exceptions, struct timeval *restrict timeout)
 {
-	return tek__is_uthread() ? tek__select(count, in, out, exceptions, timeout)
-				 : TEK_REAL(select)(count, in, out, exceptions, timeout);
+	return tek_ut__is_uthread() ? tek_ut__select(count, in, out, exceptions, timeout)
+				    : TEK_REAL(select)(count, in, out, exceptions, timeout);
 }
 
 int __select(int count, fd_set *in, fd_set *out, fd_set *exceptions, struct timeval *timeout);
@@ -58,23 +58,25 @@ TEK_EXPORT int pselect(int count, fd_set *restrict in, fd_set *restrict out,
 		       fd_set *restrict exceptions, const struct timespec *restrict timeout,
 		       const sigset_t *restrict mask)
 {
-	return tek__is_uthread() ? tek__pselect(count, in, out, exceptions, timeout, mask)
-				 : TEK_REAL(pselect)(count, in, out, exceptions, timeout, mask);
+	return tek_ut__is_uthread() ? tek_ut__pselect(count, in, out, exceptions, timeout, mask)
+				    : TEK_REAL(pselect)(count, in, out, exceptions, timeout, mask);
 }
 
 TEK_EXPORT int epoll_wait(int set, struct epoll_event *events, int most, int ms)
 {
 	struct timespec room;
-	return tek__is_uthread() ? tek__epoll_pwait(set, events, most, time_of(ms, &room), NULL)
-				 : TEK_REAL(epoll_wait)(set, events, most, ms);
+	return tek_ut__is_uthread()
+		       ? tek_ut__epoll_pwait(set, events, most, time_of(ms, &room), NULL)
+		       : TEK_REAL(epoll_wait)(set, events, most, ms);
 }
 
 TEK_EXPORT int epoll_pwait(int set, struct epoll_event *events, int most, int ms,
 			   const sigset_t *mask)
 {
 	struct timespec room;
-	return tek__is_uthread() ? tek__epoll_pwait(set, events, most, time_of(ms, &room), mask)
-				 : TEK_REAL(epoll_pwait)(set, events, most, ms, mask);
+	return tek_ut__is_uthread()
+		       ? tek_ut__epoll_pwait(set, events, most, time_of(ms, &room), mask)
+		       : TEK_REAL(epoll_pwait)(set, events, most, ms, mask);
 }
 
 #if defined(__GLIBC__)
@@ -83,8 +85,8 @@ TEK_EXPORT int epoll_pwait(int set, struct epoll_event *events, int most, int ms
 TEK_EXPORT int epoll_pwait2(int set, struct epoll_event *events, int most,
 			    const struct timespec *timeout, const sigset_t *mask)
 {
-	return tek__is_uthread() ? tek__epoll_pwait(set, events, most, timeout, mask)
-				 : TEK_REAL(epoll_pwait2)(set, events, most, timeout, mask);
+	return tek_ut__is_uthread() ? tek_ut__epoll_pwait(set, events, most, timeout, mask)
+				    : TEK_REAL(epoll_pwait2)(set, events, most, timeout, mask);
 }
 #endif
 

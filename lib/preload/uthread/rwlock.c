@@ -34,13 +34,13 @@ static bool is_shared(const pthread_rwlock_t *object)
 
 static int lock(pthread_rwlock_t *object, bool writes, struct tek_until until)
 {
-	int (*function)(struct tek_rwlock *, struct tek_until, bool) = writes ? tek__rwlock_write
-									      : tek__rwlock_read;
+	int (*function)(struct tek_rwlock *, struct tek_until, bool) = writes ? tek_ut__rwlock_write
+									      : tek_ut__rwlock_read;
 	int error;
 
 	/* No cancellation point. */
 	while ((error = function(of(object), until, true)) == EINTR)
-		tek__interrupted_by_signal();
+		tek_ut__interrupted_by_signal();
 	return error;
 }
 
@@ -106,14 +106,14 @@ TEK_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_rwlock_tryrdlock)(object);
-	return tek__rwlock_try_read(of(object));
+	return tek_ut__rwlock_try_read(of(object));
 }
 
 TEK_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_rwlock_trywrlock)(object);
-	return tek__rwlock_try_write(of(object));
+	return tek_ut__rwlock_try_write(of(object));
 }
 
 TEK_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *object)
@@ -121,7 +121,7 @@ TEK_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *object)
 	if (is_shared(object))
 		return TEK_REAL(pthread_rwlock_unlock)(object);
 	/* The C library does not detect that it is free, and some programs check its result. */
-	tek__rwlock_unlock(of(object));
+	tek_ut__rwlock_unlock(of(object));
 	return 0;
 }
 

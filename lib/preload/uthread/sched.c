@@ -15,9 +15,9 @@ TEK_EXPORT int pthread_setschedparam(pthread_t handle, int policy, const struct 
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return tek__sched_set(posix, policy, param->sched_priority);
+		return tek_ut__sched_set(posix, policy, param->sched_priority);
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -29,7 +29,7 @@ TEK_EXPORT int pthread_getschedparam(pthread_t handle, int *policy, struct sched
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
 		*policy = atomic_load(&posix->policy);
 		param->sched_priority = atomic_load(&posix->priority);
@@ -45,9 +45,9 @@ TEK_EXPORT int pthread_setschedprio(pthread_t handle, int priority)
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return tek__sched_set(posix, atomic_load(&posix->policy), priority);
+		return tek_ut__sched_set(posix, atomic_load(&posix->policy), priority);
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -57,21 +57,21 @@ TEK_EXPORT int pthread_setschedprio(pthread_t handle, int priority)
 
 TEK_EXPORT int sched_get_priority_min(int policy)
 {
-	return tek__sched_least(policy);
+	return tek_ut__sched_least(policy);
 }
 
 TEK_EXPORT int sched_get_priority_max(int policy)
 {
-	return tek__sched_most(policy);
+	return tek_ut__sched_most(policy);
 }
 
 TEK_EXPORT int pthread_getcpuclockid(pthread_t handle, clockid_t *clock)
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return tek__sched_get_clock(posix, clock);
+		return tek_ut__sched_get_clock(posix, clock);
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -83,9 +83,9 @@ TEK_EXPORT int pthread_setaffinity_np(pthread_t handle, size_t bytes, const cpu_
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return tek__sched_set_cpus(posix, bytes, cpus);
+		return tek_ut__sched_set_cpus(posix, bytes, cpus);
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -97,9 +97,9 @@ TEK_EXPORT int pthread_getaffinity_np(pthread_t handle, size_t bytes, cpu_set_t 
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return tek__sched_get_cpus(posix, bytes, cpus);
+		return tek_ut__sched_get_cpus(posix, bytes, cpus);
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -112,7 +112,7 @@ TEK_EXPORT int sched_getaffinity(pid_t tid, size_t bytes, cpu_set_t *cpus)
 {
 	int result = TEK_REAL(sched_getaffinity)(tid, bytes, cpus);
 	if (result == 0)
-		tek__affinity_tell(tid, bytes, cpus);
+		tek_ut__affinity_tell(tid, bytes, cpus);
 	return result;
 }
 
@@ -123,11 +123,11 @@ TEK_EXPORT int sched_setaffinity(pid_t tid, size_t bytes, const cpu_set_t *cpus)
 		.argument = {(unsigned long)tid, bytes, (unsigned long)cpus},
 	};
 
-	if (tek__affinity_stays(tid, bytes, cpus))
+	if (tek_ut__affinity_stays(tid, bytes, cpus))
 		return 0;
-	if (!tek__state_begin(&call))
+	if (!tek_ut__state_begin(&call))
 		return -1;
 	const int result = TEK_REAL(sched_setaffinity)((pid_t)call.argument[0], bytes, cpus);
-	tek__state_end(&call);
+	tek_ut__state_end(&call);
 	return result;
 }

@@ -36,14 +36,14 @@ static int result(int error)
 
 static int wait(sem_t *object, struct tek_until until)
 {
-	const unsigned long handlers = tek__failing_handlers_run();
+	const unsigned long handlers = tek_ut__failing_handlers_run();
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	for (;;) {
-		int error = tek__semaphore_wait(of(object), until, true);
+		int error = tek_ut__semaphore_wait(of(object), until, true);
 		if (error == EINTR)
-			tek__interrupted();
-		if (error != EINTR || tek__failing_handlers_run() != handlers)
+			tek_ut__interrupted();
+		if (error != EINTR || tek_ut__failing_handlers_run() != handlers)
 			return result(error);
 	}
 }
@@ -53,10 +53,10 @@ static int try_shared(sem_t *object, unsigned long handlers)
 {
 	const int error = errno;
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	if (TEK_REAL(sem_trywait)(object) == 0)
 		return 0;
-	if (tek__failing_handlers_run() != handlers)
+	if (tek_ut__failing_handlers_run() != handlers)
 		return result(EINTR);
 	errno = error;
 	return EBUSY;
@@ -65,7 +65,7 @@ static int try_shared(sem_t *object, unsigned long handlers)
 TEK_EXPORT int sem_wait(sem_t *object)
 {
 	if (is_shared(object)) {
-		const unsigned long handlers = tek__failing_handlers_run();
+		const unsigned long handlers = tek_ut__failing_handlers_run();
 		return TEK_ASIDE_IF_BUSY(try_shared(object, handlers), TEK_REAL(sem_wait)(object),
 					 TEK_FOR_EVER);
 	}
@@ -75,7 +75,7 @@ TEK_EXPORT int sem_wait(sem_t *object)
 TEK_EXPORT int sem_timedwait(sem_t *object, const struct timespec *time)
 {
 	if (is_shared(object)) {
-		const unsigned long handlers = tek__failing_handlers_run();
+		const unsigned long handlers = tek_ut__failing_handlers_run();
 		return TEK_ASIDE_IF_BUSY(try_shared(object, handlers),
 					 TEK_REAL(sem_timedwait)(object, time),
 					 ((struct tek_until){CLOCK_REALTIME, time}));
@@ -86,7 +86,7 @@ TEK_EXPORT int sem_timedwait(sem_t *object, const struct timespec *time)
 TEK_EXPORT int sem_clockwait(sem_t *object, clockid_t clock, const struct timespec *time)
 {
 	if (is_shared(object)) {
-		const unsigned long handlers = tek__failing_handlers_run();
+		const unsigned long handlers = tek_ut__failing_handlers_run();
 		return TEK_ASIDE_IF_BUSY(try_shared(object, handlers),
 					 TEK_REAL(sem_clockwait)(object, clock, time),
 					 ((struct tek_until){clock, time}));
@@ -99,20 +99,20 @@ TEK_EXPORT int sem_clockwait(sem_t *object, clockid_t clock, const struct timesp
 TEK_EXPORT int sem_trywait(sem_t *object)
 {
 	return is_shared(object) ? TEK_REAL(sem_trywait)(object)
-				 : result(tek__semaphore_try(of(object)));
+				 : result(tek_ut__semaphore_try(of(object)));
 }
 
 TEK_EXPORT int sem_post(sem_t *object)
 {
 	return is_shared(object) ? TEK_REAL(sem_post)(object)
-				 : result(tek__semaphore_post(of(object)));
+				 : result(tek_ut__semaphore_post(of(object)));
 }
 
 TEK_EXPORT int sem_getvalue(sem_t *object, int *value)
 {
 	if (is_shared(object))
 		return TEK_REAL(sem_getvalue)(object, value);
-	*value = tek__semaphore_value(of(object));
+	*value = tek_ut__semaphore_value(of(object));
 	return 0;
 }
 
@@ -132,5 +132,5 @@ TEK_EXPORT int sem_destroy(sem_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(sem_destroy)(object);
-	return tek__semaphore_is_used(of(object)) ? result(EBUSY) : 0;
+	return tek_ut__semaphore_is_used(of(object)) ? result(EBUSY) : 0;
 }

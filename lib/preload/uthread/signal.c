@@ -24,7 +24,7 @@ static int fail(int error)
 TEK_EXPORT int sigaction(int number, const struct sigaction *restrict action,
 			 struct sigaction *restrict old)
 {
-	return tek__action_set(number, action, old);
+	return tek_ut__action_set(number, action, old);
 }
 
 static sighandler_t set(int number, sighandler_t handler, int flags, bool masks)
@@ -38,12 +38,12 @@ static sighandler_t set(int number, sighandler_t handler, int flags, bool masks)
 	sigemptyset(&action.sa_mask);
 	if (masks && number > 0 && number <= TEK_SIGNALS)
 		sigaddset(&action.sa_mask, number);
-	return tek__action_set(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+	return tek_ut__action_set(number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
 TEK_EXPORT sighandler_t signal(int number, sighandler_t handler)
 {
-	return set(number, handler, tek__action_interrupts(number) ? 0 : SA_RESTART, true);
+	return set(number, handler, tek_ut__action_interrupts(number) ? 0 : SA_RESTART, true);
 }
 
 /* Other names for it, and what it was in other systems. */
@@ -83,7 +83,7 @@ TEK_EXPORT sighandler_t sigset(int number, sighandler_t handler)
 	sigaddset(&one, number);
 	struct sigaction old;
 	if (handler == SIG_HOLD) {
-		if (tek__action_set(number, NULL, &old) != 0)
+		if (tek_ut__action_set(number, NULL, &old) != 0)
 			return SIG_ERR;
 		sigprocmask(SIG_BLOCK, &one, &before);
 		return sigismember(&before, number) ? SIG_HOLD : old.sa_handler;
@@ -117,25 +117,25 @@ TEK_EXPORT int siginterrupt(int number, int interrupts)
 {
 	struct sigaction action;
 
-	if (tek__action_set(number, NULL, &action) != 0)
+	if (tek_ut__action_set(number, NULL, &action) != 0)
 		return -1;
-	tek__action_interrupt(number, interrupts);
+	tek_ut__action_interrupt(number, interrupts);
 	action.sa_flags = interrupts ? action.sa_flags & ~SA_RESTART : action.sa_flags | SA_RESTART;
-	return tek__action_set(number, &action, NULL);
+	return tek_ut__action_set(number, &action, NULL);
 }
 
 TEK_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		return TEK_REAL(pthread_sigmask)(how, set, old);
-	return tek__signal_mask(how, set, old);
+	return tek_ut__signal_mask(how, set, old);
 }
 
 TEK_EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		return TEK_REAL(sigprocmask)(how, set, old);
-	int error = tek__signal_mask(how, set, old);
+	int error = tek_ut__signal_mask(how, set, old);
 	return error ? fail(error) : 0;
 }
 
@@ -144,8 +144,8 @@ static int change_old_mask(int how, int mask)
 {
 	sigset_t set, before;
 
-	tek__signals_to(&set, (unsigned int)mask);
-	return sigprocmask(how, &set, &before) == 0 ? (int)tek__signals_of(&before) : -1;
+	tek_ut__signals_to(&set, (unsigned int)mask);
+	return sigprocmask(how, &set, &before) == 0 ? (int)tek_ut__signals_of(&before) : -1;
 }
 
 TEK_EXPORT int sigblock(int mask)
@@ -167,20 +167,20 @@ TEK_EXPORT int siggetmask(void)
 static bool can_send(int number)
 {
 	return number >= 0 && number <= TEK_SIGNALS &&
-	       (number == 0 || !(tek__signal_bit(number) & tek__own_signals()));
+	       (number == 0 || !(tek_ut__signal_bit(number) & tek_ut__own_signals()));
 }
 
 static int send(struct tek_posix *posix, int number, const union sigval *value)
 {
 	if (!can_send(number))
 		return EINVAL;
-	if (number == 0 || (tek__posix_flags(posix) & TEK_POSIX_ENDED))
+	if (number == 0 || (tek_ut__posix_flags(posix) & TEK_POSIX_ENDED))
 		return 0;
-	const siginfo_t info = tek__signal_info(number, value);
+	const siginfo_t info = tek_ut__signal_info(number, value);
 	/* These are always for the process as a whole, and no thread could take them. */
 	if (number == SIGKILL || number == SIGSTOP)
 		return kill(info.si_pid, number) ? errno : 0;
-	int error = tek__signal_send(posix, &info);
+	int error = tek_ut__signal_send(posix, &info);
 	return error == ESRCH ? 0 : error;
 }
 
@@ -188,7 +188,7 @@ TEK_EXPORT int pthread_kill(pthread_t handle, int number)
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
 		return send(posix, number, NULL);
 	case TEK_POSIX_GONE:
@@ -202,7 +202,7 @@ TEK_EXPORT int pthread_sigqueue(pthread_t handle, int number, const union sigval
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
 		return send(posix, number, &value);
 	case TEK_POSIX_GONE:
@@ -214,7 +214,7 @@ TEK_EXPORT int pthread_sigqueue(pthread_t handle, int number, const union sigval
 
 TEK_EXPORT int raise(int number)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 
 	if (!self)
 		return TEK_REAL(raise)(number);
@@ -226,18 +226,18 @@ TEK_EXPORT int sigpending(sigset_t *set)
 {
 	int result = TEK_REAL(sigpending)(set);
 
-	if (result == 0 && tek__posix_self())
-		tek__signals_to(set, (tek__signals_of(set) & ~tek__own_signals()) |
-					     tek__signals_pending());
+	if (result == 0 && tek_ut__posix_self())
+		tek_ut__signals_to(set, (tek_ut__signals_of(set) & ~tek_ut__own_signals()) |
+						tek_ut__signals_pending());
 	return result;
 }
 
 TEK_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
 			    const struct timespec *restrict timeout)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		return TEK_REAL(sigtimedwait)(set, info, timeout);
-	return tek__signal_wait(set, info, timeout);
+	return tek_ut__signal_wait(set, info, timeout);
 }
 
 TEK_EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
@@ -247,11 +247,11 @@ TEK_EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict inf
 
 TEK_EXPORT int sigwait(const sigset_t *restrict set, int *restrict number)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		return TEK_REAL(sigwait)(set, number);
 	int got;
 	/* It does not fail because a handler has run: it goes on waiting. */
-	while ((got = tek__signal_wait(set, NULL, NULL)) < 0) {
+	while ((got = tek_ut__signal_wait(set, NULL, NULL)) < 0) {
 		if (errno != EINTR)
 			return errno;
 	}
@@ -261,21 +261,21 @@ TEK_EXPORT int sigwait(const sigset_t *restrict set, int *restrict number)
 
 TEK_EXPORT void longjmp(struct __jmp_buf_tag env[1], int value)
 {
-	tek__action_leave(env);
+	tek_ut__action_leave(env);
 	TEK_REAL(longjmp)(env, value);
 	__builtin_unreachable();
 }
 
 TEK_EXPORT void _longjmp(struct __jmp_buf_tag env[1], int value)
 {
-	tek__action_leave(env);
+	tek_ut__action_leave(env);
 	TEK_REAL(_longjmp)(env, value);
 	__builtin_unreachable();
 }
 
 TEK_EXPORT void siglongjmp(sigjmp_buf env, int value)
 {
-	tek__action_leave(env);
+	tek_ut__action_leave(env);
 	TEK_REAL(siglongjmp)(env, value);
 	__builtin_unreachable();
 }
@@ -284,7 +284,7 @@ TEK_EXPORT void siglongjmp(sigjmp_buf env, int value)
 _Noreturn void __longjmp_chk(struct __jmp_buf_tag env[1], int value);
 TEK_EXPORT void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
 {
-	tek__action_leave(env);
+	tek_ut__action_leave(env);
 	TEK_REAL(__longjmp_chk)(env, value);
 	__builtin_unreachable();
 }

@@ -13,16 +13,16 @@
 TEK_EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
 			       struct timespec *left)
 {
-	return tek__is_uthread() ? tek__clock_nanosleep(clock, flags, time, left)
-				 : TEK_REAL(clock_nanosleep)(clock, flags, time, left);
+	return tek_ut__is_uthread() ? tek_ut__clock_nanosleep(clock, flags, time, left)
+				    : TEK_REAL(clock_nanosleep)(clock, flags, time, left);
 }
 
 TEK_EXPORT int nanosleep(const struct timespec *time, struct timespec *left)
 {
-	if (!tek__is_uthread())
+	if (!tek_ut__is_uthread())
 		return TEK_REAL(nanosleep)(time, left);
-	int error = tek__clock_nanosleep(CLOCK_REALTIME, 0, time, left);
-	return error ? tek__fail(error) : 0;
+	int error = tek_ut__clock_nanosleep(CLOCK_REALTIME, 0, time, left);
+	return error ? tek_ut__fail(error) : 0;
 }
 
 int __nanosleep(const struct timespec *time, struct timespec *left);
@@ -34,22 +34,22 @@ TEK_EXPORT int __nanosleep(const struct timespec *time, struct timespec *left)
 TEK_EXPORT int usleep(useconds_t us)
 {
 	const struct timespec time = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
-	return tek__is_uthread() ? nanosleep(&time, NULL) : TEK_REAL(usleep)(us);
+	return tek_ut__is_uthread() ? nanosleep(&time, NULL) : TEK_REAL(usleep)(us);
 }
 
 TEK_EXPORT unsigned int sleep(unsigned int seconds)
 {
-	return tek__is_uthread() ? tek__sleep(seconds) : TEK_REAL(sleep)(seconds);
+	return tek_ut__is_uthread() ? tek_ut__sleep(seconds) : TEK_REAL(sleep)(seconds);
 }
 
 TEK_EXPORT int pause(void)
 {
-	return tek__is_uthread() ? tek__sigsuspend(NULL) : TEK_REAL(pause)();
+	return tek_ut__is_uthread() ? tek_ut__sigsuspend(NULL) : TEK_REAL(pause)();
 }
 
 TEK_EXPORT int sigsuspend(const sigset_t *mask)
 {
-	return tek__is_uthread() ? tek__sigsuspend(mask) : TEK_REAL(sigsuspend)(mask);
+	return tek_ut__is_uthread() ? tek_ut__sigsuspend(mask) : TEK_REAL(sigsuspend)(mask);
 }
 
 int __sigsuspend(const sigset_t *mask);

@@ -9,20 +9,20 @@
 
 TEK_EXPORT int accept4(int file, struct sockaddr *address, socklen_t *length, int flags)
 {
-	return tek__is_uthread() ? tek__accept4(file, address, length, flags)
-				 : TEK_REAL(accept4)(file, address, length, flags);
+	return tek_ut__is_uthread() ? tek_ut__accept4(file, address, length, flags)
+				    : TEK_REAL(accept4)(file, address, length, flags);
 }
 
 TEK_EXPORT int accept(int file, struct sockaddr *address, socklen_t *length)
 {
-	return tek__is_uthread() ? tek__accept4(file, address, length, 0)
-				 : TEK_REAL(accept)(file, address, length);
+	return tek_ut__is_uthread() ? tek_ut__accept4(file, address, length, 0)
+				    : TEK_REAL(accept)(file, address, length);
 }
 
 TEK_EXPORT int connect(int file, const struct sockaddr *address, socklen_t length)
 {
-	return tek__is_uthread() ? tek__connect(file, address, length)
-				 : TEK_REAL(connect)(file, address, length);
+	return tek_ut__is_uthread() ? tek_ut__connect(file, address, length)
+				    : TEK_REAL(connect)(file, address, length);
 }
 
 int __connect(int file, const struct sockaddr *address, socklen_t length);
@@ -33,34 +33,34 @@ TEK_EXPORT int __connect(int file, const struct sockaddr *address, socklen_t len
 
 TEK_EXPORT ssize_t recv(int file, void *bytes, size_t size, int flags)
 {
-	return tek__is_uthread() ? tek__recvfrom(file, bytes, size, flags, NULL, NULL)
-				 : TEK_REAL(recv)(file, bytes, size, flags);
+	return tek_ut__is_uthread() ? tek_ut__recvfrom(file, bytes, size, flags, NULL, NULL)
+				    : TEK_REAL(recv)(file, bytes, size, flags);
 }
 
 TEK_EXPORT ssize_t recvfrom(int file, void *bytes, size_t size, int flags, struct sockaddr *address,
 			    socklen_t *length)
 {
-	return tek__is_uthread() ? tek__recvfrom(file, bytes, size, flags, address, length)
-				 : TEK_REAL(recvfrom)(file, bytes, size, flags, address, length);
+	return tek_ut__is_uthread() ? tek_ut__recvfrom(file, bytes, size, flags, address, length)
+				    : TEK_REAL(recvfrom)(file, bytes, size, flags, address, length);
 }
 
 TEK_EXPORT ssize_t recvmsg(int file, struct msghdr *message, int flags)
 {
-	return tek__is_uthread() ? tek__recvmsg(file, message, flags)
-				 : TEK_REAL(recvmsg)(file, message, flags);
+	return tek_ut__is_uthread() ? tek_ut__recvmsg(file, message, flags)
+				    : TEK_REAL(recvmsg)(file, message, flags);
 }
 
 TEK_EXPORT int recvmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags,
 			struct timespec *timeout)
 {
-	return tek__is_uthread() ? tek__recvmmsg(file, messages, count, flags, timeout)
-				 : TEK_REAL(recvmmsg)(file, messages, count, flags, timeout);
+	return tek_ut__is_uthread() ? tek_ut__recvmmsg(file, messages, count, flags, timeout)
+				    : TEK_REAL(recvmmsg)(file, messages, count, flags, timeout);
 }
 
 TEK_EXPORT ssize_t send(int file, const void *bytes, size_t size, int flags)
 {
-	return tek__is_uthread() ? tek__sendto(file, bytes, size, flags, NULL, 0)
-				 : TEK_REAL(send)(file, bytes, size, flags);
+	return tek_ut__is_uthread() ? tek_ut__sendto(file, bytes, size, flags, NULL, 0)
+				    : TEK_REAL(send)(file, bytes, size, flags);
 }
 
 ssize_t __send(int file, const void *bytes, size_t size, int flags);
@@ -72,20 +72,20 @@ TEK_EXPORT ssize_t __send(int file, const void *bytes, size_t size, int flags)
 TEK_EXPORT ssize_t sendto(int file, const void *bytes, size_t size, int flags,
 			  const struct sockaddr *address, socklen_t length)
 {
-	return tek__is_uthread() ? tek__sendto(file, bytes, size, flags, address, length)
-				 : TEK_REAL(sendto)(file, bytes, size, flags, address, length);
+	return tek_ut__is_uthread() ? tek_ut__sendto(file, bytes, size, flags, address, length)
+				    : TEK_REAL(sendto)(file, bytes, size, flags, address, length);
 }
 
 TEK_EXPORT ssize_t sendmsg(int file, const struct msghdr *message, int flags)
 {
-	return tek__is_uthread() ? tek__sendmsg(file, message, flags)
-				 : TEK_REAL(sendmsg)(file, message, flags);
+	return tek_ut__is_uthread() ? tek_ut__sendmsg(file, message, flags)
+				    : TEK_REAL(sendmsg)(file, message, flags);
 }
 
 TEK_EXPORT int sendmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags)
 {
-	return tek__is_uthread() ? tek__sendmmsg(file, messages, count, flags)
-				 : TEK_REAL(sendmmsg)(file, messages, count, flags);
+	return tek_ut__is_uthread() ? tek_ut__sendmmsg(file, messages, count, flags)
+				    : TEK_REAL(sendmmsg)(file, messages, count, flags);
 }
 
 #if defined(__GLIBC__)

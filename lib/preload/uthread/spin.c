@@ -18,7 +18,7 @@ static tek_spinlock *of(pthread_spinlock_t *object)
 TEK_EXPORT int pthread_spin_init(pthread_spinlock_t *object, int shared)
 {
 	(void)shared;
-	tek__spinlock_unlock(of(object));
+	tek_ut__spinlock_unlock(of(object));
 	return 0;
 }
 
@@ -30,17 +30,17 @@ TEK_EXPORT int pthread_spin_destroy(pthread_spinlock_t *object)
 
 TEK_EXPORT int pthread_spin_lock(pthread_spinlock_t *object)
 {
-	tek__spinlock_lock(of(object));
+	tek_ut__spinlock_lock(of(object));
 	return 0;
 }
 
 TEK_EXPORT int pthread_spin_trylock(pthread_spinlock_t *object)
 {
-	return tek__spinlock_try(of(object)) ? 0 : EBUSY;
+	return tek_ut__spinlock_try(of(object)) ? 0 : EBUSY;
 }
 
 TEK_EXPORT int pthread_spin_unlock(pthread_spinlock_t *object)
 {
-	tek__spinlock_unlock(of(object));
+	tek_ut__spinlock_unlock(of(object));
 	return 0;
 }

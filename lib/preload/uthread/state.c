@@ -42,9 +42,9 @@ int clock_gettime(clockid_t clock, struct timespec *time);
 			.number = (system_call), \
 			.argument = {(unsigned long)(a), (unsigned long)(b), (unsigned long)(c)}}; \
 		__typeof__(function arguments) result_ = -1; \
-		if (tek__state_begin(&call_)) { \
+		if (tek_ut__state_begin(&call_)) { \
 			result_ = TEK_REAL(function) arguments; \
-			tek__state_end(&call_); \
+			tek_ut__state_end(&call_); \
 		} \
 		result_; \
 	})
@@ -115,10 +115,10 @@ TEK_EXPORT int sched_setattr(pid_t tid, struct sched_attr *attr, unsigned int fl
 		.argument = {(unsigned long)tid, (unsigned long)attr, flags},
 	};
 
-	if (!tek__state_begin(&call))
+	if (!tek_ut__state_begin(&call))
 		return -1;
 	const int result = (int)syscall(SYS_sched_setattr, (pid_t)call.argument[0], attr, flags);
-	tek__state_end(&call);
+	tek_ut__state_end(&call);
 	return result;
 }
 
@@ -200,11 +200,11 @@ TEK_EXPORT int timer_create(clockid_t clock, struct sigevent *restrict event,
 	};
 	struct sigevent own;
 
-	if (!tek__state_begin_timer(&call, &own))
+	if (!tek_ut__state_begin_timer(&call, &own))
 		return -1;
 	const int result = TEK_REAL(timer_create)(clock, (struct sigevent *)call.argument[1],
 						  timer);
-	tek__state_end(&call);
+	tek_ut__state_end(&call);
 	return result;
 }
 
@@ -238,7 +238,7 @@ static int name_of_caller(int option, char *name)
 		if (!error)
 			error = pthread_setname_np(pthread_self(), copy);
 	}
-	return error ? (int)tek__fail(error) : 0;
+	return error ? (int)tek_ut__fail(error) : 0;
 }
 
 TEK_EXPORT int prctl(int option, ...)
@@ -251,13 +251,13 @@ TEK_EXPORT int prctl(int option, ...)
 	for (int i = 1; i < 5; i++)
 		call.argument[i] = va_arg(list, unsigned long);
 	va_end(list);
-	if ((option == PR_SET_NAME || option == PR_GET_NAME) && tek__is_uthread() &&
-	    tek__bound_is_own_carrier())
+	if ((option == PR_SET_NAME || option == PR_GET_NAME) && tek_ut__is_uthread() &&
+	    tek_ut__bound_is_own_carrier())
 		return name_of_caller(option, (char *)(uintptr_t)call.argument[1]);
-	if (!tek__state_begin(&call))
+	if (!tek_ut__state_begin(&call))
 		return -1;
 	const int result = TEK_REAL(prctl)(option, call.argument[1], call.argument[2],
 					   call.argument[3], call.argument[4]);
-	tek__state_end(&call);
+	tek_ut__state_end(&call);
 	return result;
 }

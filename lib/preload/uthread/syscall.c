@@ -56,17 +56,17 @@ static long change_mask(const struct tek_state_call *call)
 		return -1;
 	}
 	if (set)
-		tek__signals_to(&wide, *set);
-	const int error = tek__signal_mask((int)argument[0], set ? &wide : NULL,
-					   old ? &wide_old : NULL);
+		tek_ut__signals_to(&wide, *set);
+	const int error = tek_ut__signal_mask((int)argument[0], set ? &wide : NULL,
+					      old ? &wide_old : NULL);
 	if (error) {
 		errno = error;
 		return -1;
 	}
 	if (old)
-		*old = tek__signals_of(&wide_old);
-	if (set && atomic_load(&tek__posix_threads) == 1)
-		tek__signal_mask_with_own((int)argument[0], *set);
+		*old = tek_ut__signals_of(&wide_old);
+	if (set && atomic_load(&tek_ut__posix_threads) == 1)
+		tek_ut__signal_mask_with_own((int)argument[0], *set);
 	return 0;
 }
 
@@ -81,19 +81,19 @@ static long make_timer(struct tek_state_call *call)
 {
 	struct sigevent own;
 
-	if (!tek__state_begin_timer(call, &own))
+	if (!tek_ut__state_begin_timer(call, &own))
 		return -1;
 	const long result = make(call);
-	tek__state_end(call);
+	tek_ut__state_end(call);
 	return result;
 }
 
 static long make_with_state(struct tek_state_call *call)
 {
-	if (!tek__state_begin(call))
+	if (!tek_ut__state_begin(call))
 		return -1;
 	const long result = make(call);
-	tek__state_end(call);
+	tek_ut__state_end(call);
 	return result;
 }
 
@@ -104,14 +104,14 @@ static long make_for_thread(struct tek_state_call *call)
 
 	switch (call->number) {
 	case SYS_futex:
-		return tek__futex_waits(argument) ? tek__futex_wait(argument, make, call)
-						  : make_with_state(call);
+		return tek_ut__futex_waits(argument) ? tek_ut__futex_wait(argument, make, call)
+						     : make_with_state(call);
 	case SYS_prctl:
 		if (argument[0] == PR_SET_NAME || argument[0] == PR_GET_NAME)
 			return prctl((int)argument[0], argument[1]);
 		return make_with_state(call);
 	case SYS_rt_sigprocmask:
-		return has_masks(argument) ? change_mask(call) : tek__fail(EFAULT);
+		return has_masks(argument) ? change_mask(call) : tek_ut__fail(EFAULT);
 	case SYS_timer_create:
 		return make_timer(call);
 	default:
@@ -133,13 +133,13 @@ static long close_descriptors(const struct tek_state_call *call)
 
 	switch (call->number) {
 	case SYS_close:
-		return tek__close(first);
+		return tek_ut__close(first);
 	case SYS_close_range:
-		return tek__close_range((unsigned int)first, (unsigned int)second, flags);
+		return tek_ut__close_range((unsigned int)first, (unsigned int)second, flags);
 	case SYS_dup3:
-		return tek__dup3(first, second, flags);
+		return tek_ut__dup3(first, second, flags);
 	default:
-		return tek__dup2(first, second);
+		return tek_ut__dup2(first, second);
 	}
 }
 
@@ -156,8 +156,8 @@ TEK_EXPORT __attribute__((no_sanitize("address"))) long syscall(long number, ...
 	if (closes_descriptors(number))
 		return close_descriptors(&call);
 	/* Most calls are none of ours.  In the child of vfork(2) the storage is its parent's. */
-	if (!(number == SYS_rt_sigprocmask || tek__state_concerns(number)) || !tek__is_uthread() ||
-	    !tek__here_self()->posix || !tek__bound_is_own_carrier())
+	if (!(number == SYS_rt_sigprocmask || tek_ut__state_concerns(number)) ||
+	    !tek_ut__is_uthread() || !tek_ut__here_self()->posix || !tek_ut__bound_is_own_carrier())
 		return make(&call);
 	return make_for_thread(&call);
 }

@@ -49,12 +49,12 @@ static int refuse(const char *function)
 
 TEK_EXPORT int tek_critical_enter(void)
 {
-	return tek__posix_self() ? tek__sched_critical_enter() : refuse("tek_critical_enter");
+	return tek_ut__posix_self() ? tek_ut__sched_critical_enter() : refuse("tek_critical_enter");
 }
 
 TEK_EXPORT int tek_critical_leave(void)
 {
-	return tek__posix_self() ? tek__sched_critical_leave() : EINVAL;
+	return tek_ut__posix_self() ? tek_ut__sched_critical_leave() : EINVAL;
 }
 
 TEK_EXPORT int tek_critical_for(uint64_t ns)
@@ -83,12 +83,12 @@ TEK_EXPORT int tek_thread_get_group(pthread_t thread, enum tek_group *group)
 /* As they are: no thread is marked, all are in the group of the first thread. */
 static int get(const struct tek_posix *posix, struct tek_attributes *attributes)
 {
-	const struct tek_uthread *thread = tek__posix_thread(posix);
+	const struct tek_uthread *thread = tek_ut__posix_thread(posix);
 
 	if (!thread)
 		return ESRCH;
 	memset(attributes, 0, sizeof(*attributes));
-	memcpy(attributes->role, tek__role_of(thread->name), sizeof(attributes->role));
+	memcpy(attributes->role, tek_ut__role_of(thread->name), sizeof(attributes->role));
 	attributes->group = TEK_NORMAL;
 	attributes->policy = atomic_load(&posix->policy);
 	attributes->priority = atomic_load(&posix->priority);
@@ -100,7 +100,7 @@ TEK_EXPORT int tek_thread_get_attributes(pthread_t handle, struct tek_attributes
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
 		return get(posix, attributes);
 	case TEK_POSIX_GONE:
@@ -119,9 +119,10 @@ TEK_EXPORT int tek_thread_set_attributes(pthread_t handle, unsigned int which,
 		return EINVAL;
 	if (which & ~TEK_ATTRIBUTE_POLICY)
 		return refuse("tek_thread_set_attributes");
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return which ? tek__sched_set(posix, attributes->policy, attributes->priority) : 0;
+		return which ? tek_ut__sched_set(posix, attributes->policy, attributes->priority)
+			     : 0;
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -156,7 +157,7 @@ TEK_EXPORT int pthread_set_attributes(pthread_t thread, const struct tek_attribu
  */
 TEK_EXPORT int tek_tid_get_attributes(pid_t tid, struct tek_attributes *attributes)
 {
-	const struct tek_posix *self = tek__posix_self();
+	const struct tek_posix *self = tek_ut__posix_self();
 
 	return tid || !self ? refuse("tek_tid_get_attributes") : get(self, attributes);
 }
@@ -164,7 +165,7 @@ TEK_EXPORT int tek_tid_get_attributes(pid_t tid, struct tek_attributes *attribut
 TEK_EXPORT int tek_tid_set_attributes(pid_t tid, unsigned int which,
 				      const struct tek_attributes *attributes)
 {
-	return tid || !tek__posix_self()
+	return tid || !tek_ut__posix_self()
 		       ? refuse("tek_tid_set_attributes")
 		       : tek_thread_set_attributes(pthread_self(), which, attributes);
 }

@@ -16,33 +16,33 @@
 TEK_EXPORT int pthread_create(pthread_t *handle, const pthread_attr_t *attr,
 			      void *(*routine)(void *), void *argument)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		return TEK_REAL(pthread_create)(handle, attr, routine, argument);
-	return tek__posix_create(handle, attr, routine, argument, false,
-				 __builtin_return_address(0));
+	return tek_ut__posix_create(handle, attr, routine, argument, false,
+				    __builtin_return_address(0));
 }
 
 TEK_EXPORT pthread_t pthread_self(void)
 {
-	struct tek_uthread *self = tek__here_self();
-	return __builtin_expect(self != NULL, 1) ? tek__posix_handle(self)
+	struct tek_uthread *self = tek_ut__here_self();
+	return __builtin_expect(self != NULL, 1) ? tek_ut__posix_handle(self)
 						 : TEK_REAL(pthread_self)();
 }
 
 TEK_EXPORT void pthread_exit(void *result)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		TEK_REAL(pthread_exit)(result);
-	tek__posix_exit(result);
+	tek_ut__posix_exit(result);
 }
 
 TEK_EXPORT int pthread_join(pthread_t handle, void **result)
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return tek__posix_join(posix, result, TEK_FOR_EVER);
+		return tek_ut__posix_join(posix, result, TEK_FOR_EVER);
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -54,9 +54,9 @@ TEK_EXPORT int pthread_tryjoin_np(pthread_t handle, void **result)
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return tek__posix_try_join(posix, result);
+		return tek_ut__posix_try_join(posix, result);
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -68,9 +68,9 @@ TEK_EXPORT int pthread_timedjoin_np(pthread_t handle, void **result, const struc
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return tek__posix_join(posix, result, (struct tek_until){CLOCK_REALTIME, time});
+		return tek_ut__posix_join(posix, result, (struct tek_until){CLOCK_REALTIME, time});
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -85,9 +85,9 @@ TEK_EXPORT int pthread_clockjoin_np(pthread_t handle, void **result, clockid_t c
 
 	if (!tek__clock_is_known(clock))
 		return EINVAL;
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return tek__posix_join(posix, result, (struct tek_until){clock, time});
+		return tek_ut__posix_join(posix, result, (struct tek_until){clock, time});
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -99,9 +99,9 @@ TEK_EXPORT int pthread_detach(pthread_t handle)
 {
 	struct tek_posix *posix;
 
-	switch (tek__posix_find(handle, &posix)) {
+	switch (tek_ut__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		return tek__posix_detach(posix);
+		return tek_ut__posix_detach(posix);
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:
@@ -111,9 +111,9 @@ TEK_EXPORT int pthread_detach(pthread_t handle)
 
 static int yield(void)
 {
-	if (!tek__posix_self())
+	if (!tek_ut__posix_self())
 		return TEK_REAL(sched_yield)();
-	tek__posix_yield();
+	tek_ut__posix_yield();
 	return 0;
 }
 
@@ -123,8 +123,8 @@ TEK_EXPORT int sched_yield(void)
 }
 
 /* An older name, which pthread.h no longer gives its symbol. */
-int tek__pthread_yield(void) __asm__("pthread_yield");
-TEK_EXPORT int tek__pthread_yield(void)
+int tek_ut__pthread_yield(void) __asm__("pthread_yield");
+TEK_EXPORT int tek_ut__pthread_yield(void)
 {
 	return sched_yield();
 }

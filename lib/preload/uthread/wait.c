@@ -10,8 +10,8 @@
 
 TEK_EXPORT pid_t wait4(pid_t child, int *status, int options, struct rusage *usage)
 {
-	return tek__is_uthread() ? tek__wait4(child, status, options, usage)
-				 : TEK_REAL(wait4)(child, status, options, usage);
+	return tek_ut__is_uthread() ? tek_ut__wait4(child, status, options, usage)
+				    : TEK_REAL(wait4)(child, status, options, usage);
 }
 
 TEK_EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
@@ -43,6 +43,6 @@ TEK_EXPORT pid_t __wait(int *status)
 
 TEK_EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
-	return tek__is_uthread() ? tek__waitid(type, id, info, options)
-				 : TEK_REAL(waitid)(type, id, info, options);
+	return tek_ut__is_uthread() ? tek_ut__waitid(type, id, info, options)
+				    : TEK_REAL(waitid)(type, id, info, options);
 }

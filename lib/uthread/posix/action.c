@@ -40,10 +40,10 @@ struct tek_handler_frame {
 /* Whether an instruction raised it, not a process: it would occur again at once. */
 static bool is_error(int number, const siginfo_t *info)
 {
-	const uint64_t errors = tek__signal_bit(SIGSEGV) | tek__signal_bit(SIGBUS) |
-				tek__signal_bit(SIGFPE) | tek__signal_bit(SIGILL) |
-				tek__signal_bit(SIGTRAP) | tek__signal_bit(SIGSYS);
-	return info->si_code > 0 && (errors & tek__signal_bit(number));
+	const uint64_t errors = tek_ut__signal_bit(SIGSEGV) | tek_ut__signal_bit(SIGBUS) |
+				tek_ut__signal_bit(SIGFPE) | tek_ut__signal_bit(SIGILL) |
+				tek_ut__signal_bit(SIGTRAP) | tek_ut__signal_bit(SIGSYS);
+	return info->si_code > 0 && (errors & tek_ut__signal_bit(number));
 }
 
 static uint64_t mask_of(const ucontext_t *context)
@@ -117,8 +117,8 @@ static struct tek_overflow_stack stack_of(const struct tek_uthread *thread)
  */
 static bool is_segv_settled(siginfo_t *info, ucontext_t *context)
 {
-	const struct tek_overflow_stack stack = stack_of(tek__here_self());
-	const bool overflow = tek__overflow_at(info, context, &stack);
+	const struct tek_overflow_stack stack = stack_of(tek_ut__here_self());
+	const bool overflow = tek_ut__overflow_at(info, context, &stack);
 	const uintptr_t handler = atomic_load(&actions[SIGSEGV].handler);
 	const int flags = atomic_load(&actions[SIGSEGV].flags);
 	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -133,8 +133,8 @@ static bool is_segv_settled(siginfo_t *info, ucontext_t *context)
 	if (is_handler(handler) && !overflow) {
 		action.sa_sigaction = on_signal;
 		action.sa_flags = (flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
-		tek__signals_to(&action.sa_mask,
-				atomic_load(&actions[SIGSEGV].mask) | TEK_TICK_BIT);
+		tek_ut__signals_to(&action.sa_mask,
+				   atomic_load(&actions[SIGSEGV].mask) | TEK_TICK_BIT);
 	}
 	deliver_again(&action, SIGSEGV, info);
 	return true;
@@ -151,18 +151,19 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 	const uint64_t during = mask_of(context) | atomic_load(&actions[number].mask);
 	struct tek_handler_frame frame = {
 		.previous = self->frames,
-		.kept = !taken && !self->level && !tek__zones_allow(tek__interrupted_at(context)),
+		.kept = !taken && !self->level &&
+			!tek_ut__zones_allow(tek_ut__interrupted_at(context)),
 	};
 
 	if (taken)
 		self->taking = false;
-	tek__here_defer();
-	tek__signal_mask_is(during);
-	tek__here_undefer();
+	tek_ut__here_defer();
+	tek_ut__signal_mask_is(during);
+	tek_ut__here_undefer();
 	if (taken)
-		tek__here_undefer();
+		tek_ut__here_undefer();
 	if (frame.kept) {
-		tek__here_defer();
+		tek_ut__here_defer();
 		self->level++;
 	}
 	self->frames = &frame;
@@ -177,65 +178,65 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 		self->frames = frame.previous;
 		if (frame.kept) {
 			self->level--;
-			tek__here_undefer();
+			tek_ut__here_undefer();
 		}
 	}
-	tek__here_defer();
+	tek_ut__here_defer();
 	/*
 	 * A wait that begins just now must not miss it; the kernel sets the mask as soon as this
 	 * returns.
 	 */
-	tek__interrupt(tek__here_self());
+	tek_ut__interrupt(tek_ut__here_self());
 	/*
 	 * If it has interrupted the tick's handler the kernel blocks that signal there, the thread
 	 * does not.
 	 */
-	tek__signal_mask_is(mask_of(context) & ~(self->frames ? 0 : tek__own_signals()));
+	tek_ut__signal_mask_is(mask_of(context) & ~(self->frames ? 0 : tek_ut__own_signals()));
 	if (taken)
 		self->taking = true;
 	else
-		tek__here_undefer();
+		tek_ut__here_undefer();
 }
 
 /* It stays blocked and pending on this kernel thread: there was no room for it elsewhere. */
 static void leave_to_kernel(int number, siginfo_t *info, ucontext_t *context)
 {
-	const uint64_t mask = mask_of(context) | tek__signal_bit(number);
-	struct tek_worker *worker = tek__here_worker();
+	const uint64_t mask = mask_of(context) | tek_ut__signal_bit(number);
+	struct tek_worker *worker = tek_ut__here_worker();
 
 	memcpy(&context->uc_sigmask, &mask, sizeof(mask));
 	if (worker)
-		worker->kernel_mask |= tek__signal_bit(number);
+		worker->kernel_mask |= tek_ut__signal_bit(number);
 	syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), number, info);
 }
 
 static void on_signal(int number, siginfo_t *info, void *argument)
 {
 	ucontext_t *context = argument;
-	struct tek_uthread *thread = tek__here_self();
+	struct tek_uthread *thread = tek_ut__here_self();
 	struct tek_posix *self = thread ? thread->posix : NULL;
-	const struct tek_carrier *carrier = tek__here_carrier();
-	const unsigned int depth = tek__here_find()->defer;
+	const struct tek_carrier *carrier = tek_ut__here_carrier();
+	const unsigned int depth = tek_ut__here_find()->defer;
 	const bool is_fault = is_error(number, info);
 	const int error = errno;
 
-	tek__quick_restart(context);
+	tek_ut__quick_restart(context);
 	if (number == SIGSEGV && is_segv_settled(info, context))
 		return;
-	if ((!self && !tek__here_carrier()) || (is_fault && depth)) {
+	if ((!self && !tek_ut__here_carrier()) || (is_fault && depth)) {
 		call(handler_for(number), number, info, argument);
-	} else if (self && depth == self->level && !is_fault && tek__router_passes(info) &&
-		   tek__router_put(info)) {
+	} else if (self && depth == self->level && !is_fault && tek_ut__router_passes(info) &&
+		   tek_ut__router_put(info)) {
 		errno = error;
 	} else if (self && depth <= self->level + self->taking) {
-		const bool aside = self->aside && !tek__here_entry();
+		const bool aside = self->aside && !tek_ut__here_entry();
 		run(self, depth > self->level, number, info, context);
 		/* The thread returns to its wait in the kernel. */
-		if (aside && tek__here_entry())
-			tek__aside_begin();
-		tek__overflow_keep_stack(carrier, context);
+		if (aside && tek_ut__here_entry())
+			tek_ut__aside_begin();
+		tek_ut__overflow_keep_stack(carrier, context);
 	} else {
-		if (!tek__router_put(info))
+		if (!tek_ut__router_put(info))
 			leave_to_kernel(number, info, context);
 		errno = error;
 	}
@@ -263,7 +264,7 @@ static struct sigaction for_kernel(int number, const struct sigaction *action)
 		ours.sa_flags |= SA_ONSTACK;
 	else if (number != SIGBUS)
 		ours.sa_flags &= ~SA_ONSTACK;
-	tek__signals_to(&ours.sa_mask, tek__signals_of(&ours.sa_mask) | TEK_TICK_BIT);
+	tek_ut__signals_to(&ours.sa_mask, tek_ut__signals_of(&ours.sa_mask) | TEK_TICK_BIT);
 	return ours;
 }
 
@@ -274,20 +275,20 @@ static void as_asked(struct sigaction *old, uintptr_t handler, int flags)
 		return;
 	memcpy(&old->sa_handler, &handler, sizeof(handler));
 	old->sa_flags = flags;
-	tek__signals_to(&old->sa_mask, tek__signals_of(&old->sa_mask) & ~TEK_TICK_BIT);
+	tek_ut__signals_to(&old->sa_mask, tek_ut__signals_of(&old->sa_mask) & ~TEK_TICK_BIT);
 }
 
-int tek__action_set(int number, const struct sigaction *action, struct sigaction *old)
+int tek_ut__action_set(int number, const struct sigaction *action, struct sigaction *old)
 {
 	int (*real)(int, const struct sigaction *, struct sigaction *) = TEK_REAL(sigaction);
 
-	if (number < 1 || number > TEK_SIGNALS || tek__start_is_borrowed())
+	if (number < 1 || number > TEK_SIGNALS || tek_ut__start_is_borrowed())
 		return real(number, action, old);
-	const struct tek_posix *self = tek__posix_self();
+	const struct tek_posix *self = tek_ut__posix_self();
 	/* A deferred signal is still for this handler, and must not meet the default action. */
 	if (action && !is_handler((uintptr_t)action->sa_handler) && self && !self->frames &&
 	    is_handler(atomic_load(&actions[number].handler)))
-		tek__signals_take_last();
+		tek_ut__signals_take_last();
 	const uintptr_t old_handler = atomic_load(&actions[number].handler);
 	const int old_flags = atomic_load(&actions[number].flags);
 	struct sigaction ours, before;
@@ -298,9 +299,9 @@ int tek__action_set(int number, const struct sigaction *action, struct sigaction
 		 * force.
 		 */
 		if (has_ours(number, action)) {
-			uint64_t mask = tek__signals_of(&ours.sa_mask);
+			uint64_t mask = tek_ut__signals_of(&ours.sa_mask);
 			if (!(action->sa_flags & SA_NODEFER))
-				mask |= tek__signal_bit(number);
+				mask |= tek_ut__signal_bit(number);
 			atomic_store(&actions[number].mask, mask);
 			atomic_store(&actions[number].flags, action->sa_flags);
 			atomic_store(&actions[number].handler, (uintptr_t)action->sa_handler);
@@ -318,27 +319,27 @@ int tek__action_set(int number, const struct sigaction *action, struct sigaction
 	return 0;
 }
 
-void tek__action_start(void)
+void tek_ut__action_start(void)
 {
 	struct sigaction now;
 
 	/* Any other action was set through here, or belongs to a library that was there before. */
 	if (TEK_REAL(sigaction)(SIGSEGV, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
-		tek__action_set(SIGSEGV, &now, NULL);
+		tek_ut__action_set(SIGSEGV, &now, NULL);
 }
 
-void tek__action_interrupt(int number, bool interrupts)
+void tek_ut__action_interrupt(int number, bool interrupts)
 {
 	if (number >= 1 && number <= TEK_SIGNALS)
 		atomic_store(&actions[number].interrupts, interrupts);
 }
 
-bool tek__action_interrupts(int number)
+bool tek_ut__action_interrupts(int number)
 {
 	return number >= 1 && number <= TEK_SIGNALS && atomic_load(&actions[number].interrupts);
 }
 
-bool tek__action_ignores(int number)
+bool tek_ut__action_ignores(int number)
 {
 	struct sigaction now;
 
@@ -349,9 +350,9 @@ bool tek__action_ignores(int number)
 		(number == SIGCHLD || number == SIGURG || number == SIGWINCH || number == SIGCONT));
 }
 
-void tek__action_leave(const struct __jmp_buf_tag *env)
+void tek_ut__action_leave(const struct __jmp_buf_tag *env)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 	const bool in_handler = self && self->frames;
 
 	if (!self || (!in_handler && !env->__mask_was_saved))
@@ -366,14 +367,14 @@ void tek__action_leave(const struct __jmp_buf_tag *env)
 	       !((uintptr_t)env > (uintptr_t)&low && (uintptr_t)env < (uintptr_t)self->frames)) {
 		if (self->frames->kept) {
 			self->level--;
-			tek__here_undefer();
+			tek_ut__here_undefer();
 		}
 		self->frames = self->frames->previous;
 		leaves = true;
 	}
-	uint64_t mask = env->__mask_was_saved ? tek__signals_of(&env->__saved_mask)
-					      : tek__here_self()->mask;
-	if (!leaves && mask == tek__here_self()->mask)
+	uint64_t mask = env->__mask_was_saved ? tek_ut__signals_of(&env->__saved_mask)
+					      : tek_ut__here_self()->mask;
+	if (!leaves && mask == tek_ut__here_self()->mask)
 		return;
-	tek__signal_mask_jump(mask, !self->frames);
+	tek_ut__signal_mask_jump(mask, !self->frames);
 }

@@ -13,7 +13,7 @@
  *
  * A thread is not preempted in a handler: the tick is blocked until it returns. If the handler has
  * interrupted the C library (zones.h), preemption is deferred as well: a sem_post() in it must not
- * yield in the middle of malloc(). A handler may be left by siglongjmp(); tek__action_leave()
+ * yield in the middle of malloc(). A handler may be left by siglongjmp(); tek_ut__action_leave()
  * restores the state then.
  */
 #ifndef TEK_UTHREAD_POSIX_ACTION_H
@@ -28,25 +28,25 @@
  * sigaction(2): 0, or -1 and errno.  By any thread, before the engine runs too,
  * and in signal handlers.
  */
-int tek__action_set(int number, const struct sigaction *action, struct sigaction *old);
+int tek_ut__action_set(int number, const struct sigaction *action, struct sigaction *old);
 
 /*
  * When the engine runs: SIGSEGV arrives here first, so that an overflow is reported
  * (uthread/overflow.h).
  */
-void tek__action_start(void);
+void tek_ut__action_start(void);
 
 /* The setting of siginterrupt(3): whether signal(3) leaves out SA_RESTART. */
-void tek__action_interrupt(int number, bool interrupts);
-bool tek__action_interrupts(int number);
+void tek_ut__action_interrupt(int number, bool interrupts);
+bool tek_ut__action_interrupts(int number);
 
 /* Whether this signal has no effect: it is ignored, by the program or by default. */
-bool tek__action_ignores(int number);
+bool tek_ut__action_ignores(int number);
 
 /*
  * Before a longjmp(3) by the calling thread: leaves its handlers, unless the target of the jump
  * lies in them. `env` as it is given to longjmp().
  */
-void tek__action_leave(const struct __jmp_buf_tag *env);
+void tek_ut__action_leave(const struct __jmp_buf_tag *env);
 
 #endif

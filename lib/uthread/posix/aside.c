@@ -27,18 +27,18 @@
 /* No carrier was available for the worker. */
 static void take_back(struct tek_worker *worker)
 {
-	struct tek_uthread *self = tek__here_self();
-	struct tek_carrier *carrier = tek__here_carrier();
+	struct tek_uthread *self = tek_ut__here_self();
+	struct tek_carrier *carrier = tek_ut__here_carrier();
 
 	atomic_store(&carrier->detached, NULL);
 	atomic_store(&carrier->aside, false);
-	tek__carrier_unpin(self);
+	tek_ut__carrier_unpin(self);
 	worker->kernel_mask = carrier->context.mask;
 	atomic_store(&worker->carrier, carrier);
-	tek__set_current(worker, self);
-	tek__carrier_set_worker(tek__here_find(), worker);
-	tek__preempt_gain(worker, carrier);
-	tek__after_switch(worker); /* a kick meanwhile found no thread */
+	tek_ut__set_current(worker, self);
+	tek_ut__carrier_set_worker(tek_ut__here_find(), worker);
+	tek_ut__preempt_gain(worker, carrier);
+	tek_ut__after_switch(worker); /* a kick meanwhile found no thread */
 }
 
 /* The kernel thread that makes a carrier if there is no spare one. */
@@ -56,17 +56,17 @@ enum maker {
 /* Returns whether it has left its worker. */
 static bool step_aside(struct tek_worker *worker, enum maker maker)
 {
-	struct tek_carrier *spare = maker == SUPPLIER ? tek__carrier_spare_soon(BEING_MADE_NS)
-						      : tek__carrier_spare();
+	struct tek_carrier *spare = maker == SUPPLIER ? tek_ut__carrier_spare_soon(BEING_MADE_NS)
+						      : tek_ut__carrier_spare();
 
 	if (maker != CALLER)
-		tek__supplier_look(); /* for the next time */
+		tek_ut__supplier_look(); /* for the next time */
 	if (!spare && maker != CALLER)
 		return false;
-	tek__carrier_leave_worker(worker, true);
+	tek_ut__carrier_leave_worker(worker, true);
 	if (spare) {
-		tek__carrier_give_worker(spare, worker);
-	} else if (tek__carrier_start(worker, tek__here_carrier()->generation) != 0) {
+		tek_ut__carrier_give_worker(spare, worker);
+	} else if (tek_ut__carrier_start(worker, tek_ut__here_carrier()->generation) != 0) {
 		take_back(worker);
 		return false;
 	}
@@ -85,20 +85,20 @@ static __attribute__((noinline)) void set_errno(int error)
 
 static bool begin(enum maker maker)
 {
-	void tek__leave_pending(void); /* worker.h */
+	void tek_ut__leave_pending(void); /* worker.h */
 	const int error = get_errno();
 	bool is_aside;
 
-	tek__posix_self()->aside = true;
+	tek_ut__posix_self()->aside = true;
 	/* There will be two kernel threads in the engine, and the asking one is the carrier. */
-	if (!tek__parallel())
-		tek__parallel_grant();
+	if (!tek_ut__parallel())
+		tek_ut__parallel_grant();
 	for (;;) {
-		is_aside = step_aside(tek__enter(), maker);
-		if (!tek__here_undefer())
+		is_aside = step_aside(tek_ut__enter(), maker);
+		if (!tek_ut__here_undefer())
 			break;
 		/* A pending event has to be handled first, on a worker. */
-		tek__leave_pending();
+		tek_ut__leave_pending();
 	}
 	set_errno(error);
 	return is_aside;
@@ -106,38 +106,38 @@ static bool begin(enum maker maker)
 
 static enum maker maker_at_once(void)
 {
-	return tek__engine.preempt == TEK_PREEMPT_KLT || tek__here_self()->bound ? SUPPLIER
-										 : CALLER;
+	return tek_ut__engine.preempt == TEK_PREEMPT_KLT || tek_ut__here_self()->bound ? SUPPLIER
+										       : CALLER;
 }
 
-void tek__aside_begin(void)
+void tek_ut__aside_begin(void)
 {
-	if (tek__here_self())
+	if (tek_ut__here_self())
 		begin(maker_at_once());
 }
 
-void tek__aside_end(void)
+void tek_ut__aside_end(void)
 {
 	const int error = get_errno();
 
-	if (!tek__here_self())
+	if (!tek_ut__here_self())
 		return;
-	tek__posix_self()->aside = false;
-	tek__enter();
-	tek__leave();
+	tek_ut__posix_self()->aside = false;
+	tek_ut__enter();
+	tek_ut__leave();
 	set_errno(error);
 }
 
-bool tek__aside_is_patient(unsigned int *times)
+bool tek_ut__aside_is_patient(unsigned int *times)
 {
-	if (!tek__here_self() || *times == YIELDS + PAUSES)
+	if (!tek_ut__here_self() || *times == YIELDS + PAUSES)
 		return false;
 	if (*times < YIELDS) {
-		tek__enter();
-		tek__yield(TEK_READY_YIELDED);
-		tek__leave();
+		tek_ut__enter();
+		tek_ut__yield(TEK_READY_YIELDED);
+		tek_ut__leave();
 	} else {
-		tek__pause();
+		tek_ut__pause();
 	}
 	++*times;
 	return true;
@@ -152,27 +152,27 @@ static bool is_over(struct tek_until until)
 	if (!until.at)
 		return false;
 	return !tek__clock_is_known(until.clock) || tek__until_deadline(until, &room, &deadline) ||
-	       (deadline && tek__ns_of(deadline) <= tek__now());
+	       (deadline && tek_ut__ns_of(deadline) <= tek_ut__now());
 }
 
-bool tek__aside_or_pause(unsigned int *pauses, struct tek_until until)
+bool tek_ut__aside_or_pause(unsigned int *pauses, struct tek_until until)
 {
 	const int error = get_errno();
 	struct tek_waiter waiter;
 
-	if (!tek__here_self())
+	if (!tek_ut__here_self())
 		return true;
 	/* After a failure it does not try each time; meanwhile the worker runs other threads. */
 	const bool later = *pauses || maker_at_once() == SUPPLIER;
 	if (begin(later ? SUPPLIER_LATER : CALLER) || is_over(until))
 		return true;
-	tek__aside_end();
-	struct timespec then = tek__timespec_of(tek__now() + (FIRST_PAUSE_NS << *pauses));
+	tek_ut__aside_end();
+	struct timespec then = tek_ut__timespec_of(tek_ut__now() + (FIRST_PAUSE_NS << *pauses));
 	if (*pauses < DOUBLINGS)
 		++*pauses;
-	tek__waiter_init(&waiter);
-	if (tek__wait_interruptible(&waiter, &then, TEK_WAITS_PAUSE) == TEK_INTERRUPTED)
-		tek__interrupted_by_signal();
+	tek_ut__waiter_init(&waiter);
+	if (tek_ut__wait_interruptible(&waiter, &then, TEK_WAITS_PAUSE) == TEK_INTERRUPTED)
+		tek_ut__interrupted_by_signal();
 	set_errno(error);
 	return false;
 }

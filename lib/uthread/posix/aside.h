@@ -23,19 +23,19 @@
 #include <stdbool.h>
 
 /*
- * By a user-level thread, not between tek__enter() and tek__leave(): the call comes between these
- * two. Without a spare carrier the thread keeps its worker, and the monitor acts. Handlers may run
- * in both. errno stays. For kernel threads they do nothing.
+ * By a user-level thread, not between tek_ut__enter() and tek_ut__leave(): the call comes between
+ * these two. Without a spare carrier the thread keeps its worker, and the monitor acts. Handlers
+ * may run in both. errno stays. For kernel threads they do nothing.
  */
-void tek__aside_begin(void);
-void tek__aside_end(void);
+void tek_ut__aside_begin(void);
+void tek_ut__aside_end(void);
 
 /* The result of a call made so. A thread that is cancelled in the call does not reach the end. */
 #define TEK_ASIDE(call) \
 	({ \
-		tek__aside_begin(); \
+		tek_ut__aside_begin(); \
 		__typeof__(call) result_ = (call); \
-		tek__aside_end(); \
+		tek_ut__aside_end(); \
 		result_; \
 	})
 
@@ -43,15 +43,15 @@ void tek__aside_end(void);
  * Lets other threads run for a while: the holder of the awaited object may be one of them, and soon
  * release it. *times is 0 at first; false, at once: that has been enough.
  */
-bool tek__aside_is_patient(unsigned int *times);
+bool tek_ut__aside_is_patient(unsigned int *times);
 
 /*
- * tek__aside_begin(), and true: the call has to be made now, which waits until then at most, and
- * then tek__aside_end(). False: no other carrier was available for its worker. The thread has
+ * tek_ut__aside_begin(), and true: the call has to be made now, which waits until then at most, and
+ * then tek_ut__aside_end(). False: no other carrier was available for its worker. The thread has
  * paused, a while longer each time (*pauses is 0 at first), and has to check again whether it need
  * wait at all.
  */
-bool tek__aside_or_pause(unsigned int *pauses, struct tek_until until);
+bool tek_ut__aside_or_pause(unsigned int *pauses, struct tek_until until);
 
 /* The same as TEK_ASIDE(), if `attempt`, which does not wait, has failed with EBUSY for a while. */
 #define TEK_ASIDE_IF_BUSY(attempt, call, until) \
@@ -60,11 +60,11 @@ bool tek__aside_or_pause(unsigned int *pauses, struct tek_until until);
 		int attempted_; \
 		do { \
 			attempted_ = (attempt); \
-		} while (attempted_ == EBUSY && (tek__aside_is_patient(&times_) || \
-						 !tek__aside_or_pause(&pauses_, until))); \
+		} while (attempted_ == EBUSY && (tek_ut__aside_is_patient(&times_) || \
+						 !tek_ut__aside_or_pause(&pauses_, until))); \
 		if (attempted_ == EBUSY) { \
 			attempted_ = (call); \
-			tek__aside_end(); \
+			tek_ut__aside_end(); \
 		} \
 		attempted_; \
 	})
@@ -75,20 +75,20 @@ bool tek__aside_or_pause(unsigned int *pauses, struct tek_until until);
  */
 #define TEK_ASIDE_IF_IT_WOULD_WAIT(attempt, would_wait, call, until, restarts) \
 	({ \
-		const struct tek_handlers handlers_ = tek__handlers_from_here(restarts); \
+		const struct tek_handlers handlers_ = tek_ut__handlers_from_here(restarts); \
 		unsigned int pauses_ = 0; \
 		__typeof__(call) result_; \
 		for (;;) { \
 			result_ = (attempt); \
 			if (result_ >= 0 || !(would_wait)) \
 				break; \
-			if (pauses_ && tek__handlers_came(&handlers_)) { \
-				result_ = tek__fail(EINTR); \
+			if (pauses_ && tek_ut__handlers_came(&handlers_)) { \
+				result_ = tek_ut__fail(EINTR); \
 				break; \
 			} \
-			if (tek__aside_or_pause(&pauses_, until)) { \
+			if (tek_ut__aside_or_pause(&pauses_, until)) { \
 				result_ = (call); \
-				tek__aside_end(); \
+				tek_ut__aside_end(); \
 				break; \
 			} \
 		} \

@@ -53,12 +53,12 @@ static void find_size(void)
 	pthread_attr_destroy(&before);
 }
 
-void tek__attr_start(void)
+void tek_ut__attr_start(void)
 {
 	find_size();
 }
 
-void tek__attr_default_changed(void)
+void tek_ut__attr_default_changed(void)
 {
 	pthread_attr_t attr;
 
@@ -109,7 +109,7 @@ static void read_mask(const pthread_attr_t *attr, struct tek_attr *read)
 	memcpy(&read->mask, &set, sizeof(read->mask));
 }
 
-int tek__attr_read(const pthread_attr_t *attr, struct tek_attr *read)
+int tek_ut__attr_read(const pthread_attr_t *attr, struct tek_attr *read)
 {
 	struct sched_param param;
 	int state, inherit;
@@ -131,17 +131,17 @@ int tek__attr_read(const pthread_attr_t *attr, struct tek_attr *read)
 	pthread_attr_getschedpolicy(attr, &read->policy);
 	pthread_attr_getschedparam(attr, &param);
 	read->priority = param.sched_priority;
-	return tek__sched_check(read->policy, read->priority);
+	return tek_ut__sched_check(read->policy, read->priority);
 }
 
-int tek__attr_of(struct tek_posix *posix, pthread_attr_t *attr)
+int tek_ut__attr_of(struct tek_posix *posix, pthread_attr_t *attr)
 {
 	struct sched_param param = {.sched_priority = atomic_load(&posix->priority)};
 	const int policy = atomic_load(&posix->policy);
 
 	/* The first thread's stack: the C library knows the limits of the process. */
-	if (tek__posix_thread(posix) == tek__posix_first.thread) {
-		int error = TEK_REAL(pthread_getattr_np)(tek__posix_first.handle, attr);
+	if (tek_ut__posix_thread(posix) == tek_ut__posix_first.thread) {
+		int error = TEK_REAL(pthread_getattr_np)(tek_ut__posix_first.handle, attr);
 		if (error)
 			return error;
 	} else {
@@ -151,14 +151,14 @@ int tek__attr_of(struct tek_posix *posix, pthread_attr_t *attr)
 		pthread_attr_setstack(attr, posix->stack, posix->stack_bytes);
 		pthread_attr_setguardsize(attr, posix->guard_bytes);
 	}
-	if (tek__posix_flags(posix) & TEK_POSIX_DETACHED)
+	if (tek_ut__posix_flags(posix) & TEK_POSIX_DETACHED)
 		pthread_attr_setdetachstate(attr, PTHREAD_CREATE_DETACHED);
 	/* The C library rejects a policy of the engine's own. */
 	if (pthread_attr_setschedpolicy(attr, policy) == 0)
 		pthread_attr_setschedparam(attr, &param);
 	/* Not the CPUs that its worker is pinned to. */
 	cpu_set_t cpus;
-	if (tek__sched_get_cpus(posix, sizeof(cpus), &cpus) == 0)
+	if (tek_ut__sched_get_cpus(posix, sizeof(cpus), &cpus) == 0)
 		TEK_REAL(pthread_attr_setaffinity_np)(attr, sizeof(cpus), &cpus);
 	return 0;
 }

@@ -25,15 +25,15 @@ struct tek_attr {
 };
 
 /* Reads the values of unset attributes. Before threads are made. */
-void tek__attr_start(void);
+void tek_ut__attr_start(void);
 
 /* pthread_setattr_default_np() has changed the meaning of NULL. */
-void tek__attr_default_changed(void);
+void tek_ut__attr_default_changed(void);
 
 /* `attr` may be NULL. 0, EINVAL, or EPERM: a policy or priority that does not exist. */
-int tek__attr_read(const pthread_attr_t *attr, struct tek_attr *read);
+int tek_ut__attr_read(const pthread_attr_t *attr, struct tek_attr *read);
 
 /* pthread_getattr_np(3) of a user-level thread. */
-int tek__attr_of(struct tek_posix *posix, pthread_attr_t *attr);
+int tek_ut__attr_of(struct tek_posix *posix, pthread_attr_t *attr);
 
 #endif

@@ -15,42 +15,42 @@
 /* After this number of waits that the kernel ended in vain the call itself is made. */
 #define VAIN_WAITS 3
 
-__attribute__((noinline)) int tek__errno(void)
+__attribute__((noinline)) int tek_ut__errno(void)
 {
 	return errno;
 }
 
-__attribute__((noinline)) int tek__fail(int error)
+__attribute__((noinline)) int tek_ut__fail(int error)
 {
 	errno = error;
 	return -1;
 }
 
-struct timespec tek__deadline_in(const struct timespec *time)
+struct timespec tek_ut__deadline_in(const struct timespec *time)
 {
-	uint64_t now = tek__now(), left = tek__ns_of(time);
-	return tek__timespec_of(left < INT64_MAX - now ? now + left : INT64_MAX);
+	uint64_t now = tek_ut__now(), left = tek_ut__ns_of(time);
+	return tek_ut__timespec_of(left < INT64_MAX - now ? now + left : INT64_MAX);
 }
 
-struct timespec tek__time_until(const struct timespec *deadline)
+struct timespec tek_ut__time_until(const struct timespec *deadline)
 {
-	uint64_t now = tek__now(), then = tek__ns_of(deadline);
-	return tek__timespec_of(then > now ? then - now : 0);
+	uint64_t now = tek_ut__now(), then = tek_ut__ns_of(deadline);
+	return tek_ut__timespec_of(then > now ? then - now : 0);
 }
 
-int tek__look(struct pollfd *files, nfds_t count)
+int tek_ut__look(struct pollfd *files, nfds_t count)
 {
 	int ready;
 	do {
 		ready = TEK_REAL(poll)(files, count, 0);
-	} while (ready < 0 && tek__errno() == EINTR);
+	} while (ready < 0 && tek_ut__errno() == EINTR);
 	return ready;
 }
 
-bool tek__ready_now(int file, short events)
+bool tek_ut__ready_now(int file, short events)
 {
 	struct pollfd one = {.fd = file, .events = events};
-	return tek__look(&one, 1) != 0;
+	return tek_ut__look(&one, 1) != 0;
 }
 
 /* The properties of all waits of this call. 0 or EAGAIN. */
@@ -65,7 +65,7 @@ static int begin(struct tek_blocked *blocked)
 	    getsockopt(blocked->file, SOL_SOCKET, blocked->timeout_option, &limit, &size) == 0 &&
 	    (limit.tv_sec || limit.tv_usec)) {
 		const struct timespec time = {limit.tv_sec, limit.tv_usec * 1000};
-		blocked->deadline = tek__deadline_in(&time);
+		blocked->deadline = tek_ut__deadline_in(&time);
 		blocked->limited = true;
 	}
 	return 0;
@@ -73,36 +73,36 @@ static int begin(struct tek_blocked *blocked)
 
 static unsigned long handlers_run(bool restarts)
 {
-	return restarts ? tek__failing_handlers_run() : tek__handlers_run();
+	return restarts ? tek_ut__failing_handlers_run() : tek_ut__handlers_run();
 }
 
-struct tek_handlers tek__handlers_from_here(bool restarts)
+struct tek_handlers tek_ut__handlers_from_here(bool restarts)
 {
 	return (struct tek_handlers){.restarts = restarts, .run = handlers_run(restarts)};
 }
 
-bool tek__handlers_came(const struct tek_handlers *handlers)
+bool tek_ut__handlers_came(const struct tek_handlers *handlers)
 {
 	return handlers_run(handlers->restarts) != handlers->run;
 }
 
-int tek__blocked_interrupted(const struct tek_handlers *handlers)
+int tek_ut__blocked_interrupted(const struct tek_handlers *handlers)
 {
-	tek__interrupted();
-	return tek__handlers_came(handlers) ? EINTR : 0;
+	tek_ut__interrupted();
+	return tek_ut__handlers_came(handlers) ? EINTR : 0;
 }
 
-bool tek__failed_by_engine(const struct tek_handlers *handlers)
+bool tek_ut__failed_by_engine(const struct tek_handlers *handlers)
 {
-	return tek__errno() == EINTR && !tek__handlers_came(handlers);
+	return tek_ut__errno() == EINTR && !tek_ut__handlers_came(handlers);
 }
 
-int tek__blocked_wait(struct tek_blocked *blocked, bool done)
+int tek_ut__blocked_wait(struct tek_blocked *blocked, bool done)
 {
 	if (blocked->waits == 0 && begin(blocked) != 0)
 		return EAGAIN;
 	/* With a timeout of its own a socket's call is never restarted: signal(7). */
-	const struct tek_handlers handlers = tek__handlers_from_here(
+	const struct tek_handlers handlers = tek_ut__handlers_from_here(
 		!(blocked->limited && blocked->timeout_option));
 	/*
 	 * A datagram for a receiver with a full queue: the sender's socket is ready, and still it
@@ -110,22 +110,22 @@ int tek__blocked_wait(struct tek_blocked *blocked, bool done)
 	 */
 	if (blocked->waits++ >= VAIN_WAITS && (blocked->events & POLLOUT) && !done)
 		return TEK_CALL_ITSELF;
-	switch (tek__events_wait(blocked->file, blocked->events,
-				 blocked->limited ? &blocked->deadline : NULL)) {
+	switch (tek_ut__events_wait(blocked->file, blocked->events,
+				    blocked->limited ? &blocked->deadline : NULL)) {
 	case 0:
 		return 0;
 	case -ETIMEDOUT:
 		return EAGAIN;
 	case -EINTR:
-		if (done && tek__cancel_is_due())
+		if (done && tek_ut__cancel_is_due())
 			return EINTR;
-		return tek__blocked_interrupted(&handlers);
+		return tek_ut__blocked_interrupted(&handlers);
 	default:
 		return TEK_CALL_ITSELF;
 	}
 }
 
-size_t tek__iovec_bytes(const struct iovec *vector, size_t count)
+size_t tek_ut__iovec_bytes(const struct iovec *vector, size_t count)
 {
 	size_t bytes = 0;
 	for (size_t i = 0; i < count; i++)
@@ -133,7 +133,7 @@ size_t tek__iovec_bytes(const struct iovec *vector, size_t count)
 	return bytes;
 }
 
-bool tek__rest_done(struct tek_rest *rest, size_t bytes)
+bool tek_ut__rest_done(struct tek_rest *rest, size_t bytes)
 {
 	rest->skip += bytes;
 	while (rest->count && rest->skip >= rest->vector->iov_len) {
@@ -144,7 +144,7 @@ bool tek__rest_done(struct tek_rest *rest, size_t bytes)
 	return rest->count != 0;
 }
 
-const struct iovec *tek__rest_next(struct tek_rest *rest, size_t *count)
+const struct iovec *tek_ut__rest_next(struct tek_rest *rest, size_t *count)
 {
 	if (!rest->skip) {
 		*count = rest->count;

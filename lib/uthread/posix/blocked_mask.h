@@ -21,21 +21,21 @@ struct tek_blocked_mask {
 	sigset_t before;
 };
 
-static inline struct tek_blocked_mask tek__blocked_mask_set(const sigset_t *mask)
+static inline struct tek_blocked_mask tek_ut__blocked_mask_set(const sigset_t *mask)
 {
-	struct tek_blocked_mask set = {.handlers = tek__handlers_from_here(false), .mask = mask};
+	struct tek_blocked_mask set = {.handlers = tek_ut__handlers_from_here(false), .mask = mask};
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, mask, &set.before);
 	return set;
 }
 
 /* Returns the given result, and leaves errno as it is. */
-static inline int tek__blocked_mask_reset(const struct tek_blocked_mask *set, int result)
+static inline int tek_ut__blocked_mask_reset(const struct tek_blocked_mask *set, int result)
 {
-	int error = tek__errno();
+	int error = tek_ut__errno();
 	if (set->mask)
 		pthread_sigmask(SIG_SETMASK, &set->before, NULL);
-	return result < 0 ? tek__fail(error) : result;
+	return result < 0 ? tek_ut__fail(error) : result;
 }
 
 #endif

@@ -4,7 +4,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-int tek__terminal_read(struct tek_blocked *blocked, size_t size)
+int tek_ut__terminal_read(struct tek_blocked *blocked, size_t size)
 {
 	struct termios settings;
 
@@ -21,7 +21,7 @@ int tek__terminal_read(struct tek_blocked *blocked, size_t size)
 		return TEK_CALL_ITSELF; /* does not wait */
 	if (least == 0) {
 		const struct timespec time = {tenths / 10, tenths % 10 * 100000000L};
-		blocked->deadline = tek__deadline_in(&time);
+		blocked->deadline = tek_ut__deadline_in(&time);
 		blocked->limited = true;
 	} else if (tenths == 0 && size < least) {
 		return TEK_CALL_ITSELF; /* poll(2) would wait for more than it wants */

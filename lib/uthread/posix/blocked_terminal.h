@@ -9,6 +9,6 @@
  * Before the first wait for `blocked->file`, a character device with nothing to read: 0, and
  * *blocked has the terminal's deadline if it has one; or TEK_CALL_ITSELF.
  */
-int tek__terminal_read(struct tek_blocked *blocked, size_t size);
+int tek_ut__terminal_read(struct tek_blocked *blocked, size_t size);
 
 #endif

@@ -11,8 +11,8 @@
  * cancellation acts before the call or while it waits, never after it has moved a byte. Signals
  * end a wait as signal(7) specifies; the engine's own never do.
  *
- * All are for user-level threads, outside tek__enter() and tek__leave(); tek__here_self() is not
- * NULL.
+ * All are for user-level threads, outside tek_ut__enter() and tek_ut__leave(); tek_ut__here_self()
+ * is not NULL.
  */
 #ifndef TEK_UTHREAD_POSIX_BLOCKING_H
 #define TEK_UTHREAD_POSIX_BLOCKING_H
@@ -32,75 +32,75 @@
 #include <time.h>
 
 /* blocking_file.c */
-ssize_t tek__read(int file, void *bytes, size_t size);
-ssize_t tek__readv(int file, const struct iovec *vector, int count);
-ssize_t tek__write(int file, const void *bytes, size_t size);
-ssize_t tek__writev(int file, const struct iovec *vector, int count);
+ssize_t tek_ut__read(int file, void *bytes, size_t size);
+ssize_t tek_ut__readv(int file, const struct iovec *vector, int count);
+ssize_t tek_ut__write(int file, const void *bytes, size_t size);
+ssize_t tek_ut__writev(int file, const struct iovec *vector, int count);
 
 /* blocking_close.c */
-int tek__close(int file);
-int tek__dup3(int from, int to, int flags);
-int tek__dup2(int from, int to);
-int tek__close_range(unsigned int first, unsigned int last, int flags);
+int tek_ut__close(int file);
+int tek_ut__dup3(int from, int to, int flags);
+int tek_ut__dup2(int from, int to);
+int tek_ut__close_range(unsigned int first, unsigned int last, int flags);
 
 /* blocking_connection.c */
-int tek__accept4(int file, struct sockaddr *address, socklen_t *length, int flags);
-int tek__connect(int file, const struct sockaddr *address, socklen_t length);
+int tek_ut__accept4(int file, struct sockaddr *address, socklen_t *length, int flags);
+int tek_ut__connect(int file, const struct sockaddr *address, socklen_t length);
 
 /* blocking_receive.c */
-ssize_t tek__recvfrom(int file, void *bytes, size_t size, int flags, struct sockaddr *address,
-		      socklen_t *length);
-ssize_t tek__recvmsg(int file, struct msghdr *message, int flags);
-int tek__recvmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags,
-		  struct timespec *timeout);
+ssize_t tek_ut__recvfrom(int file, void *bytes, size_t size, int flags, struct sockaddr *address,
+			 socklen_t *length);
+ssize_t tek_ut__recvmsg(int file, struct msghdr *message, int flags);
+int tek_ut__recvmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags,
+		     struct timespec *timeout);
 
 /* blocking_send.c */
-ssize_t tek__sendto(int file, const void *bytes, size_t size, int flags,
-		    const struct sockaddr *address, socklen_t length);
-ssize_t tek__sendmsg(int file, const struct msghdr *message, int flags);
-int tek__sendmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags);
+ssize_t tek_ut__sendto(int file, const void *bytes, size_t size, int flags,
+		       const struct sockaddr *address, socklen_t length);
+ssize_t tek_ut__sendmsg(int file, const struct msghdr *message, int flags);
+int tek_ut__sendmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags);
 /*
  * No cancellation point at its start; nor while it waits if `begun`: the call has sent something
  * already.
  */
-ssize_t tek__send_all(int file, const struct msghdr *whole, int flags, bool begun);
+ssize_t tek_ut__send_all(int file, const struct msghdr *whole, int flags, bool begun);
 
 /* blocking_poll.c: `mask` as of ppoll(2), may be NULL; `timeout` too, for ever. */
-int tek__ppoll(struct pollfd *files, nfds_t count, const struct timespec *timeout,
-	       const sigset_t *mask);
-int tek__epoll_pwait(int set, struct epoll_event *events, int most, const struct timespec *timeout,
-		     const sigset_t *mask);
+int tek_ut__ppoll(struct pollfd *files, nfds_t count, const struct timespec *timeout,
+		  const sigset_t *mask);
+int tek_ut__epoll_pwait(int set, struct epoll_event *events, int most,
+			const struct timespec *timeout, const sigset_t *mask);
 
 /* blocking_select.c */
-int tek__pselect(int count, fd_set *in, fd_set *out, fd_set *exceptions,
-		 const struct timespec *timeout, const sigset_t *mask);
-int tek__select(int count, fd_set *in, fd_set *out, fd_set *exceptions, struct timeval *timeout);
+int tek_ut__pselect(int count, fd_set *in, fd_set *out, fd_set *exceptions,
+		    const struct timespec *timeout, const sigset_t *mask);
+int tek_ut__select(int count, fd_set *in, fd_set *out, fd_set *exceptions, struct timeval *timeout);
 
 /* blocking_time.c: 0 or an error number, as clock_nanosleep(2). */
-int tek__clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
-			 struct timespec *left);
-unsigned int tek__sleep(unsigned int seconds);
+int tek_ut__clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+			    struct timespec *left);
+unsigned int tek_ut__sleep(unsigned int seconds);
 
 /* blocking_signal.c: with this mask until a handler has run; NULL: with its current one. */
-int tek__sigsuspend(const sigset_t *mask);
+int tek_ut__sigsuspend(const sigset_t *mask);
 
 /* blocking_ipc.c: of System V. `timeout` may be NULL. */
-ssize_t tek__msgrcv(int queue, void *message, size_t size, long type, int flags);
-int tek__msgsnd(int queue, const void *message, size_t size, int flags);
-int tek__semtimedop(int set, struct sembuf *operations, size_t count,
-		    const struct timespec *timeout);
+ssize_t tek_ut__msgrcv(int queue, void *message, size_t size, long type, int flags);
+int tek_ut__msgsnd(int queue, const void *message, size_t size, int flags);
+int tek_ut__semtimedop(int set, struct sembuf *operations, size_t count,
+		       const struct timespec *timeout);
 
 /* blocking_lock.c: fcntl(2) with F_SETLKW or F_OFD_SETLKW; lockf(3) with F_LOCK. */
-int tek__flock(int file, int operation);
-int tek__fcntl_lock(int file, int command, struct flock *lock);
-int tek__lockf(int file, off_t size);
+int tek_ut__flock(int file, int operation);
+int tek_ut__fcntl_lock(int file, int command, struct flock *lock);
+int tek_ut__lockf(int file, off_t size);
 
 /* blocking_open.c. Whether opening that may block: a FIFO or a device. */
-bool tek__open_may_wait(int directory, const char *path);
-int tek__openat(int directory, const char *path, int flags, mode_t mode);
+bool tek_ut__open_may_wait(int directory, const char *path);
+int tek_ut__openat(int directory, const char *path, int flags, mode_t mode);
 
 /* blocking_child.c */
-pid_t tek__wait4(pid_t child, int *status, int options, struct rusage *usage);
-int tek__waitid(idtype_t type, id_t id, siginfo_t *info, int options);
+pid_t tek_ut__wait4(pid_t child, int *status, int options, struct rusage *usage);
+int tek_ut__waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 
 #endif

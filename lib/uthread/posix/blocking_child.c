@@ -17,19 +17,19 @@
 /* Fails with EAGAIN if wait4() would wait. */
 static pid_t try_wait4(pid_t child, int *status, int options, struct rusage *usage)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	pid_t found = TEK_REAL(wait4)(child, status, options | WNOHANG, usage);
-	return found == 0 && !(options & WNOHANG) ? tek__fail(EAGAIN) : found;
+	return found == 0 && !(options & WNOHANG) ? tek_ut__fail(EAGAIN) : found;
 }
 
-pid_t tek__wait4(pid_t child, int *status, int options, struct rusage *usage)
+pid_t tek_ut__wait4(pid_t child, int *status, int options, struct rusage *usage)
 {
 	for (;;) {
-		const struct tek_handlers handlers = tek__handlers_from_here(false);
+		const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 		pid_t found = TEK_ASIDE_IF_IT_WOULD_WAIT(
-			try_wait4(child, status, options, usage), tek__errno() == EAGAIN,
+			try_wait4(child, status, options, usage), tek_ut__errno() == EAGAIN,
 			TEK_REAL(wait4)(child, status, options, usage), TEK_FOR_EVER, true);
-		if (found >= 0 || !tek__failed_by_engine(&handlers))
+		if (found >= 0 || !tek_ut__failed_by_engine(&handlers))
 			return found;
 	}
 }
@@ -43,28 +43,28 @@ static bool never_waits(idtype_t type, id_t id, int options)
 /* The same as try_wait4(). */
 static int try_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	info->si_pid = 0; /* only this shows "there is nothing" */
 	int result = TEK_REAL(waitid)(type, id, info, options | WNOHANG);
-	return result == 0 && info->si_pid == 0 ? tek__fail(EAGAIN) : result;
+	return result == 0 && info->si_pid == 0 ? tek_ut__fail(EAGAIN) : result;
 }
 
-int tek__waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+int tek_ut__waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
 	siginfo_t own;
 
 	if (never_waits(type, id, options)) {
-		tek__cancel_point();
+		tek_ut__cancel_point();
 		return TEK_REAL(waitid)(type, id, info, options);
 	}
 	if (!info)
 		info = &own;
 	for (;;) {
-		const struct tek_handlers handlers = tek__handlers_from_here(false);
+		const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 		int result = TEK_ASIDE_IF_IT_WOULD_WAIT(
-			try_waitid(type, id, info, options), tek__errno() == EAGAIN,
+			try_waitid(type, id, info, options), tek_ut__errno() == EAGAIN,
 			TEK_REAL(waitid)(type, id, info, options), TEK_FOR_EVER, true);
-		if (result == 0 || !tek__failed_by_engine(&handlers))
+		if (result == 0 || !tek_ut__failed_by_engine(&handlers))
 			return result;
 	}
 }

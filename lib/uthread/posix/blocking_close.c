@@ -27,46 +27,46 @@
 /* Not a cancellation point. */
 static int close_one(int file)
 {
-	if (tek__hidden_is(file))
-		return tek__fail(EBADF);
-	tek__events_closing(file);
+	if (tek_ut__hidden_is(file))
+		return tek_ut__fail(EBADF);
+	tek_ut__events_closing(file);
 	int result = TEK_REAL(close)(file);
-	int error = tek__errno();
-	tek__events_closed(file);
-	return result < 0 ? tek__fail(error) : result;
+	int error = tek_ut__errno();
+	tek_ut__events_closed(file);
+	return result < 0 ? tek_ut__fail(error) : result;
 }
 
-int tek__close(int file)
+int tek_ut__close(int file)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return close_one(file);
 }
 
 /* `to` becomes another file: its previous file is closed. */
 static int replaced(int to, int result)
 {
-	int error = tek__errno();
-	tek__events_closed(to);
-	return result < 0 ? tek__fail(error) : result;
+	int error = tek_ut__errno();
+	tek_ut__events_closed(to);
+	return result < 0 ? tek_ut__fail(error) : result;
 }
 
-int tek__dup2(int from, int to)
+int tek_ut__dup2(int from, int to)
 {
-	if (from == to || tek__hidden_is(from))
-		return TEK_REAL(dup2)(tek__hidden_is(from) ? -1 : from, to);
-	if (!tek__hidden_move(to))
-		return tek__fail(EMFILE);
-	tek__events_closing(to);
+	if (from == to || tek_ut__hidden_is(from))
+		return TEK_REAL(dup2)(tek_ut__hidden_is(from) ? -1 : from, to);
+	if (!tek_ut__hidden_move(to))
+		return tek_ut__fail(EMFILE);
+	tek_ut__events_closing(to);
 	return replaced(to, TEK_REAL(dup2)(from, to));
 }
 
-int tek__dup3(int from, int to, int flags)
+int tek_ut__dup3(int from, int to, int flags)
 {
-	if (from == to || tek__hidden_is(from))
-		return TEK_REAL(dup3)(tek__hidden_is(from) ? -1 : from, to, flags);
-	if (!tek__hidden_move(to))
-		return tek__fail(EMFILE);
-	tek__events_closing(to);
+	if (from == to || tek_ut__hidden_is(from))
+		return TEK_REAL(dup3)(tek_ut__hidden_is(from) ? -1 : from, to, flags);
+	if (!tek_ut__hidden_move(to))
+		return tek_ut__fail(EMFILE);
+	tek_ut__events_closing(to);
 	return replaced(to, TEK_REAL(dup3)(from, to, flags));
 }
 
@@ -88,22 +88,22 @@ static int close_part(unsigned int first, unsigned int last, int flags)
 
 	if (first > last || first > INT_MAX)
 		return 0;
-	for (int file = tek__file_from((int)first); file >= 0 && file <= most;
-	     file = file < most ? tek__file_from(file + 1) : -1)
-		tek__events_closing(file);
+	for (int file = tek_ut__file_from((int)first); file >= 0 && file <= most;
+	     file = file < most ? tek_ut__file_from(file + 1) : -1)
+		tek_ut__events_closing(file);
 	int result = (int)syscall(SYS_close_range, first, last, flags);
-	if (result < 0 && tek__errno() == ENOSYS && flags == 0) {
+	if (result < 0 && tek_ut__errno() == ENOSYS && flags == 0) {
 		close_each(first, last);
 		result = 0;
 	}
-	int error = tek__errno();
-	for (int file = tek__file_from((int)first); file >= 0 && file <= most;
-	     file = file < most ? tek__file_from(file + 1) : -1)
-		tek__events_closed(file);
-	return result < 0 ? tek__fail(error) : 0;
+	int error = tek_ut__errno();
+	for (int file = tek_ut__file_from((int)first); file >= 0 && file <= most;
+	     file = file < most ? tek_ut__file_from(file + 1) : -1)
+		tek_ut__events_closed(file);
+	return result < 0 ? tek_ut__fail(error) : 0;
 }
 
-int tek__close_range(unsigned int first, unsigned int last, int flags)
+int tek_ut__close_range(unsigned int first, unsigned int last, int flags)
 {
 	unsigned int from = first;
 
@@ -111,7 +111,7 @@ int tek__close_range(unsigned int first, unsigned int last, int flags)
 	if (flags & CLOSE_RANGE_CLOEXEC || first > last)
 		return (int)syscall(SYS_close_range, first, last, flags);
 	for (unsigned int own = first; own <= last && own <= INT_MAX; own++) {
-		int next = tek__hidden_next((int)own);
+		int next = tek_ut__hidden_next((int)own);
 		if (next < 0 || (unsigned int)next > last)
 			break;
 		own = (unsigned int)next;

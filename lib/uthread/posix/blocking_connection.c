@@ -21,35 +21,35 @@
 static bool try_accept(int file, struct sockaddr *address, socklen_t *length, int flags,
 		       unsigned int waits, int *result)
 {
-	bool claimed = tek__events_claim(file), ready = false;
+	bool claimed = tek_ut__events_claim(file), ready = false;
 
 	if (claimed || waits > VAIN_CLAIMS)
-		ready = tek__ready_now(file, POLLIN);
+		ready = tek_ut__ready_now(file, POLLIN);
 	if (ready) {
-		const struct tek_handlers handlers = tek__handlers_from_here(false);
+		const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 		do {
 			*result = TEK_REAL(accept4)(file, address, length, flags);
-		} while (*result < 0 && tek__failed_by_engine(&handlers));
+		} while (*result < 0 && tek_ut__failed_by_engine(&handlers));
 	}
 	if (claimed)
-		tek__events_disclaim(file);
+		tek_ut__events_disclaim(file);
 	return ready;
 }
 
-int tek__accept4(int file, struct sockaddr *address, socklen_t *length, int flags)
+int tek_ut__accept4(int file, struct sockaddr *address, socklen_t *length, int flags)
 {
 	struct tek_blocked blocked = {
 		.file = file, .events = POLLIN, .timeout_option = SO_RCVTIMEO};
 	int result;
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	while (!try_accept(file, address, length, flags, blocked.waits, &result)) {
-		int error = tek__blocked_wait(&blocked, false);
+		int error = tek_ut__blocked_wait(&blocked, false);
 		/* Non-blocking: the kernel's own result, as it may not be a listening socket. */
 		if (error == TEK_CALL_ITSELF || (error == EAGAIN && blocked.waits == 0))
 			return TEK_REAL(accept4)(file, address, length, flags);
 		if (error != 0)
-			return tek__fail(error);
+			return tek_ut__fail(error);
 	}
 	return result;
 }
@@ -61,25 +61,25 @@ int tek__accept4(int file, struct sockaddr *address, socklen_t *length, int flag
  */
 static int begin_to_connect(int file, int flags, const struct sockaddr *address, socklen_t length)
 {
-	tek__enter();
+	tek_ut__enter();
 	if (fcntl(file, F_SETFL, flags | O_NONBLOCK)) {
-		tek__leave();
+		tek_ut__leave();
 		return TEK_CALL_ITSELF;
 	}
-	int error = TEK_REAL(connect)(file, address, length) ? tek__errno() : 0;
+	int error = TEK_REAL(connect)(file, address, length) ? tek_ut__errno() : 0;
 	fcntl(file, F_SETFL, flags);
-	tek__leave();
+	tek_ut__leave();
 	return error;
 }
 
-int tek__connect(int file, const struct sockaddr *address, socklen_t length)
+int tek_ut__connect(int file, const struct sockaddr *address, socklen_t length)
 {
 	struct tek_blocked blocked = {
 		.file = file, .events = POLLOUT, .timeout_option = SO_SNDTIMEO};
 	int type = 0;
 	socklen_t size = sizeof(type);
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	int flags = fcntl(file, F_GETFL);
 	/* Datagram sockets do not wait. */
 	if (flags < 0 || flags & O_NONBLOCK ||
@@ -88,23 +88,23 @@ int tek__connect(int file, const struct sockaddr *address, socklen_t length)
 	int error = begin_to_connect(file, flags, address, length);
 	/* Another call may have been interrupted and left a pending connection: EALREADY. */
 	while (error == EINPROGRESS || error == EALREADY) {
-		error = tek__blocked_wait(&blocked, false);
+		error = tek_ut__blocked_wait(&blocked, false);
 		if (error == EAGAIN)
-			return tek__fail(EINPROGRESS); /* SO_SNDTIMEO: socket(7) */
+			return tek_ut__fail(EINPROGRESS); /* SO_SNDTIMEO: socket(7) */
 		/* Made or refused: one more call reports which, and clears the kernel's state. */
 		if (error == 0)
-			error = tek__ready_now(file, POLLOUT) ? EAGAIN : EINPROGRESS;
+			error = tek_ut__ready_now(file, POLLOUT) ? EAGAIN : EINPROGRESS;
 	}
 	/*
 	 * A local socket: the listener's queue is full, and only the call itself can wait for that.
 	 */
 	if (error == EAGAIN || error == TEK_CALL_ITSELF) {
-		const struct tek_handlers handlers = tek__handlers_from_here(false);
+		const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 		int result;
 		do {
 			result = TEK_REAL(connect)(file, address, length);
-		} while (result < 0 && tek__failed_by_engine(&handlers));
+		} while (result < 0 && tek_ut__failed_by_engine(&handlers));
 		return result;
 	}
-	return error ? tek__fail(error) : 0;
+	return error ? tek_ut__fail(error) : 0;
 }

@@ -56,9 +56,9 @@ static bool wait_to_read(struct tek_blocked *blocked, enum kind kind, const stru
 	int error = 0;
 
 	if (kind == KIND_CHARACTERS && blocked->waits == 0)
-		error = tek__terminal_read(blocked, tek__iovec_bytes(vector, (size_t)count));
+		error = tek_ut__terminal_read(blocked, tek_ut__iovec_bytes(vector, (size_t)count));
 	if (error == 0)
-		error = tek__blocked_wait(blocked, false);
+		error = tek_ut__blocked_wait(blocked, false);
 	if (error == 0)
 		return true;
 	if (error == EAGAIN && blocked->limited && blocked->waits)
@@ -66,7 +66,7 @@ static bool wait_to_read(struct tek_blocked *blocked, enum kind kind, const stru
 	else if (error == EAGAIN || error == TEK_CALL_ITSELF)
 		*result = TEK_REAL(readv)(blocked->file, vector, count);
 	else
-		*result = tek__fail(error);
+		*result = tek_ut__fail(error);
 	return false;
 }
 
@@ -84,58 +84,58 @@ static ssize_t read_other(int file, const struct iovec *vector, int count)
 			result = TEK_REAL(preadv2)(file, vector, count, -1, RWF_NOWAIT);
 			if (result >= 0)
 				return result;
-			if (is_unknown(tek__errno()))
+			if (is_unknown(tek_ut__errno()))
 				nowait = false;
-			else if (tek__errno() != EAGAIN)
+			else if (tek_ut__errno() != EAGAIN)
 				return result;
 		}
-		if (!nowait && tek__ready_now(file, POLLIN))
+		if (!nowait && tek_ut__ready_now(file, POLLIN))
 			return TEK_REAL(readv)(file, vector, count);
 	} while (wait_to_read(&blocked, kind, vector, count, &result));
 	return result;
 }
 
-ssize_t tek__readv(int file, const struct iovec *vector, int count)
+ssize_t tek_ut__readv(int file, const struct iovec *vector, int count)
 {
 	struct tek_blocked blocked = {
 		.file = file, .events = POLLIN, .timeout_option = SO_RCVTIMEO};
 	struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)vector,
 				 .msg_iovlen = (size_t)count};
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	/* With no bytes, or too many vectors, the call itself returns at once. */
-	if (count <= 0 || count > IOV_MAX || tek__iovec_bytes(vector, (size_t)count) == 0)
+	if (count <= 0 || count > IOV_MAX || tek_ut__iovec_bytes(vector, (size_t)count) == 0)
 		return TEK_REAL(readv)(file, vector, count);
 	for (;;) {
 		ssize_t got = TEK_REAL(recvmsg)(file, &message, MSG_DONTWAIT);
 		if (got >= 0)
 			return got;
-		if (tek__errno() == ENOTSOCK)
+		if (tek_ut__errno() == ENOTSOCK)
 			return read_other(file, vector, count);
-		if (tek__errno() != EAGAIN)
+		if (tek_ut__errno() != EAGAIN)
 			return got;
-		int error = tek__blocked_wait(&blocked, false);
+		int error = tek_ut__blocked_wait(&blocked, false);
 		if (error == TEK_CALL_ITSELF)
 			return TEK_REAL(readv)(file, vector, count);
 		if (error != 0)
-			return tek__fail(error);
+			return tek_ut__fail(error);
 	}
 }
 
-ssize_t tek__read(int file, void *bytes, size_t size)
+ssize_t tek_ut__read(int file, void *bytes, size_t size)
 {
 	const struct iovec one = {bytes, size};
-	return tek__readv(file, &one, 1);
+	return tek_ut__readv(file, &one, 1);
 }
 
 /* The call itself writes the rest; after `done` bytes. */
 static ssize_t write_itself(int file, struct tek_rest *rest, size_t done)
 {
 	size_t count;
-	const struct iovec *vector = tek__rest_next(rest, &count);
+	const struct iovec *vector = tek_ut__rest_next(rest, &count);
 	ssize_t sent = TEK_REAL(writev)(file, vector, (int)count);
 
-	return sent < 0 ? tek__done_or_fail(done, tek__errno()) : (ssize_t)done + sent;
+	return sent < 0 ? tek_ut__done_or_fail(done, tek_ut__errno()) : (ssize_t)done + sent;
 }
 
 /*
@@ -145,9 +145,9 @@ static ssize_t write_itself(int file, struct tek_rest *rest, size_t done)
 static ssize_t write_ready(int file, struct tek_rest *rest, enum kind kind)
 {
 	size_t count;
-	const struct iovec *vector = tek__rest_next(rest, &count);
+	const struct iovec *vector = tek_ut__rest_next(rest, &count);
 
-	if (kind != KIND_PIPE || tek__iovec_bytes(vector, count) <= PIPE_BUF)
+	if (kind != KIND_PIPE || tek_ut__iovec_bytes(vector, count) <= PIPE_BUF)
 		return TEK_REAL(writev)(file, vector, (int)count);
 	while (vector->iov_len == 0)
 		vector++;
@@ -158,7 +158,7 @@ static ssize_t write_ready(int file, struct tek_rest *rest, enum kind kind)
 static ssize_t write_other(int file, const struct iovec *vector, int count)
 {
 	struct tek_blocked blocked = {.file = file, .events = POLLOUT};
-	struct tek_rest rest = tek__rest_of(vector, (size_t)count);
+	struct tek_rest rest = tek_ut__rest_of(vector, (size_t)count);
 	enum kind kind = kind_of(file);
 	bool nowait = kind != KIND_CHARACTERS;
 	size_t done = 0;
@@ -169,48 +169,48 @@ static ssize_t write_other(int file, const struct iovec *vector, int count)
 		ssize_t sent = -1;
 		if (nowait) {
 			size_t left;
-			const struct iovec *next = tek__rest_next(&rest, &left);
+			const struct iovec *next = tek_ut__rest_next(&rest, &left);
 			sent = TEK_REAL(pwritev2)(file, next, (int)left, -1, RWF_NOWAIT);
-			if (sent < 0 && is_unknown(tek__errno()))
+			if (sent < 0 && is_unknown(tek_ut__errno()))
 				nowait = false;
-			else if (sent < 0 && tek__errno() != EAGAIN)
-				return tek__done_or_fail(done, tek__errno());
+			else if (sent < 0 && tek_ut__errno() != EAGAIN)
+				return tek_ut__done_or_fail(done, tek_ut__errno());
 		}
-		if (!nowait && tek__ready_now(file, POLLOUT)) {
+		if (!nowait && tek_ut__ready_now(file, POLLOUT)) {
 			sent = write_ready(file, &rest, kind);
 			if (sent < 0)
-				return tek__done_or_fail(done, tek__errno());
+				return tek_ut__done_or_fail(done, tek_ut__errno());
 		}
 		if (sent >= 0) {
 			done += (size_t)sent;
-			if (!tek__rest_done(&rest, (size_t)sent))
+			if (!tek_ut__rest_done(&rest, (size_t)sent))
 				return (ssize_t)done;
 			continue;
 		}
-		int error = tek__blocked_wait(&blocked, done > 0);
+		int error = tek_ut__blocked_wait(&blocked, done > 0);
 		if (error == EAGAIN || error == TEK_CALL_ITSELF)
 			return write_itself(file, &rest, done);
 		if (error != 0)
-			return tek__done_or_fail(done, error);
+			return tek_ut__done_or_fail(done, error);
 	}
 }
 
-ssize_t tek__writev(int file, const struct iovec *vector, int count)
+ssize_t tek_ut__writev(int file, const struct iovec *vector, int count)
 {
 	const struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)vector,
 				       .msg_iovlen = (size_t)count};
 
-	tek__cancel_point();
-	if (count <= 0 || count > IOV_MAX || tek__iovec_bytes(vector, (size_t)count) == 0)
+	tek_ut__cancel_point();
+	if (count <= 0 || count > IOV_MAX || tek_ut__iovec_bytes(vector, (size_t)count) == 0)
 		return TEK_REAL(writev)(file, vector, count);
-	ssize_t sent = tek__send_all(file, &message, 0, false);
-	if (sent < 0 && tek__errno() == ENOTSOCK)
+	ssize_t sent = tek_ut__send_all(file, &message, 0, false);
+	if (sent < 0 && tek_ut__errno() == ENOTSOCK)
 		return write_other(file, vector, count);
 	return sent;
 }
 
-ssize_t tek__write(int file, const void *bytes, size_t size)
+ssize_t tek_ut__write(int file, const void *bytes, size_t size)
 {
 	const struct iovec one = {(void *)(uintptr_t)bytes, size};
-	return tek__writev(file, &one, 1);
+	return tek_ut__writev(file, &one, 1);
 }

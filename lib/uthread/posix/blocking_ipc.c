@@ -15,30 +15,30 @@
 #include <string.h>
 #include <sys/msg.h>
 
-ssize_t tek__msgrcv(int queue, void *message, size_t size, long type, int flags)
+ssize_t tek_ut__msgrcv(int queue, void *message, size_t size, long type, int flags)
 {
 	for (;;) {
-		const struct tek_handlers handlers = tek__handlers_from_here(false);
+		const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 		ssize_t got = TEK_ASIDE_IF_IT_WOULD_WAIT(
-			(tek__cancel_point(),
+			(tek_ut__cancel_point(),
 			 TEK_REAL(msgrcv)(queue, message, size, type, flags | IPC_NOWAIT)),
-			!(flags & IPC_NOWAIT) && tek__errno() == ENOMSG,
+			!(flags & IPC_NOWAIT) && tek_ut__errno() == ENOMSG,
 			TEK_REAL(msgrcv)(queue, message, size, type, flags), TEK_FOR_EVER, false);
-		if (got >= 0 || !tek__failed_by_engine(&handlers))
+		if (got >= 0 || !tek_ut__failed_by_engine(&handlers))
 			return got;
 	}
 }
 
-int tek__msgsnd(int queue, const void *message, size_t size, int flags)
+int tek_ut__msgsnd(int queue, const void *message, size_t size, int flags)
 {
 	for (;;) {
-		const struct tek_handlers handlers = tek__handlers_from_here(false);
+		const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 		int result = TEK_ASIDE_IF_IT_WOULD_WAIT(
-			(tek__cancel_point(),
+			(tek_ut__cancel_point(),
 			 TEK_REAL(msgsnd)(queue, message, size, flags | IPC_NOWAIT)),
-			!(flags & IPC_NOWAIT) && tek__errno() == EAGAIN,
+			!(flags & IPC_NOWAIT) && tek_ut__errno() == EAGAIN,
 			TEK_REAL(msgsnd)(queue, message, size, flags), TEK_FOR_EVER, false);
-		if (result == 0 || !tek__failed_by_engine(&handlers))
+		if (result == 0 || !tek_ut__failed_by_engine(&handlers))
 			return result;
 	}
 }
@@ -53,7 +53,7 @@ static int try(int set, const struct sembuf *operations, size_t count)
 	struct sembuf now[MOST_OPERATIONS];
 
 	if (count > MOST_OPERATIONS)
-		return tek__fail(EAGAIN);
+		return tek_ut__fail(EAGAIN);
 	memcpy(now, operations, count * sizeof(now[0]));
 	for (size_t i = 0; i < count; i++)
 		now[i].sem_flg |= IPC_NOWAIT;
@@ -75,12 +75,12 @@ static int call(int set, struct sembuf *operations, size_t count, const struct t
 	struct timespec left;
 
 	if (deadline)
-		left = tek__time_until(deadline);
+		left = tek_ut__time_until(deadline);
 	return TEK_REAL(semtimedop)(set, operations, count, deadline ? &left : NULL);
 }
 
-int tek__semtimedop(int set, struct sembuf *operations, size_t count,
-		    const struct timespec *timeout)
+int tek_ut__semtimedop(int set, struct sembuf *operations, size_t count,
+		       const struct timespec *timeout)
 {
 	static const struct timespec at_once;
 	struct tek_until until = TEK_FOR_EVER;
@@ -91,16 +91,16 @@ int tek__semtimedop(int set, struct sembuf *operations, size_t count,
 	    (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000))
 		return TEK_REAL(semtimedop)(set, operations, count, timeout);
 	if (timeout) {
-		deadline = tek__deadline_in(timeout);
+		deadline = tek_ut__deadline_in(timeout);
 		timeout = &deadline;
 	}
 	until.at = can_be_tried(operations, count) ? timeout : &at_once;
 	for (;;) {
-		const struct tek_handlers handlers = tek__handlers_from_here(false);
+		const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 		int result = TEK_ASIDE_IF_IT_WOULD_WAIT(
-			try(set, operations, count), tek__errno() == EAGAIN,
+			try(set, operations, count), tek_ut__errno() == EAGAIN,
 			call(set, operations, count, timeout), until, false);
-		if (result == 0 || !tek__failed_by_engine(&handlers))
+		if (result == 0 || !tek_ut__failed_by_engine(&handlers))
 			return result;
 	}
 }

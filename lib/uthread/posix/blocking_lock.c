@@ -16,30 +16,30 @@
 
 static bool is_held_by_another(void)
 {
-	const int error = tek__errno();
+	const int error = tek_ut__errno();
 
 	return error == EAGAIN || error == EACCES;
 }
 
-int tek__flock(int file, int operation)
+int tek_ut__flock(int file, int operation)
 {
 	return TEK_ASIDE_IF_IT_WOULD_WAIT(TEK_REAL(flock)(file, operation | LOCK_NB),
-					  !(operation & LOCK_NB) && tek__errno() == EWOULDBLOCK,
+					  !(operation & LOCK_NB) && tek_ut__errno() == EWOULDBLOCK,
 					  TEK_REAL(flock)(file, operation), TEK_FOR_EVER, true);
 }
 
-int tek__fcntl_lock(int file, int command, struct flock *lock)
+int tek_ut__fcntl_lock(int file, int command, struct flock *lock)
 {
 	const int attempt = command == F_SETLKW ? F_SETLK : F_OFD_SETLK;
 
 	return TEK_ASIDE_IF_IT_WOULD_WAIT(
-		(tek__cancel_point(), TEK_REAL(fcntl)(file, attempt, lock)), is_held_by_another(),
-		TEK_REAL(fcntl)(file, command, lock), TEK_FOR_EVER, true);
+		(tek_ut__cancel_point(), TEK_REAL(fcntl)(file, attempt, lock)),
+		is_held_by_another(), TEK_REAL(fcntl)(file, command, lock), TEK_FOR_EVER, true);
 }
 
-int tek__lockf(int file, off_t size)
+int tek_ut__lockf(int file, off_t size)
 {
 	return TEK_ASIDE_IF_IT_WOULD_WAIT(
-		(tek__cancel_point(), TEK_REAL(lockf)(file, F_TLOCK, size)), is_held_by_another(),
-		TEK_REAL(lockf)(file, F_LOCK, size), TEK_FOR_EVER, true);
+		(tek_ut__cancel_point(), TEK_REAL(lockf)(file, F_TLOCK, size)),
+		is_held_by_another(), TEK_REAL(lockf)(file, F_LOCK, size), TEK_FOR_EVER, true);
 }

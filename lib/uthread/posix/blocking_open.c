@@ -8,7 +8,7 @@
 
 #include <sys/stat.h>
 
-bool tek__open_may_wait(int directory, const char *path)
+bool tek_ut__open_may_wait(int directory, const char *path)
 {
 	struct stat status;
 
@@ -16,16 +16,16 @@ bool tek__open_may_wait(int directory, const char *path)
 	       (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode));
 }
 
-int tek__openat(int directory, const char *path, int flags, mode_t mode)
+int tek_ut__openat(int directory, const char *path, int flags, mode_t mode)
 {
 	/* No wait with these flags; the engine's own calls have them, and must not be cancelled. */
 	if (flags & (O_NONBLOCK | O_PATH | O_DIRECTORY))
 		return TEK_REAL(openat)(directory, path, flags, mode);
-	tek__cancel_point();
-	if (!tek__open_may_wait(directory, path))
+	tek_ut__cancel_point();
+	if (!tek_ut__open_may_wait(directory, path))
 		return TEK_REAL(openat)(directory, path, flags, mode);
-	tek__aside_begin();
+	tek_ut__aside_begin();
 	int file = TEK_REAL(openat)(directory, path, flags, mode);
-	tek__aside_end();
+	tek_ut__aside_end();
 	return file;
 }

@@ -20,7 +20,7 @@ static struct limit limit_of(const struct timespec *timeout)
 {
 	struct limit limit = {.limited = timeout != NULL};
 	if (timeout)
-		limit.deadline = tek__deadline_in(timeout);
+		limit.deadline = tek_ut__deadline_in(timeout);
 	return limit;
 }
 
@@ -47,9 +47,9 @@ static int poll_itself(struct pollfd *files, nfds_t count, const struct limit *l
 	for (;;) {
 		struct timespec left;
 		if (limit->limited)
-			left = tek__time_until(&limit->deadline);
+			left = tek_ut__time_until(&limit->deadline);
 		int ready = TEK_REAL(ppoll)(files, count, limit->limited ? &left : NULL, NULL);
-		if (ready >= 0 || !tek__failed_by_engine(&mask->handlers))
+		if (ready >= 0 || !tek_ut__failed_by_engine(&mask->handlers))
 			return ready;
 	}
 }
@@ -58,20 +58,20 @@ static int poll_until(struct pollfd *files, nfds_t count, const struct limit *li
 		      const struct tek_blocked_mask *mask)
 {
 	for (;;) {
-		int ready = tek__look(files, count);
+		int ready = tek_ut__look(files, count);
 		if (ready != 0)
 			return ready;
-		if (tek__handlers_came(&mask->handlers))
-			return tek__fail(EINTR);
-		switch (tek__events_wait_any(files, count, deadline_of(limit))) {
+		if (tek_ut__handlers_came(&mask->handlers))
+			return tek_ut__fail(EINTR);
+		switch (tek_ut__events_wait_any(files, count, deadline_of(limit))) {
 		case 0:
 		case -EBADF: /* closed meanwhile: poll(2) will report that */
 			break;
 		case -ETIMEDOUT:
 			return 0;
 		case -EINTR:
-			if (tek__blocked_interrupted(&mask->handlers))
-				return tek__fail(EINTR);
+			if (tek_ut__blocked_interrupted(&mask->handlers))
+				return tek_ut__fail(EINTR);
 			break;
 		default:
 			return poll_itself(files, count, limit, mask);
@@ -79,17 +79,17 @@ static int poll_until(struct pollfd *files, nfds_t count, const struct limit *li
 	}
 }
 
-int tek__ppoll(struct pollfd *files, nfds_t count, const struct timespec *timeout,
-	       const sigset_t *mask)
+int tek_ut__ppoll(struct pollfd *files, nfds_t count, const struct timespec *timeout,
+		  const sigset_t *mask)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	if (is_none(timeout) && !mask)
-		return tek__look(files, count);
+		return tek_ut__look(files, count);
 	if (is_wrong(timeout))
 		return TEK_REAL(ppoll)(files, count, timeout, NULL);
 	const struct limit limit = limit_of(timeout);
-	const struct tek_blocked_mask set = tek__blocked_mask_set(mask);
-	return tek__blocked_mask_reset(&set, poll_until(files, count, &limit, &set));
+	const struct tek_blocked_mask set = tek_ut__blocked_mask_set(mask);
+	return tek_ut__blocked_mask_reset(&set, poll_until(files, count, &limit, &set));
 }
 
 /* As poll_itself(). */
@@ -114,21 +114,21 @@ static int epoll_until(int set, struct epoll_event *events, int most, const stru
 {
 	for (;;) {
 		int ready = TEK_REAL(epoll_wait)(set, events, most, 0);
-		if (ready < 0 && tek__failed_by_engine(&mask->handlers))
+		if (ready < 0 && tek_ut__failed_by_engine(&mask->handlers))
 			continue;
 		if (ready != 0)
 			return ready;
-		if (tek__handlers_came(&mask->handlers))
-			return tek__fail(EINTR);
-		switch (tek__events_wait(set, POLLIN, deadline_of(limit))) {
+		if (tek_ut__handlers_came(&mask->handlers))
+			return tek_ut__fail(EINTR);
+		switch (tek_ut__events_wait(set, POLLIN, deadline_of(limit))) {
 		case 0:
 		case -EBADF:
 			break;
 		case -ETIMEDOUT:
 			return 0;
 		case -EINTR:
-			if (tek__blocked_interrupted(&mask->handlers))
-				return tek__fail(EINTR);
+			if (tek_ut__blocked_interrupted(&mask->handlers))
+				return tek_ut__fail(EINTR);
 			break;
 		default:
 			return epoll_itself(set, events, most, limit, mask);
@@ -136,15 +136,15 @@ static int epoll_until(int set, struct epoll_event *events, int most, const stru
 	}
 }
 
-int tek__epoll_pwait(int set, struct epoll_event *events, int most, const struct timespec *timeout,
-		     const sigset_t *mask)
+int tek_ut__epoll_pwait(int set, struct epoll_event *events, int most,
+			const struct timespec *timeout, const sigset_t *mask)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	if (is_wrong(timeout))
-		return tek__fail(EINVAL);
+		return tek_ut__fail(EINVAL);
 	if (is_none(timeout) && !mask)
 		return TEK_REAL(epoll_wait)(set, events, most, 0);
 	const struct limit limit = limit_of(timeout);
-	const struct tek_blocked_mask masked = tek__blocked_mask_set(mask);
-	return tek__blocked_mask_reset(&masked, epoll_until(set, events, most, &limit, &masked));
+	const struct tek_blocked_mask masked = tek_ut__blocked_mask_set(mask);
+	return tek_ut__blocked_mask_reset(&masked, epoll_until(set, events, most, &limit, &masked));
 }

@@ -31,13 +31,13 @@ static ssize_t receive(int file, struct msghdr *message, int flags, bool begun)
 {
 	struct tek_blocked blocked = {
 		.file = file, .events = POLLIN, .timeout_option = SO_RCVTIMEO};
-	struct tek_rest rest = tek__rest_of(message->msg_iov, message->msg_iovlen);
+	struct tek_rest rest = tek_ut__rest_of(message->msg_iov, message->msg_iovlen);
 	struct msghdr part = *message;
 	size_t done = 0;
 	int dont_wait = MSG_DONTWAIT;
 
 	for (;;) {
-		const struct tek_handlers handlers = tek__handlers_from_here(false);
+		const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 		ssize_t got = TEK_REAL(recvmsg)(file, &part, flags | dont_wait);
 		if (got >= 0) {
 			if (done == 0) { /* an address, control messages: those of the first part */
@@ -47,37 +47,38 @@ static ssize_t receive(int file, struct msghdr *message, int flags, bool begun)
 			message->msg_flags = part.msg_flags;
 			done += (size_t)got;
 			if (got == 0 || !(flags & MSG_WAITALL) || part.msg_controllen ||
-			    !tek__rest_done(&rest, (size_t)got) || !is_stream(file))
+			    !tek_ut__rest_done(&rest, (size_t)got) || !is_stream(file))
 				return (ssize_t)done;
 			size_t count;
-			part = (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)tek__rest_next(
-						       &rest, &count)};
+			part = (struct msghdr){
+				.msg_iov = (struct iovec *)(uintptr_t)tek_ut__rest_next(&rest,
+											&count)};
 			part.msg_iovlen = count;
 			continue;
 		}
-		int error = tek__errno();
-		if (!dont_wait && tek__failed_by_engine(&handlers))
+		int error = tek_ut__errno();
+		if (!dont_wait && tek_ut__failed_by_engine(&handlers))
 			continue;
 		if (error == EAGAIN && dont_wait) {
-			error = tek__blocked_wait(&blocked, begun || done > 0);
+			error = tek_ut__blocked_wait(&blocked, begun || done > 0);
 			if (error == TEK_CALL_ITSELF)
 				dont_wait = error = 0;
 		}
 		if (error != 0)
-			return tek__done_or_fail(done, error);
+			return tek_ut__done_or_fail(done, error);
 	}
 }
 
-ssize_t tek__recvmsg(int file, struct msghdr *message, int flags)
+ssize_t tek_ut__recvmsg(int file, struct msghdr *message, int flags)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	if (is_special(flags))
 		return TEK_REAL(recvmsg)(file, message, flags);
 	return receive(file, message, flags, false);
 }
 
-ssize_t tek__recvfrom(int file, void *bytes, size_t size, int flags, struct sockaddr *address,
-		      socklen_t *length)
+ssize_t tek_ut__recvfrom(int file, void *bytes, size_t size, int flags, struct sockaddr *address,
+			 socklen_t *length)
 {
 	struct iovec one = {bytes, size};
 	struct msghdr message = {.msg_name = address,
@@ -85,7 +86,7 @@ ssize_t tek__recvfrom(int file, void *bytes, size_t size, int flags, struct sock
 				 .msg_iov = &one,
 				 .msg_iovlen = 1};
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	if (is_special(flags))
 		return TEK_REAL(recvfrom)(file, bytes, size, flags, address, length);
 	ssize_t got = receive(file, &message, flags, false);
@@ -101,22 +102,22 @@ static bool is_enough(unsigned int done, unsigned int count, int flags,
 	if (done == count || (done && flags & MSG_WAITFORONE))
 		return true;
 	/* "The timeout is checked only after the receipt of each datagram" */
-	return done && deadline && tek__now() >= tek__ns_of(deadline);
+	return done && deadline && tek_ut__now() >= tek_ut__ns_of(deadline);
 }
 
-int tek__recvmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags,
-		  struct timespec *timeout)
+int tek_ut__recvmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags,
+		     struct timespec *timeout)
 {
 	struct timespec deadline;
 	unsigned int done = 0;
 	int one = flags & ~MSG_WAITFORONE;
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	if (is_special(flags) || (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 ||
 					      timeout->tv_nsec >= (long)TEK_NS_A_SECOND)))
 		return TEK_REAL(recvmmsg)(file, messages, count, flags, timeout);
 	if (timeout)
-		deadline = tek__deadline_in(timeout);
+		deadline = tek_ut__deadline_in(timeout);
 	/* All available messages in one call; the wait for the next one is as in recvmsg(2). */
 	while (!is_enough(done, count, flags, timeout ? &deadline : NULL)) {
 		int more = TEK_REAL(recvmmsg)(file, messages + done, count - done,
@@ -125,7 +126,7 @@ int tek__recvmmsg(int file, struct mmsghdr *messages, unsigned int count, int fl
 			done += (unsigned int)more;
 			continue;
 		}
-		if (more < 0 && tek__errno() != EAGAIN)
+		if (more < 0 && tek_ut__errno() != EAGAIN)
 			return done ? (int)done : -1;
 		ssize_t got = receive(file, &messages[done].msg_hdr, one, done > 0);
 		if (got < 0)
@@ -133,6 +134,6 @@ int tek__recvmmsg(int file, struct mmsghdr *messages, unsigned int count, int fl
 		messages[done++].msg_len = (unsigned int)got;
 	}
 	if (timeout)
-		*timeout = tek__time_until(&deadline);
+		*timeout = tek_ut__time_until(&deadline);
 	return (int)done;
 }

@@ -46,7 +46,7 @@ static void restore(const struct asked *asked)
 		*asked->sets.exceptions = asked->exceptions;
 }
 
-/* select(2) with the caller's sets, without waiting. As tek__look(). */
+/* select(2) with the caller's sets, without waiting. As tek_ut__look(). */
 static int look(const struct asked *asked)
 {
 	int ready;
@@ -55,7 +55,7 @@ static int look(const struct asked *asked)
 		restore(asked);
 		ready = TEK_REAL(select)(asked->count, asked->sets.in, asked->sets.out,
 					 asked->sets.exceptions, &none);
-	} while (ready < 0 && tek__errno() == EINTR);
+	} while (ready < 0 && tek_ut__errno() == EINTR);
 	return ready;
 }
 
@@ -94,7 +94,7 @@ static nfds_t files_of(const struct asked *asked, struct pollfd *files)
  */
 static void leave_out_the_dead(struct pollfd *files, nfds_t count)
 {
-	if (tek__look(files, count) <= 0)
+	if (tek_ut__look(files, count) <= 0)
 		return;
 	for (nfds_t i = 0; i < count; i++) {
 		if (files[i].fd >= 0 && files[i].revents & (POLLHUP | POLLERR) &&
@@ -110,12 +110,12 @@ static int select_itself(const struct asked *asked, const struct timespec *deadl
 	for (;;) {
 		struct timespec left;
 		if (deadline)
-			left = tek__time_until(deadline);
+			left = tek_ut__time_until(deadline);
 		int ready = TEK_REAL(pselect)(asked->count, asked->sets.in, asked->sets.out,
 					      asked->sets.exceptions, deadline ? &left : NULL,
 					      NULL);
 		/* A failure leaves the sets as they were. */
-		if (ready >= 0 || !tek__failed_by_engine(&mask->handlers))
+		if (ready >= 0 || !tek_ut__failed_by_engine(&mask->handlers))
 			return ready;
 	}
 }
@@ -133,21 +133,21 @@ static int select_until(const struct asked *asked, const struct timespec *deadli
 		int ready = look(asked);
 		if (ready != 0)
 			return ready;
-		if (tek__handlers_came(&mask->handlers))
-			return tek__fail(EINTR);
+		if (tek_ut__handlers_came(&mask->handlers))
+			return tek_ut__fail(EINTR);
 		if (!asked->waits)
 			return 0;
 		if (!first)
 			leave_out_the_dead(files, count);
-		switch (tek__events_wait_any(files, count, deadline)) {
+		switch (tek_ut__events_wait_any(files, count, deadline)) {
 		case 0:
 		case -EBADF:
 			break;
 		case -ETIMEDOUT:
 			return 0;
 		case -EINTR:
-			if (tek__blocked_interrupted(&mask->handlers))
-				return tek__fail(EINTR);
+			if (tek_ut__blocked_interrupted(&mask->handlers))
+				return tek_ut__fail(EINTR);
 			break;
 		default:
 			restore(asked);
@@ -160,9 +160,9 @@ static int select_until(const struct asked *asked, const struct timespec *deadli
 static int select_masked(int count, const struct sets *sets, const struct timespec *timeout,
 			 const sigset_t *mask)
 {
-	const struct timespec limit = timeout ? tek__deadline_in(timeout) : (struct timespec){0};
+	const struct timespec limit = timeout ? tek_ut__deadline_in(timeout) : (struct timespec){0};
 	const struct timespec *deadline = timeout ? &limit : NULL;
-	const struct tek_blocked_mask set = tek__blocked_mask_set(mask);
+	const struct tek_blocked_mask set = tek_ut__blocked_mask_set(mask);
 	struct asked asked = {.count = count,
 			      .waits = !timeout || timeout->tv_sec || timeout->tv_nsec,
 			      .sets = *sets};
@@ -179,15 +179,15 @@ static int select_masked(int count, const struct sets *sets, const struct timesp
 		if (ready < 0)
 			restore(&asked);
 	}
-	return tek__blocked_mask_reset(&set, ready);
+	return tek_ut__blocked_mask_reset(&set, ready);
 }
 
-int tek__pselect(int count, fd_set *in, fd_set *out, fd_set *exceptions,
-		 const struct timespec *timeout, const sigset_t *mask)
+int tek_ut__pselect(int count, fd_set *in, fd_set *out, fd_set *exceptions,
+		    const struct timespec *timeout, const sigset_t *mask)
 {
 	const struct sets sets = {in, out, exceptions};
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	/* The kernel reports invalid arguments. */
 	if (count < 0 || (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 ||
 				      timeout->tv_nsec >= (long)TEK_NS_A_SECOND)))
@@ -195,11 +195,11 @@ int tek__pselect(int count, fd_set *in, fd_set *out, fd_set *exceptions,
 	return select_masked(count, &sets, timeout, mask);
 }
 
-int tek__select(int count, fd_set *in, fd_set *out, fd_set *exceptions, struct timeval *timeout)
+int tek_ut__select(int count, fd_set *in, fd_set *out, fd_set *exceptions, struct timeval *timeout)
 {
 	const struct sets sets = {in, out, exceptions};
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	if (count < 0 || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
 		return TEK_REAL(select)(count, in, out, exceptions, timeout);
 	if (!timeout)
@@ -207,10 +207,10 @@ int tek__select(int count, fd_set *in, fd_set *out, fd_set *exceptions, struct t
 	/* Microseconds may be more than a second: the kernel carries them. */
 	const struct timespec time = {timeout->tv_sec + timeout->tv_usec / 1000000,
 				      timeout->tv_usec % 1000000 * 1000};
-	const struct timespec end = tek__deadline_in(&time);
+	const struct timespec end = tek_ut__deadline_in(&time);
 	int ready = select_masked(count, &sets, &time, NULL);
 	/* Linux returns the remaining time: select(2). */
-	const struct timespec left = tek__time_until(&end);
+	const struct timespec left = tek_ut__time_until(&end);
 	timeout->tv_sec = left.tv_sec;
 	timeout->tv_usec = left.tv_nsec / 1000;
 	return ready;

@@ -11,41 +11,42 @@
  * On a blocking stream all is sent before the call returns. An error after a part was sent raises
  * no signal, and the call returns the number of bytes: the next one fails.
  */
-ssize_t tek__send_all(int file, const struct msghdr *whole, int flags, bool begun)
+ssize_t tek_ut__send_all(int file, const struct msghdr *whole, int flags, bool begun)
 {
 	struct tek_blocked blocked = {
 		.file = file, .events = POLLOUT, .timeout_option = SO_SNDTIMEO};
-	struct tek_rest rest = tek__rest_of(whole->msg_iov, whole->msg_iovlen);
+	struct tek_rest rest = tek_ut__rest_of(whole->msg_iov, whole->msg_iovlen);
 	struct msghdr part = *whole;
 	size_t done = 0;
 	int dont_wait = MSG_DONTWAIT;
 
 	for (;;) {
-		const struct tek_handlers handlers = tek__handlers_from_here(false);
+		const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 		ssize_t sent = TEK_REAL(sendmsg)(file, &part, flags | dont_wait);
 		if (sent >= 0) {
 			done += (size_t)sent;
-			if (!tek__rest_done(&rest, (size_t)sent))
+			if (!tek_ut__rest_done(&rest, (size_t)sent))
 				return (ssize_t)done;
 			size_t count;
-			part = (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)tek__rest_next(
-						       &rest, &count)};
+			part = (struct msghdr){
+				.msg_iov = (struct iovec *)(uintptr_t)tek_ut__rest_next(&rest,
+											&count)};
 			part.msg_iovlen = count;
 			part.msg_name = whole->msg_name;
 			part.msg_namelen = whole->msg_namelen;
 			flags |= MSG_NOSIGNAL;
 			continue;
 		}
-		int error = tek__errno();
-		if (!dont_wait && tek__failed_by_engine(&handlers))
+		int error = tek_ut__errno();
+		if (!dont_wait && tek_ut__failed_by_engine(&handlers))
 			continue;
 		if (error == EAGAIN && dont_wait) {
-			error = tek__blocked_wait(&blocked, begun || done > 0);
+			error = tek_ut__blocked_wait(&blocked, begun || done > 0);
 			if (error == TEK_CALL_ITSELF)
 				dont_wait = error = 0;
 		}
 		if (error != 0)
-			return tek__done_or_fail(done, error);
+			return tek_ut__done_or_fail(done, error);
 	}
 }
 
@@ -55,16 +56,16 @@ static bool is_special(int flags, size_t bytes)
 	return flags & (MSG_DONTWAIT | MSG_FASTOPEN) || bytes == 0;
 }
 
-ssize_t tek__sendmsg(int file, const struct msghdr *message, int flags)
+ssize_t tek_ut__sendmsg(int file, const struct msghdr *message, int flags)
 {
-	tek__cancel_point();
-	if (is_special(flags, tek__iovec_bytes(message->msg_iov, message->msg_iovlen)))
+	tek_ut__cancel_point();
+	if (is_special(flags, tek_ut__iovec_bytes(message->msg_iov, message->msg_iovlen)))
 		return TEK_REAL(sendmsg)(file, message, flags);
-	return tek__send_all(file, message, flags, false);
+	return tek_ut__send_all(file, message, flags, false);
 }
 
-ssize_t tek__sendto(int file, const void *bytes, size_t size, int flags,
-		    const struct sockaddr *address, socklen_t length)
+ssize_t tek_ut__sendto(int file, const void *bytes, size_t size, int flags,
+		       const struct sockaddr *address, socklen_t length)
 {
 	struct iovec one = {(void *)(uintptr_t)bytes, size};
 	const struct msghdr message = {.msg_name = (void *)(uintptr_t)address,
@@ -72,27 +73,27 @@ ssize_t tek__sendto(int file, const void *bytes, size_t size, int flags,
 				       .msg_iov = &one,
 				       .msg_iovlen = 1};
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	if (is_special(flags, size))
 		return TEK_REAL(sendto)(file, bytes, size, flags, address, length);
-	return tek__send_all(file, &message, flags, false);
+	return tek_ut__send_all(file, &message, flags, false);
 }
 
-int tek__sendmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags)
+int tek_ut__sendmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags)
 {
 	unsigned int sent = 0;
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	/*
 	 * One by one, each with its own wait; if none was sent the call returns the first one's
 	 * error.
 	 */
 	for (; sent < count; sent++) {
 		const struct msghdr *message = &messages[sent].msg_hdr;
-		ssize_t bytes = is_special(flags,
-					   tek__iovec_bytes(message->msg_iov, message->msg_iovlen))
+		ssize_t bytes = is_special(flags, tek_ut__iovec_bytes(message->msg_iov,
+								      message->msg_iovlen))
 					? TEK_REAL(sendmsg)(file, message, flags)
-					: tek__send_all(file, message, flags, sent > 0);
+					: tek_ut__send_all(file, message, flags, sent > 0);
 		if (bytes < 0)
 			return sent ? (int)sent : -1;
 		messages[sent].msg_len = (unsigned int)bytes;

@@ -7,24 +7,24 @@
 
 #include <errno.h>
 
-int tek__sigsuspend(const sigset_t *mask)
+int tek_ut__sigsuspend(const sigset_t *mask)
 {
-	const struct tek_handlers handlers = tek__handlers_from_here(false);
+	const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 	sigset_t before;
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	/*
 	 * Signals that this mask unblocks are handled at once, and end the wait before it begins.
 	 */
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, mask, &before);
-	while (!tek__handlers_came(&handlers)) {
+	while (!tek_ut__handlers_came(&handlers)) {
 		struct tek_waiter waiter;
-		tek__waiter_init(&waiter);
-		tek__wait_interruptible(&waiter, NULL, TEK_WAITS_SIGNAL);
-		tek__blocked_interrupted(&handlers);
+		tek_ut__waiter_init(&waiter);
+		tek_ut__wait_interruptible(&waiter, NULL, TEK_WAITS_SIGNAL);
+		tek_ut__blocked_interrupted(&handlers);
 	}
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return tek__fail(EINTR);
+	return tek_ut__fail(EINTR);
 }

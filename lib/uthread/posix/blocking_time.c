@@ -16,25 +16,25 @@
 /* Until `deadline`, CLOCK_MONOTONIC. 0 or EINTR. */
 static int sleep_until(const struct timespec *deadline)
 {
-	const struct tek_handlers handlers = tek__handlers_from_here(false);
+	const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 
 	for (;;) {
 		struct tek_waiter waiter;
-		tek__waiter_init(&waiter);
-		if (tek__wait_interruptible(&waiter, deadline, TEK_WAITS_SLEEP) == TEK_TIMED_OUT)
+		tek_ut__waiter_init(&waiter);
+		if (tek_ut__wait_interruptible(&waiter, deadline, TEK_WAITS_SLEEP) == TEK_TIMED_OUT)
 			return 0;
-		if (tek__blocked_interrupted(&handlers))
+		if (tek_ut__blocked_interrupted(&handlers))
 			return EINTR;
 	}
 }
 
 static int sleep_for(const struct timespec *time, struct timespec *left)
 {
-	const struct timespec deadline = tek__deadline_in(time);
+	const struct timespec deadline = tek_ut__deadline_in(time);
 	int error = sleep_until(&deadline);
 
 	if (error == EINTR && left)
-		*left = tek__time_until(&deadline);
+		*left = tek_ut__time_until(&deadline);
 	return error;
 }
 
@@ -45,7 +45,7 @@ static int sleep_for(const struct timespec *time, struct timespec *left)
 static int sleep_until_clock(clockid_t clock, const struct timespec *time)
 {
 	const struct itimerspec at = {.it_value = *time};
-	const struct tek_handlers handlers = tek__handlers_from_here(false);
+	const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 
 	for (;;) {
 		int timer = timerfd_create(clock, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -53,14 +53,14 @@ static int sleep_until_clock(clockid_t clock, const struct timespec *time)
 			return TEK_CALL_ITSELF;
 		int result = timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);
 		if (result == 0)
-			result = tek__events_wait(timer, POLLIN, NULL);
-		tek__events_closing(timer);
+			result = tek_ut__events_wait(timer, POLLIN, NULL);
+		tek_ut__events_closing(timer);
 		TEK_REAL(close)(timer);
 		if (result == 0)
 			return 0;
 		if (result != -EINTR)
 			return TEK_CALL_ITSELF;
-		if (tek__blocked_interrupted(&handlers))
+		if (tek_ut__blocked_interrupted(&handlers))
 			return EINTR;
 	}
 }
@@ -69,13 +69,13 @@ static int sleep_until_clock(clockid_t clock, const struct timespec *time)
 static int sleep_itself(clockid_t clock, int flags, const struct timespec *time,
 			struct timespec *left)
 {
-	const struct tek_handlers handlers = tek__handlers_from_here(false);
+	const struct tek_handlers handlers = tek_ut__handlers_from_here(false);
 	struct timespec rest = *time;
 
 	for (;;) {
 		const struct timespec wanted = rest;
 		int error = TEK_REAL(clock_nanosleep)(clock, flags, &wanted, &rest);
-		if (error != EINTR || tek__handlers_came(&handlers)) {
+		if (error != EINTR || tek_ut__handlers_came(&handlers)) {
 			if (error == EINTR && left && !(flags & TIMER_ABSTIME))
 				*left = rest;
 			return error;
@@ -85,10 +85,10 @@ static int sleep_itself(clockid_t clock, int flags, const struct timespec *time,
 	}
 }
 
-int tek__clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
-			 struct timespec *left)
+int tek_ut__clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+			    struct timespec *left)
 {
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	if (!time || time->tv_sec < 0 || time->tv_nsec < 0 ||
 	    time->tv_nsec >= (long)TEK_NS_A_SECOND)
 		return TEK_REAL(clock_nanosleep)(clock, flags, time, left);
@@ -102,12 +102,12 @@ int tek__clock_nanosleep(clockid_t clock, int flags, const struct timespec *time
 	return error != TEK_CALL_ITSELF ? error : sleep_itself(clock, flags, time, left);
 }
 
-unsigned int tek__sleep(unsigned int seconds)
+unsigned int tek_ut__sleep(unsigned int seconds)
 {
 	struct timespec time = {.tv_sec = (time_t)seconds}, left = {0};
 
 	if (sizeof(time_t) == 4 && seconds > INT_MAX)
 		time.tv_sec = INT_MAX;
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	return sleep_for(&time, &left) ? (unsigned int)left.tv_sec : 0;
 }

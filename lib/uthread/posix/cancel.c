@@ -10,32 +10,32 @@
 #include <errno.h>
 #include <pthread.h>
 
-bool tek__cancel_is_due(void)
+bool tek_ut__cancel_is_due(void)
 {
-	const struct tek_posix *self = tek__posix_self();
+	const struct tek_posix *self = tek_ut__posix_self();
 
-	return self && tek__cancel_is_due_for(tek__posix_flags(self));
+	return self && tek_ut__cancel_is_due_for(tek_ut__posix_flags(self));
 }
 
-void tek__cancel_point(void)
+void tek_ut__cancel_point(void)
 {
-	if (__builtin_expect(tek__cancel_is_due(), 0))
-		tek__posix_exit(PTHREAD_CANCELED);
+	if (__builtin_expect(tek_ut__cancel_is_due(), 0))
+		tek_ut__posix_exit(PTHREAD_CANCELED);
 }
 
-void tek__cancel(struct tek_posix *posix)
+void tek_ut__cancel(struct tek_posix *posix)
 {
 	unsigned int old = atomic_fetch_or(&posix->flags, TEK_POSIX_CANCELLED);
 
 	if (old & (TEK_POSIX_CANCELLED | TEK_POSIX_EXITING))
 		return;
-	if (posix == tek__posix_self()) {
-		if (tek__cancel_is_due_at_once(tek__posix_flags(posix)))
-			tek__cancel_point();
+	if (posix == tek_ut__posix_self()) {
+		if (tek_ut__cancel_is_due_at_once(tek_ut__posix_flags(posix)))
+			tek_ut__cancel_point();
 		return;
 	}
 	if (!(old & TEK_POSIX_DISABLED))
-		tek__posix_attention(posix);
+		tek_ut__posix_attention(posix);
 }
 
 /*
@@ -44,16 +44,16 @@ void tek__cancel(struct tek_posix *posix)
  */
 static unsigned int set_flag(unsigned int flag, bool set)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 	unsigned int old = set ? atomic_fetch_or(&self->flags, flag)
 			       : atomic_fetch_and(&self->flags, ~flag);
 
-	if (tek__cancel_is_due_at_once(tek__posix_flags(self)))
-		tek__cancel_point();
+	if (tek_ut__cancel_is_due_at_once(tek_ut__posix_flags(self)))
+		tek_ut__cancel_point();
 	return old;
 }
 
-int tek__cancel_set_state(int state, int *old)
+int tek_ut__cancel_set_state(int state, int *old)
 {
 	if (state != PTHREAD_CANCEL_ENABLE && state != PTHREAD_CANCEL_DISABLE)
 		return EINVAL;
@@ -63,7 +63,7 @@ int tek__cancel_set_state(int state, int *old)
 	return 0;
 }
 
-int tek__cancel_set_type(int type, int *old)
+int tek_ut__cancel_set_type(int type, int *old)
 {
 	if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
 		return EINVAL;

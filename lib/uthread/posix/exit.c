@@ -17,26 +17,26 @@
 _Static_assert(sizeof(struct tek_cleanup) <= sizeof(__pthread_unwind_buf_t),
 	       "it lies in memory that pthread.h sets aside");
 
-atomic_uint tek__posix_threads = 1;
+atomic_uint tek_ut__posix_threads = 1;
 
-void tek__cleanup_push(struct tek_cleanup *cleanup, uintptr_t frame)
+void tek_ut__cleanup_push(struct tek_cleanup *cleanup, uintptr_t frame)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 
 	cleanup->frame = frame;
 	cleanup->previous = self->cleanups;
 	self->cleanups = cleanup;
 }
 
-void tek__cleanup_pop(struct tek_cleanup *cleanup)
+void tek_ut__cleanup_pop(struct tek_cleanup *cleanup)
 {
-	tek__posix_self()->cleanups = cleanup->previous;
+	tek_ut__posix_self()->cleanups = cleanup->previous;
 }
 
-void tek__cleanup_push_old(struct _pthread_cleanup_buffer *buffer, void (*routine)(void *),
-			   void *argument)
+void tek_ut__cleanup_push_old(struct _pthread_cleanup_buffer *buffer, void (*routine)(void *),
+			      void *argument)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 
 	buffer->__routine = routine;
 	buffer->__arg = argument;
@@ -44,16 +44,16 @@ void tek__cleanup_push_old(struct _pthread_cleanup_buffer *buffer, void (*routin
 	self->old_cleanups = buffer;
 }
 
-void tek__cleanup_pop_old(struct _pthread_cleanup_buffer *buffer, bool execute)
+void tek_ut__cleanup_pop_old(struct _pthread_cleanup_buffer *buffer, bool execute)
 {
-	tek__posix_self()->old_cleanups = buffer->__prev;
+	tek_ut__posix_self()->old_cleanups = buffer->__prev;
 	if (execute)
 		buffer->__routine(buffer->__arg);
 }
 
-void tek__posix_finish(void)
+void tek_ut__posix_finish(void)
 {
-	struct tek_uthread *thread = tek__here_self();
+	struct tek_uthread *thread = tek_ut__here_self();
 	struct tek_posix *self = thread->posix;
 
 	/*
@@ -61,31 +61,31 @@ void tek__posix_finish(void)
 	 * stack back.
 	 */
 	if (!self->own_stack)
-		tek__signals_take_last();
+		tek_ut__signals_take_last();
 	atomic_fetch_or(&self->flags, TEK_POSIX_EXITING);
-	if (tek__engine.own_tls)
-		tek__tls_end_current();
-	tek__keys_end();
-	if (tek__engine.own_tls) /* objects that those destructors have made */
-		tek__tls_end_current();
-	tek__posix_leave_stack(self);
-	const unsigned int threads = atomic_fetch_sub(&tek__posix_threads, 1) - 1;
+	if (tek_ut__engine.own_tls)
+		tek_ut__tls_end_current();
+	tek_ut__keys_end();
+	if (tek_ut__engine.own_tls) /* objects that those destructors have made */
+		tek_ut__tls_end_current();
+	tek_ut__posix_leave_stack(self);
+	const unsigned int threads = atomic_fetch_sub(&tek_ut__posix_threads, 1) - 1;
 	if (!threads)
 		exit(0);
 	/*
 	 * From here on no thread reads its record for it, because it does not leave the engine any
 	 * more.
 	 */
-	tek__enter();
-	tek__table_ended(thread, threads);
-	if (tek__signals_end(self) & TEK_POSIX_DETACHED)
-		tek__posix_free(self);
+	tek_ut__enter();
+	tek_ut__table_ended(thread, threads);
+	if (tek_ut__signals_end(self) & TEK_POSIX_DETACHED)
+		tek_ut__posix_free(self);
 }
 
 static _Noreturn void end(void *result)
 {
-	tek__posix_finish();
-	tek__uthread_end(result);
+	tek_ut__posix_finish();
+	tek_ut__end(result);
 }
 
 /*
@@ -145,14 +145,14 @@ static _Noreturn void unwind(struct tek_posix *self)
 	end(self->result);
 }
 
-_Noreturn void tek__cleanup_next(void)
+_Noreturn void tek_ut__cleanup_next(void)
 {
-	unwind(tek__posix_self());
+	unwind(tek_ut__posix_self());
 }
 
-_Noreturn void tek__posix_exit(void *result)
+_Noreturn void tek_ut__posix_exit(void *result)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 
 	self->result = result;
 	atomic_fetch_or(&self->flags, TEK_POSIX_EXITING);

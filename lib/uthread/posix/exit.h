@@ -31,28 +31,28 @@ struct tek_cleanup {
 };
 
 /* __pthread_register_cancel() and __pthread_unregister_cancel(). By a user-level thread. */
-void tek__cleanup_push(struct tek_cleanup *cleanup, uintptr_t frame);
-void tek__cleanup_pop(struct tek_cleanup *cleanup);
+void tek_ut__cleanup_push(struct tek_cleanup *cleanup, uintptr_t frame);
+void tek_ut__cleanup_pop(struct tek_cleanup *cleanup);
 
 /* The older kind: _pthread_cleanup_push() and _pthread_cleanup_pop(). */
-void tek__cleanup_push_old(struct _pthread_cleanup_buffer *buffer, void (*routine)(void *),
-			   void *argument);
-void tek__cleanup_pop_old(struct _pthread_cleanup_buffer *buffer, bool execute);
+void tek_ut__cleanup_push_old(struct _pthread_cleanup_buffer *buffer, void (*routine)(void *),
+			      void *argument);
+void tek_ut__cleanup_pop_old(struct _pthread_cleanup_buffer *buffer, bool execute);
 
 /* __pthread_unwind_next(): a handler from the list has run. */
-_Noreturn void tek__cleanup_next(void);
+_Noreturn void tek_ut__cleanup_next(void);
 
 /* pthread_exit(3). Not deferred. */
-_Noreturn void tek__posix_exit(void *result);
+_Noreturn void tek_ut__posix_exit(void *result);
 
 /*
  * The start routine of the calling thread has returned, and all code of the program for its end has
- * run. From then on it is between tek__enter() and tek__leave(); only its end remains, as the
+ * run. From then on it is between tek_ut__enter() and tek_ut__leave(); only its end remains, as the
  * engine's (thread.h).
  */
-void tek__posix_finish(void);
+void tek_ut__posix_finish(void);
 
 /* The number of threads of the program that have not ended. The last one ends the process. */
-extern atomic_uint tek__posix_threads __attribute__((visibility("hidden")));
+extern atomic_uint tek_ut__posix_threads __attribute__((visibility("hidden")));
 
 #endif

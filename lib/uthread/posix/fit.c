@@ -26,7 +26,7 @@ static bool fits_stacks(void)
 	return tek__stack_config.mode >= TEK_STACK_MODE_AUTO;
 }
 
-void tek__posix_fit_start(void)
+void tek_ut__posix_fit_start(void)
 {
 	tek__stack_config_read();
 	if (!fits_stacks())
@@ -57,24 +57,24 @@ static struct tek_known known_of(uintptr_t function, uintptr_t call_site)
 {
 	struct place *place = &found.place[(function / 16 + call_site) % PLACES];
 
-	tek__enter();
-	tek__spin_lock(&found.lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&found.lock);
 	if (place->function != function || place->call_site != call_site)
 		*place = (struct place){function, call_site, learnt_of(function, call_site)};
 	const struct tek_known known = place->known;
-	tek__spin_unlock(&found.lock);
-	tek__leave();
+	tek_ut__spin_unlock(&found.lock);
+	tek_ut__leave();
 	return known;
 }
 
-bool tek__posix_fit(struct tek_attr *read, uintptr_t function, uintptr_t call_site)
+bool tek_ut__posix_fit(struct tek_attr *read, uintptr_t function, uintptr_t call_site)
 {
 	if (!fits_stacks() || read->stack || (read->stack_bytes && !tek__stack_config.override))
 		return false;
 	tek__module_note(call_site);
 	const struct tek_known known = known_of(function, call_site);
 	const size_t bytes = tek__fit(&known, read->stack_bytes ? read->stack_bytes
-								: tek__sched_default_stack());
+								: tek_ut__sched_default_stack());
 	if (bytes)
 		read->stack_bytes = bytes;
 	return bytes != 0;

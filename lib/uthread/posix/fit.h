@@ -16,9 +16,9 @@
  * At the start, with a page size known (threads/process.h): reads the environment, and the profile if
  * requested.
  */
-void tek__posix_fit_start(void);
+void tek_ut__posix_fit_start(void);
 
 /* Sets read->stack_bytes where the rules have a size; whether it did. Not deferred. */
-bool tek__posix_fit(struct tek_attr *read, uintptr_t function, uintptr_t call_site);
+bool tek_ut__posix_fit(struct tek_attr *read, uintptr_t function, uintptr_t call_site);
 
 #endif

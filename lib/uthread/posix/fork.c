@@ -30,28 +30,28 @@ static atomic_bool started;
 
 static void before(void)
 {
-	const uint64_t all = ~tek__own_signals();
+	const uint64_t all = ~tek_ut__own_signals();
 
 	if (!atomic_load(&started))
 		return;
-	tek__guards_enter_and_close();
+	tek_ut__guards_enter_and_close();
 	/* A signal now could be put into a place that the child resets. */
-	if (tek__here_self())
+	if (tek_ut__here_self())
 		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof(all));
 }
 
 static void after(void)
 {
-	if (tek__here_self())
-		tek__signal_mask_take(tek__here_self());
-	tek__leave();
+	if (tek_ut__here_self())
+		tek_ut__signal_mask_take(tek_ut__here_self());
+	tek_ut__leave();
 }
 
 static void in_parent(void)
 {
 	if (!atomic_load(&started))
 		return;
-	tek__guards_open();
+	tek_ut__guards_open();
 	after();
 }
 
@@ -59,21 +59,21 @@ static void in_child(void)
 {
 	if (!atomic_load(&started))
 		return;
-	tek__start_after_fork();
-	tek__table_after_fork();
-	tek__router_after_fork();
-	tek__posix_records_after_fork();
-	tek__engine_after_fork();
-	if (tek__here_self()) { /* else the engine has no thread here */
-		tek__signals_after_fork();
-		atomic_store(&tek__posix_threads, 1);
+	tek_ut__start_after_fork();
+	tek_ut__table_after_fork();
+	tek_ut__router_after_fork();
+	tek_ut__posix_records_after_fork();
+	tek_ut__engine_after_fork();
+	if (tek_ut__here_self()) { /* else the engine has no thread here */
+		tek_ut__signals_after_fork();
+		atomic_store(&tek_ut__posix_threads, 1);
 	}
 	after();
-	if (tek__here_self())
-		tek__router_start();
+	if (tek_ut__here_self())
+		tek_ut__router_start();
 }
 
-void tek__fork_register(void)
+void tek_ut__fork_register(void)
 {
 	static atomic_bool registered;
 
@@ -81,8 +81,8 @@ void tek__fork_register(void)
 		pthread_atfork(before, in_parent, in_child);
 }
 
-void tek__fork_start(void)
+void tek_ut__fork_start(void)
 {
-	tek__fork_register();
+	tek_ut__fork_register();
 	atomic_store(&started, true);
 }

@@ -9,14 +9,15 @@
 
 #define USUAL_BYTES 4096
 
-void tek__frame_start(void)
+void tek_ut__frame_start(void)
 {
-	tek__tick_send((pid_t)syscall(SYS_gettid));
+	tek_ut__tick_send((pid_t)syscall(SYS_gettid));
 }
 
-size_t tek__frame_bytes(void)
+size_t tek_ut__frame_bytes(void)
 {
-	const size_t most = (size_t)getauxval(AT_MINSIGSTKSZ), measured = tek__tick_frame_bytes();
+	const size_t most = (size_t)getauxval(AT_MINSIGSTKSZ),
+		     measured = tek_ut__tick_frame_bytes();
 
 	if (measured)
 		return measured;

@@ -8,10 +8,10 @@
 
 #include <stddef.h>
 
-/* Measures it, by one tick: after tek__tick_start(). Debuggers do not stop at it. */
-void tek__frame_start(void);
+/* Measures it, by one tick: after tek_ut__tick_start(). Debuggers do not stop at it. */
+void tek_ut__frame_start(void);
 
 /* In bytes: the measured value, or the maximum, if there is none. */
-size_t tek__frame_bytes(void);
+size_t tek_ut__frame_bytes(void);
 
 #endif

@@ -9,15 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-bool tek__futex_waits(const unsigned long *argument)
+bool tek_ut__futex_waits(const unsigned long *argument)
 {
 	const unsigned int operation = (unsigned int)argument[1] & FUTEX_CMD_MASK;
 
 	return operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
 }
 
-long tek__futex_wait(const unsigned long *argument, long (*make)(const struct tek_state_call *),
-		     const struct tek_state_call *call)
+long tek_ut__futex_wait(const unsigned long *argument, long (*make)(const struct tek_state_call *),
+			const struct tek_state_call *call)
 {
 	const uint32_t *word = (const uint32_t *)argument[0];
 	const bool has_limit = argument[3] != 0;
@@ -26,7 +26,7 @@ long tek__futex_wait(const unsigned long *argument, long (*make)(const struct te
 	/* With a time limit it waits at once: the kernel handles the limit. */
 	do {
 		if (word && __atomic_load_n(word, __ATOMIC_RELAXED) != (uint32_t)argument[2])
-			return tek__fail(EAGAIN);
-	} while (word && !has_limit && tek__aside_is_patient(&times));
+			return tek_ut__fail(EAGAIN);
+	} while (word && !has_limit && tek_ut__aside_is_patient(&times));
 	return TEK_ASIDE(make(call));
 }

@@ -12,10 +12,10 @@
 struct tek_state_call;
 
 /* Whether a call with these arguments waits. */
-bool tek__futex_waits(const unsigned long *argument);
+bool tek_ut__futex_waits(const unsigned long *argument);
 
 /* The result of such a call, which make(call) makes. By a user-level thread. */
-long tek__futex_wait(const unsigned long *argument, long (*make)(const struct tek_state_call *),
-		     const struct tek_state_call *call);
+long tek_ut__futex_wait(const unsigned long *argument, long (*make)(const struct tek_state_call *),
+			const struct tek_state_call *call);
 
 #endif

@@ -34,7 +34,7 @@ static uintptr_t call_at; /* the instruction */
 
 static unsigned int *note_of(uintptr_t pointer)
 {
-	return (unsigned int *)(void *)(tek__tls_structure(pointer) + note_lies_at);
+	return (unsigned int *)(void *)(tek_ut__tls_structure(pointer) + note_lies_at);
 }
 
 static unsigned int read_note(uintptr_t pointer)
@@ -45,7 +45,7 @@ static unsigned int read_note(uintptr_t pointer)
 static void find_note(void)
 {
 	const struct description *field = dlsym(RTLD_NEXT, "_thread_db_pthread_cancelhandling");
-	const uintptr_t self = tek__tls_pointer();
+	const uintptr_t self = tek_ut__tls_pointer();
 	int old;
 
 	if (!field || field->bits != 32 || !self)
@@ -69,18 +69,18 @@ static struct {
 	tek_tick_handler *others; /* for ticks of other kernel threads */
 	bool sent;                /* false: the kernel refused the tick, RLIMIT_SIGPENDING */
 	volatile bool interrupted, noted;
-	volatile uintptr_t at; /* see tek__interrupted_call(); 0: not in a system call */
+	volatile uintptr_t at; /* see tek_ut__interrupted_call(); 0: not in a system call */
 } trial;
 
 static void on_trial(siginfo_t *info, void *context)
 {
-	if (tek__tls_pointer() != trial.pointer) {
+	if (tek_ut__tls_pointer() != trial.pointer) {
 		trial.others(info, context);
 		return;
 	}
 	trial.interrupted = true;
 	trial.noted = note && (read_note(trial.pointer) & note);
-	trial.at = tek__interrupted_call(context);
+	trial.at = tek_ut__interrupted_call(context);
 }
 
 /* Makes a call that ends at once, by a tick that is pending already. */
@@ -94,11 +94,11 @@ static bool be_interrupted(int (*call)(const sigset_t *mask))
 	sigemptyset(&mask);
 	/* Not by sigdelset(3), which refuses a signal of the C library's. */
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(tick));
-	tek__signals_to(&mask, tek__signals_of(&mask) & ~tick);
-	trial.sent = tek__tick_send((pid_t)syscall(SYS_gettid));
+	tek_ut__signals_to(&mask, tek_ut__signals_of(&mask) & ~tick);
+	trial.sent = tek_ut__tick_send((pid_t)syscall(SYS_gettid));
 	if (trial.sent)
 		call(&mask);
-	tek__tick_unblock();
+	tek_ut__tick_unblock();
 	return trial.interrupted;
 }
 
@@ -127,35 +127,36 @@ static enum tek_held_by try_calls(void)
 	return call_at && trial.at == call_at ? TEK_HELD_BY_ADDRESS : TEK_HELD_BY_NOTHING;
 }
 
-void tek__held_start(void)
+void tek_ut__held_start(void)
 {
 	const int error = errno;
 
 	find_note();
-	trial.pointer = tek__tls_pointer();
+	trial.pointer = tek_ut__tls_pointer();
 	/* Known before on_trial() is: other kernel threads may get a tick at once. */
-	trial.others = tek__tick_handler();
+	trial.others = tek_ut__tick_handler();
 	if (trial.others) {
-		tek__tick_set_handler(on_trial);
+		tek_ut__tick_set_handler(on_trial);
 		by = try_calls();
-		tek__tick_set_handler(trial.others);
+		tek_ut__tick_set_handler(trial.others);
 	}
 	errno = error;
 	/* The kernel refused the tick, which preempt.c reports: only the note is known. */
 	if (by == TEK_HELD_BY_NOTHING && trial.others && !trial.sent)
 		by = note ? TEK_HELD_BY_NOTE : TEK_HELD_BY_NOTHING;
 	else if (by == TEK_HELD_BY_NOTHING)
-		tek__engine_complain("", 0,
-				     "this C library does not show where threads wait in it: they "
-				     "cannot be cancelled there");
+		tek_ut__engine_complain(
+			"", 0,
+			"this C library does not show where threads wait in it: they "
+			"cannot be cancelled there");
 }
 
-enum tek_held_by tek__held_by(void)
+enum tek_held_by tek_ut__held_by(void)
 {
 	return by;
 }
 
-bool tek__held_may_end(const struct tek_uthread *thread)
+bool tek_ut__held_may_end(const struct tek_uthread *thread)
 {
 	return by == TEK_HELD_BY_ADDRESS ||
 	       (by == TEK_HELD_BY_NOTE && thread->tls && (read_note(thread->tls) & note));
@@ -166,37 +167,37 @@ bool tek__held_may_end(const struct tek_uthread *thread)
  */
 static bool can_end(const struct tek_uthread *thread, const ucontext_t *context)
 {
-	return tek__held_may_end(thread) &&
-	       (by != TEK_HELD_BY_ADDRESS || tek__interrupted_call(context) == call_at);
+	return tek_ut__held_may_end(thread) &&
+	       (by != TEK_HELD_BY_ADDRESS || tek_ut__interrupted_call(context) == call_at);
 }
 
-void tek__held(struct tek_uthread *thread, ucontext_t *context)
+void tek_ut__held(struct tek_uthread *thread, ucontext_t *context)
 {
 	struct tek_posix *self = thread->posix;
 
-	if (!self || !(tek__posix_flags(self) & (TEK_POSIX_SIGNALLED | TEK_POSIX_CANCELLED)))
+	if (!self || !(tek_ut__posix_flags(self) & (TEK_POSIX_SIGNALLED | TEK_POSIX_CANCELLED)))
 		return;
 	/* If so it returns to its wait without its worker, which it has while handlers run. */
-	const bool aside = self->aside && !tek__here_entry();
-	if (tek__cancel_is_due() && can_end(thread, context)) {
+	const bool aside = self->aside && !tek_ut__here_entry();
+	if (tek_ut__cancel_is_due() && can_end(thread, context)) {
 		/* It is not in that call any more; nor is the next thread with this storage. */
 		if (by == TEK_HELD_BY_NOTE)
 			__atomic_fetch_and(note_of(thread->tls), ~note, __ATOMIC_RELAXED);
 		self->aside = false;
-		tek__tick_unblock();
-		tek__posix_exit(PTHREAD_CANCELED);
+		tek_ut__tick_unblock();
+		tek_ut__posix_exit(PTHREAD_CANCELED);
 	}
 	/* It may hold locks there until the handlers have run: they do not yield. */
 	const unsigned long failing = self->failing;
-	tek__here_defer();
+	tek_ut__here_defer();
 	self->level++;
-	tek__tick_unblock(); /* a handler may wait, or never return */
-	tek__posix_resume(thread, false);
+	tek_ut__tick_unblock(); /* a handler may wait, or never return */
+	tek_ut__posix_resume(thread, false);
 	self->level--;
-	tek__here_undefer();
+	tek_ut__here_undefer();
 	if (aside) {
-		tek__aside_begin();
+		tek_ut__aside_begin();
 		if (self->failing != failing)
-			tek__interrupted_fail(context);
+			tek_ut__interrupted_fail(context);
 	}
 }

@@ -30,20 +30,21 @@ enum tek_held_by {
  * By the first thread, once there is another kernel thread and the tick has its handler. Without
  * another kernel thread the C library ignores cancellation.
  */
-void tek__held_start(void);
+void tek_ut__held_start(void);
 
-enum tek_held_by tek__held_by(void);
+enum tek_held_by tek_ut__held_by(void);
 
 /*
  * Whether it is worth stopping another thread to cancel it. Only the thread's own signal handler
  * sees the address where it is. So it is stopped to check that, less and less often (router.c).
  */
-bool tek__held_may_end(const struct tek_uthread *thread);
+bool tek_ut__held_may_end(const struct tek_uthread *thread);
 
 /*
  * A tick has found the thread in code that cannot be left, outside the engine: the thread takes its
- * signals, as a kernel thread would, and ends if it can be cancelled there. For tek__preempt_held.
+ * signals, as a kernel thread would, and ends if it can be cancelled there. For
+ * tek_ut__preempt_held.
  */
-void tek__held(struct tek_uthread *thread, ucontext_t *context);
+void tek_ut__held(struct tek_uthread *thread, ucontext_t *context);
 
 #endif

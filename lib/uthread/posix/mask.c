@@ -11,18 +11,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define UNBLOCKABLE (tek__signal_bit(SIGKILL) | tek__signal_bit(SIGSTOP) | tek__own_signals())
+#define UNBLOCKABLE \
+	(tek_ut__signal_bit(SIGKILL) | tek_ut__signal_bit(SIGSTOP) | tek_ut__own_signals())
 
-void tek__signal_mask_is(uint64_t mask)
+void tek_ut__signal_mask_is(uint64_t mask)
 {
-	struct tek_worker *worker = tek__here_worker();
+	struct tek_worker *worker = tek_ut__here_worker();
 
-	tek__here_self()->mask = mask;
+	tek_ut__here_self()->mask = mask;
 	if (worker)
 		worker->kernel_mask = mask;
 }
 
-void tek__signal_mask_take(struct tek_uthread *thread)
+void tek_ut__signal_mask_take(struct tek_uthread *thread)
 {
 	struct tek_posix *self = thread->posix;
 	const uint64_t mask = thread->mask;
@@ -36,55 +37,55 @@ static void change(struct tek_uthread *thread, uint64_t mask)
 {
 	if (mask == thread->mask)
 		return;
-	tek__enter();
-	tek__signal_mask_is(mask);
-	tek__signal_mask_take(thread);
-	tek__leave();
+	tek_ut__enter();
+	tek_ut__signal_mask_is(mask);
+	tek_ut__signal_mask_take(thread);
+	tek_ut__leave();
 }
 
-void tek__signal_mask_set(uint64_t mask)
+void tek_ut__signal_mask_set(uint64_t mask)
 {
-	struct tek_uthread *thread = tek__here_self();
+	struct tek_uthread *thread = tek_ut__here_self();
 
 	/* In a handler the tick is blocked, and stays so: action.h. */
-	change(thread, (mask & ~UNBLOCKABLE) | (thread->mask & tek__own_signals()));
-	tek__posix_resume(thread, false);
+	change(thread, (mask & ~UNBLOCKABLE) | (thread->mask & tek_ut__own_signals()));
+	tek_ut__posix_resume(thread, false);
 }
 
-void tek__signal_mask_jump(uint64_t mask, bool out)
+void tek_ut__signal_mask_jump(uint64_t mask, bool out)
 {
-	struct tek_uthread *thread = tek__here_self();
+	struct tek_uthread *thread = tek_ut__here_self();
 
-	change(thread, (mask & ~UNBLOCKABLE) | (out ? 0 : thread->mask & tek__own_signals()));
+	change(thread, (mask & ~UNBLOCKABLE) | (out ? 0 : thread->mask & tek_ut__own_signals()));
 }
 
-void tek__signal_mask_with_own(int how, uint64_t signals)
+void tek_ut__signal_mask_with_own(int how, uint64_t signals)
 {
-	struct tek_uthread *thread = tek__here_self();
-	const uint64_t kernels = tek__signal_bit(SIGKILL) | tek__signal_bit(SIGSTOP);
+	struct tek_uthread *thread = tek_ut__here_self();
+	const uint64_t kernels = tek_ut__signal_bit(SIGKILL) | tek_ut__signal_bit(SIGSTOP);
 	const uint64_t mask = how == SIG_BLOCK     ? thread->mask | signals
 			      : how == SIG_UNBLOCK ? thread->mask & ~signals
 						   : signals;
 
 	change(thread, mask & ~kernels);
-	tek__posix_resume(thread, false);
+	tek_ut__posix_resume(thread, false);
 }
 
-void tek__signal_mask_without_own(void)
+void tek_ut__signal_mask_without_own(void)
 {
-	struct tek_uthread *thread = tek__here_self();
+	struct tek_uthread *thread = tek_ut__here_self();
 
-	if (!tek__posix_self()->frames)
-		change(thread, thread->mask & ~tek__own_signals());
+	if (!tek_ut__posix_self()->frames)
+		change(thread, thread->mask & ~tek_ut__own_signals());
 }
 
-int tek__signal_mask(int how, const sigset_t *set, sigset_t *old)
+int tek_ut__signal_mask(int how, const sigset_t *set, sigset_t *old)
 {
-	const uint64_t before = tek__here_self()->mask;
+	const uint64_t before = tek_ut__here_self()->mask;
 	uint64_t mask = before;
 
 	if (set) {
-		const uint64_t signals = tek__signals_of(set);
+		const uint64_t signals = tek_ut__signals_of(set);
 		switch (how) {
 		case SIG_BLOCK:
 			mask |= signals;
@@ -98,9 +99,9 @@ int tek__signal_mask(int how, const sigset_t *set, sigset_t *old)
 		default:
 			return EINVAL;
 		}
-		tek__signal_mask_set(mask);
+		tek_ut__signal_mask_set(mask);
 	}
 	if (old)
-		tek__signals_to(old, before & ~tek__own_signals());
+		tek_ut__signals_to(old, before & ~tek_ut__own_signals());
 	return 0;
 }

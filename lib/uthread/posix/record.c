@@ -13,7 +13,7 @@
 #define CHUNKS (sizeof(void *) > 4 ? 16 : 9) /* 2 GiB, or 16 MiB */
 #define RECORDS_IN(chunk) ((FIRST_CHUNK_BYTES << (chunk)) / sizeof(struct tek_posix))
 
-struct tek_posix_first tek__posix_first;
+struct tek_posix_first tek_ut__posix_first;
 
 static struct {
 	struct tek_spin lock;
@@ -49,30 +49,30 @@ static struct tek_posix *unused(void)
 	return &records.chunks[chunk][records.used++];
 }
 
-struct tek_posix *tek__posix_new(void)
+struct tek_posix *tek_ut__posix_new(void)
 {
-	tek__spin_lock(&records.lock);
+	tek_ut__spin_lock(&records.lock);
 	struct tek_posix *posix = records.free;
 	if (posix)
 		records.free = posix->next_free;
 	else
 		posix = unused();
-	tek__spin_unlock(&records.lock);
+	tek_ut__spin_unlock(&records.lock);
 	if (posix)
 		memset(posix, 0, sizeof(*posix));
 	return posix;
 }
 
-void tek__posix_free(struct tek_posix *posix)
+void tek_ut__posix_free(struct tek_posix *posix)
 {
 	atomic_store_explicit(&posix->thread, NULL, memory_order_relaxed);
-	tek__spin_lock(&records.lock);
+	tek_ut__spin_lock(&records.lock);
 	posix->next_free = records.free;
 	records.free = posix;
-	tek__spin_unlock(&records.lock);
+	tek_ut__spin_unlock(&records.lock);
 }
 
-void tek__posix_give(struct tek_posix *posix, struct tek_uthread *thread)
+void tek_ut__posix_give(struct tek_posix *posix, struct tek_uthread *thread)
 {
 	thread->posix = posix;
 	atomic_store_explicit(&posix->thread, thread, memory_order_release);
@@ -92,14 +92,14 @@ static bool is_record(const struct tek_posix *posix)
 	return false;
 }
 
-enum tek_posix_kind tek__posix_find(pthread_t handle, struct tek_posix **found)
+enum tek_posix_kind tek_ut__posix_find(pthread_t handle, struct tek_posix **found)
 {
 	struct tek_uthread *thread = (struct tek_uthread *)handle;
 
 	if (!thread)
 		return TEK_POSIX_GONE;
-	if (tek__posix_first.thread && handle == tek__posix_first.handle)
-		thread = tek__posix_first.thread;
+	if (tek_ut__posix_first.thread && handle == tek_ut__posix_first.handle)
+		thread = tek_ut__posix_first.thread;
 	struct tek_posix *posix = thread->posix;
 	if (!is_record(posix))
 		return TEK_POSIX_FOREIGN;
@@ -109,7 +109,7 @@ enum tek_posix_kind tek__posix_find(pthread_t handle, struct tek_posix **found)
 	return TEK_POSIX_LIVE;
 }
 
-void tek__posix_records_after_fork(void)
+void tek_ut__posix_records_after_fork(void)
 {
 	atomic_store(&records.lock.held, 0);
 }

@@ -90,21 +90,24 @@ struct tek_posix_first {
 	struct tek_uthread *thread;
 	pthread_t handle;
 };
-extern struct tek_posix_first tek__posix_first __attribute__((visibility("hidden")));
+extern struct tek_posix_first tek_ut__posix_first __attribute__((visibility("hidden")));
 
-static inline pthread_t tek__posix_handle(struct tek_uthread *thread)
+static inline pthread_t tek_ut__posix_handle(struct tek_uthread *thread)
 {
-	return thread == tek__posix_first.thread ? tek__posix_first.handle : (pthread_t)thread;
+	return thread == tek_ut__posix_first.thread ? tek_ut__posix_first.handle
+						    : (pthread_t)thread;
 }
 
-/* A new one, zero but for `thread`; NULL: no memory. Between tek__enter() and tek__leave(). */
-struct tek_posix *tek__posix_new(void);
+/*
+ * A new one, zero but for `thread`; NULL: no memory. Between tek_ut__enter() and tek_ut__leave().
+ */
+struct tek_posix *tek_ut__posix_new(void);
 
-/* It is free from now on. Between tek__enter() and tek__leave(). */
-void tek__posix_free(struct tek_posix *posix);
+/* It is free from now on. Between tek_ut__enter() and tek_ut__leave(). */
+void tek_ut__posix_free(struct tek_posix *posix);
 
 /* `thread` has this record. Before any other thread knows it. */
-void tek__posix_give(struct tek_posix *posix, struct tek_uthread *thread);
+void tek_ut__posix_give(struct tek_posix *posix, struct tek_uthread *thread);
 
 enum tek_posix_kind {
 	TEK_POSIX_LIVE,    /* a user-level thread: not joined, nor ended as a detached one */
@@ -113,26 +116,26 @@ enum tek_posix_kind {
 };
 
 /* The kind of a handle; *found is its record if it is live. */
-enum tek_posix_kind tek__posix_find(pthread_t handle, struct tek_posix **found);
+enum tek_posix_kind tek_ut__posix_find(pthread_t handle, struct tek_posix **found);
 
 /* The calling thread's; NULL: it is no user-level thread, or the engine does not run yet. */
-static inline struct tek_posix *tek__posix_self(void)
+static inline struct tek_posix *tek_ut__posix_self(void)
 {
-	const struct tek_uthread *self = tek__here_self();
+	const struct tek_uthread *self = tek_ut__here_self();
 	return self ? self->posix : NULL;
 }
 
-static inline struct tek_uthread *tek__posix_thread(const struct tek_posix *posix)
+static inline struct tek_uthread *tek_ut__posix_thread(const struct tek_posix *posix)
 {
 	return atomic_load_explicit(&posix->thread, memory_order_relaxed);
 }
 
-static inline unsigned int tek__posix_flags(const struct tek_posix *posix)
+static inline unsigned int tek_ut__posix_flags(const struct tek_posix *posix)
 {
 	return atomic_load_explicit(&posix->flags, memory_order_relaxed);
 }
 
 /* In the child of fork(). */
-void tek__posix_records_after_fork(void);
+void tek_ut__posix_records_after_fork(void);
 
 #endif

@@ -9,7 +9,7 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 
-bool tek__roles_any;
+bool tek_ut__roles_any;
 
 static struct tek_rules rules;
 static const char none[TEK_ROLE_BYTES];
@@ -26,7 +26,7 @@ static bool is_for_us(const struct tek_rule *rule)
 	       fits(rule->program, __progname);
 }
 
-void tek__roles_start(void)
+void tek_ut__roles_start(void)
 {
 	const char *text = secure_getenv("TEK_RULES");
 	const char *bad = text ? tek__rules_parse(&rules, text) : NULL;
@@ -34,10 +34,10 @@ void tek__roles_start(void)
 	if (bad)
 		tek__owner->bad_option("TEK_RULES", *bad ? bad : "an empty rule at its end");
 	for (unsigned int i = 0; i < rules.count; i++)
-		tek__roles_any |= is_for_us(&rules.rule[i]);
+		tek_ut__roles_any |= is_for_us(&rules.rule[i]);
 }
 
-const char *tek__role_of(const char *name)
+const char *tek_ut__role_of(const char *name)
 {
 	const char *role = none;
 

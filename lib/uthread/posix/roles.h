@@ -9,12 +9,12 @@
 #include <stdbool.h>
 
 /* Whether there are rules that give one. Constant after the start. */
-extern bool tek__roles_any __attribute__((visibility("hidden")));
+extern bool tek_ut__roles_any __attribute__((visibility("hidden")));
 
 /* At the start: reads the environment. */
-void tek__roles_start(void);
+void tek_ut__roles_start(void);
 
 /* TEK_ROLE_BYTES, zero behind the role, that stay; "": none. `name` may be empty: none was set. */
-const char *tek__role_of(const char *name);
+const char *tek_ut__role_of(const char *name);
 
 #endif

@@ -50,11 +50,11 @@ static void call_it(void)
 {
 	int tid = atomic_load(&router);
 	/* The tick ends its wait: it is unblocked only there. */
-	if (tid && !atomic_exchange(&called, true) && !tek__tick_send(tid))
+	if (tid && !atomic_exchange(&called, true) && !tek_ut__tick_send(tid))
 		atomic_store(&called, false); /* the next call */
 }
 
-bool tek__router_put(const siginfo_t *info)
+bool tek_ut__router_put(const siginfo_t *info)
 {
 	if (!atomic_load(&router))
 		return false;
@@ -73,12 +73,12 @@ bool tek__router_put(const siginfo_t *info)
 	return false;
 }
 
-void tek__router_look(void)
+void tek_ut__router_look(void)
 {
 	call_it();
 }
 
-bool tek__router_is_busy(void)
+bool tek_ut__router_is_busy(void)
 {
 	return atomic_load(&busy);
 }
@@ -88,15 +88,15 @@ static int suits(const struct tek_uthread *thread, uint64_t bit)
 {
 	const struct tek_posix *posix = thread->posix;
 
-	if (!thread->id || !posix || tek__posix_thread(posix) != thread ||
-	    (tek__posix_flags(posix) & (TEK_POSIX_EXITING | TEK_POSIX_ENDED)))
+	if (!thread->id || !posix || tek_ut__posix_thread(posix) != thread ||
+	    (tek_ut__posix_flags(posix) & (TEK_POSIX_EXITING | TEK_POSIX_ENDED)))
 		return 0;
 	if (atomic_load(&posix->awaited) & bit)
 		return 4;
 	if (thread->mask & bit)
 		return 0;
 	/* The kernel prefers the first thread, and programs rely on that. */
-	if (thread == tek__posix_first.thread)
+	if (thread == tek_ut__posix_first.thread)
 		return 3;
 	return __atomic_load_n(&thread->interruptible, __ATOMIC_RELAXED) ? 2 : 1;
 }
@@ -118,7 +118,7 @@ static bool is_for_one_thread(const siginfo_t *info)
 		return info->si_code == SI_USER && info->si_pid == getpid();
 	default:
 		return info->si_code == SI_TKILL ||
-		       (tek__here_self()->bound && info->si_code != SI_USER &&
+		       (tek_ut__here_self()->bound && info->si_code != SI_USER &&
 			info->si_code != SI_KERNEL);
 	}
 }
@@ -127,30 +127,30 @@ static bool runs_now(const struct tek_uthread *thread)
 {
 	bool runs = thread->carrier != NULL;
 
-	for (unsigned int i = 0; i < tek__worker_count && !runs; i++)
-		runs = tek__runs_on(&tek__workers[i]) == thread;
+	for (unsigned int i = 0; i < tek_ut__worker_count && !runs; i++)
+		runs = tek_ut__runs_on(&tek_ut__workers[i]) == thread;
 	return runs;
 }
 
-bool tek__router_passes(const siginfo_t *info)
+bool tek_ut__router_passes(const siginfo_t *info)
 {
-	const struct tek_uthread *first = tek__posix_first.thread;
+	const struct tek_uthread *first = tek_ut__posix_first.thread;
 	/* Else the first thread may have to wait for ever until the calling one gives way. */
-	const bool takes_turns = tek__engine.preempt != TEK_PREEMPT_OFF &&
-				 tek__engine.sched != &tek__sched_fifo;
+	const bool takes_turns = tek_ut__engine.preempt != TEK_PREEMPT_OFF &&
+				 tek_ut__engine.sched != &tek_ut__sched_fifo;
 
-	if (!first || first == tek__here_self() || is_for_one_thread(info))
+	if (!first || first == tek_ut__here_self() || is_for_one_thread(info))
 		return false;
-	return suits(first, tek__signal_bit(info->si_signo)) && (takes_turns || runs_now(first));
+	return suits(first, tek_ut__signal_bit(info->si_signo)) && (takes_turns || runs_now(first));
 }
 
 static struct tek_posix *choose(int number)
 {
-	const uint64_t bit = tek__signal_bit(number);
+	const uint64_t bit = tek_ut__signal_bit(number);
 	struct tek_uthread *best = NULL;
 	int most = 0;
 
-	for (struct tek_uthread *each = atomic_load(&tek__uthreads); each && most < 4;
+	for (struct tek_uthread *each = atomic_load(&tek_ut__uthreads); each && most < 4;
 	     each = each->all_next) {
 		int how = suits(each, bit);
 		if (how > most) {
@@ -177,7 +177,7 @@ static struct place *claim_oldest(uint64_t wanted)
 		for (unsigned int i = 0; i < PLACES; i++) {
 			struct place *place = &places[i];
 			if (atomic_load(&place->state) == FULL &&
-			    (wanted & tek__signal_bit(place->info.si_signo)) &&
+			    (wanted & tek_ut__signal_bit(place->info.si_signo)) &&
 			    (!found || place->order < found->order))
 				found = place;
 		}
@@ -186,7 +186,7 @@ static struct place *claim_oldest(uint64_t wanted)
 	}
 }
 
-bool tek__router_take(uint64_t wanted, siginfo_t *info)
+bool tek_ut__router_take(uint64_t wanted, siginfo_t *info)
 {
 	struct place *place = atomic_load(&full) ? claim_oldest(wanted) : NULL;
 
@@ -203,10 +203,10 @@ static void route_places(void)
 	siginfo_t info;
 
 	if (atomic_load(&full))
-		tek__come_in();
-	while (tek__router_take(~0ull, &info)) {
+		tek_ut__come_in();
+	while (tek_ut__router_take(~0ull, &info)) {
 		struct tek_posix *posix = choose(info.si_signo);
-		if (!posix || !tek__signal_pass(posix, &info))
+		if (!posix || !tek_ut__signal_pass(posix, &info))
 			send_back(&info);
 	}
 }
@@ -222,12 +222,12 @@ static bool takes(const struct tek_uthread *thread, uint64_t bit)
  */
 static bool kernel_has_somebody(uint64_t bit)
 {
-	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		if (takes(atomic_load_explicit(&tek__workers[i].current, memory_order_relaxed),
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
+		if (takes(atomic_load_explicit(&tek_ut__workers[i].current, memory_order_relaxed),
 			  bit))
 			return true;
 	}
-	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
+	for (struct tek_carrier *each = atomic_load(&tek_ut__carriers); each; each = each->all) {
 		if (takes(atomic_load(&each->detached), bit))
 			return true;
 	}
@@ -245,10 +245,10 @@ static bool route_process(void)
 	bool again = false;
 
 	syscall(SYS_rt_sigpending, &pending, sizeof(pending));
-	pending &= ~tek__own_signals();
+	pending &= ~tek_ut__own_signals();
 	while (pending) {
 		const int number = __builtin_ctzll(pending) + 1;
-		const uint64_t bit = tek__signal_bit(number);
+		const uint64_t bit = tek_ut__signal_bit(number);
 		struct tek_posix *posix = choose(number);
 		siginfo_t info;
 
@@ -257,16 +257,16 @@ static bool route_process(void)
 			again = true;
 			continue;
 		}
-		if (posix && !tek__parallel()) {
-			tek__parallel_begin();
+		if (posix && !tek_ut__parallel()) {
+			tek_ut__parallel_begin();
 			posix = choose(number);
 		}
 		/* Another thread may take it first: then there is none. */
 		while (posix &&
 		       syscall(SYS_rt_sigtimedwait, &bit, &info, &at_once, sizeof(bit)) == number) {
-			if (!(atomic_load(&posix->awaited) & bit) && tek__action_ignores(number))
+			if (!(atomic_load(&posix->awaited) & bit) && tek_ut__action_ignores(number))
 				continue;
-			if (!tek__signal_pass(posix, &info)) {
+			if (!tek_ut__signal_pass(posix, &info)) {
 				send_back(&info);
 				break;
 			}
@@ -279,7 +279,7 @@ static bool route_process(void)
 static enum tek_due due(const struct tek_uthread *thread)
 {
 	const struct tek_posix *posix = thread ? thread->posix : NULL;
-	return posix ? tek__posix_due(posix) : TEK_DUE_NOT;
+	return posix ? tek_ut__posix_due(posix) : TEK_DUE_NOT;
 }
 
 /* Stops threads that have to act. Returns whether any has, or will have, to. */
@@ -291,22 +291,24 @@ static bool stop_those_due(void)
 	 * Without preemption no thread is stopped in the program, but threads blocked in the kernel
 	 * are.
 	 */
-	const unsigned int workers = tek__engine.preempt == TEK_PREEMPT_OFF ? 0 : tek__worker_count;
+	const unsigned int workers = tek_ut__engine.preempt == TEK_PREEMPT_OFF
+					     ? 0
+					     : tek_ut__worker_count;
 	for (unsigned int i = 0; i < workers; i++) {
-		struct tek_worker *worker = &tek__workers[i];
+		struct tek_worker *worker = &tek_ut__workers[i];
 		enum tek_due how = due(
 			atomic_load_explicit(&worker->current, memory_order_relaxed));
 		any = any || how != TEK_DUE_NOT;
 		if (how == TEK_DUE_NOW) {
 			atomic_store(&worker->kicked, false);
-			tek__preempt_kick(worker);
+			tek_ut__preempt_kick(worker);
 		}
 	}
-	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
+	for (struct tek_carrier *each = atomic_load(&tek_ut__carriers); each; each = each->all) {
 		enum tek_due how = due(atomic_load(&each->detached));
 		any = any || how != TEK_DUE_NOT;
 		if (how == TEK_DUE_NOW)
-			tek__carrier_kick(each);
+			tek_ut__carrier_kick(each);
 	}
 	return any;
 }
@@ -317,16 +319,16 @@ static int open_files(void)
 	sigset_t all;
 
 	sigfillset(&all);
-	atomic_store(&tek__hidden[TEK_HIDDEN_SIGNALS],
-		     tek__hidden_place(signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC)));
-	atomic_store(&tek__hidden[TEK_HIDDEN_ROUTER],
-		     tek__hidden_place(epoll_create1(EPOLL_CLOEXEC)));
+	atomic_store(&tek_ut__hidden[TEK_HIDDEN_SIGNALS],
+		     tek_ut__hidden_place(signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC)));
+	atomic_store(&tek_ut__hidden[TEK_HIDDEN_ROUTER],
+		     tek_ut__hidden_place(epoll_create1(EPOLL_CLOEXEC)));
 	/*
 	 * Each signal that arrives for the process is an event, also while one is pending already.
 	 */
 	struct epoll_event wanted = {.events = EPOLLIN | EPOLLET};
-	if (epoll_ctl(tek__hidden_file(TEK_HIDDEN_ROUTER), EPOLL_CTL_ADD,
-		      tek__hidden_file(TEK_HIDDEN_SIGNALS), &wanted))
+	if (epoll_ctl(tek_ut__hidden_file(TEK_HIDDEN_ROUTER), EPOLL_CTL_ADD,
+		      tek_ut__hidden_file(TEK_HIDDEN_SIGNALS), &wanted))
 		return errno;
 	return 0;
 }
@@ -335,7 +337,7 @@ static int open_files(void)
 static void wait_for_calls(int ms)
 {
 	/* Nor the C library's own, which it sends to all kernel threads, and waits for each. */
-	const uint64_t blocked = ~tek__own_signals();
+	const uint64_t blocked = ~tek_ut__own_signals();
 	struct epoll_event event;
 
 	/*
@@ -345,35 +347,35 @@ static void wait_for_calls(int ms)
 		return;
 	if (deaf && (ms < 0 || ms > DEAF_MS))
 		ms = DEAF_MS;
-	long count = syscall(SYS_epoll_pwait, tek__hidden_file(TEK_HIDDEN_ROUTER), &event, 1, ms,
+	long count = syscall(SYS_epoll_pwait, tek_ut__hidden_file(TEK_HIDDEN_ROUTER), &event, 1, ms,
 			     &blocked, sizeof(blocked));
 	if (count >= 0 || errno == EINTR)
 		return;
 	/* The program has closed descriptors that it did not know. */
 	const struct timespec moment = {.tv_nsec = 1000000};
-	tek__hidden_forget_closed();
+	tek_ut__hidden_forget_closed();
 	if (open_files() != 0)
 		syscall(SYS_nanosleep, &moment, NULL);
 }
 
 static void *route(void *argument)
 {
-	const uint64_t blocked = ~tek__own_signals() | TEK_TICK_BIT;
+	const uint64_t blocked = ~tek_ut__own_signals() | TEK_TICK_BIT;
 	int again = -1;
 
 	const unsigned int generation = (unsigned int)(uintptr_t)argument;
 
 	syscall(SYS_prctl, PR_SET_NAME, "tek-signals");
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof(blocked));
-	tek__here_defer();
+	tek_ut__here_defer();
 	const int tid = (int)syscall(SYS_gettid);
-	deaf = !tek__tick_send(tid);
+	deaf = !tek_ut__tick_send(tid);
 	atomic_store(&router, tid);
-	tek__kernel_thread_has_begun();
+	tek_ut__kernel_thread_has_begun();
 	for (;;) {
 		/* In this order: the call that stops it is not lost. */
 		atomic_store(&called, false);
-		if (generation != atomic_load(&tek__carrier_generation))
+		if (generation != atomic_load(&tek_ut__carrier_generation))
 			return NULL;
 		atomic_store(&busy, true);
 		route_places();
@@ -397,33 +399,33 @@ static void *route(void *argument)
 static void on_call(siginfo_t *info, void *context)
 {
 	const int error = errno;
-	struct tek_uthread *self = tek__here_self();
+	struct tek_uthread *self = tek_ut__here_self();
 
 	(void)info;
-	if (self && !tek__here_find()->defer && !tek__here_entry())
-		tek__held(self, context);
+	if (self && !tek_ut__here_find()->defer && !tek_ut__here_entry())
+		tek_ut__held(self, context);
 	errno = error;
 }
 
-int tek__router_start(void)
+int tek_ut__router_start(void)
 {
 	/* Without preemption no other part has a handler for the tick. */
-	int error = tek__engine.preempt == TEK_PREEMPT_OFF ? tek__tick_start(on_call) : 0;
+	int error = tek_ut__engine.preempt == TEK_PREEMPT_OFF ? tek_ut__tick_start(on_call) : 0;
 	if (!error)
 		error = open_files();
 	/* The router's own may be closed with that. */
-	tek__event_set_lost = call_it;
+	tek_ut__event_set_lost = call_it;
 	if (!error)
-		error = tek__kernel_thread(
-			route, (void *)(uintptr_t)atomic_load(&tek__carrier_generation));
+		error = tek_ut__kernel_thread(
+			route, (void *)(uintptr_t)atomic_load(&tek_ut__carrier_generation));
 	if (!error)
-		tek__idle_mask = ~tek__own_signals();
+		tek_ut__idle_mask = ~tek_ut__own_signals();
 	return error;
 }
 
-pid_t tek__router_stop(void)
+pid_t tek_ut__router_stop(void)
 {
-	tek__kernel_threads_await_ids();
+	tek_ut__kernel_threads_await_ids();
 	const pid_t tid = atomic_load(&router);
 
 	atomic_store(&called, false);
@@ -432,15 +434,15 @@ pid_t tek__router_stop(void)
 	return tid;
 }
 
-int tek__router_start_again(void)
+int tek_ut__router_start_again(void)
 {
 	atomic_store(&called, false);
-	tek__hidden_close(TEK_HIDDEN_ROUTER);
-	tek__hidden_close(TEK_HIDDEN_SIGNALS);
-	return tek__router_start();
+	tek_ut__hidden_close(TEK_HIDDEN_ROUTER);
+	tek_ut__hidden_close(TEK_HIDDEN_SIGNALS);
+	return tek_ut__router_start();
 }
 
-void tek__router_after_fork(void)
+void tek_ut__router_after_fork(void)
 {
 	atomic_store(&router, 0);
 	atomic_store(&called, false);
@@ -449,6 +451,6 @@ void tek__router_after_fork(void)
 		atomic_store(&places[i].state, FREE);
 	atomic_store(&full, 0);
 	/* Also closes the epoll and signal descriptors inherited from the parent. */
-	tek__hidden_close(TEK_HIDDEN_ROUTER);
-	tek__hidden_close(TEK_HIDDEN_SIGNALS);
+	tek_ut__hidden_close(TEK_HIDDEN_ROUTER);
+	tek_ut__hidden_close(TEK_HIDDEN_SIGNALS);
 }

@@ -27,37 +27,37 @@
 #include <sys/types.h>
 
 /* 0 or an error number. When the engine runs; in the child of fork(), again. */
-int tek__router_start(void);
+int tek_ut__router_start(void);
 
 /*
  * The router has to find a thread for this one. False: it cannot now. From anywhere, signal
  * handlers too.
  */
-bool tek__router_put(const siginfo_t *info);
+bool tek_ut__router_put(const siginfo_t *info);
 
 /*
  * Whether the router has to find a thread for this signal, which has reached the calling user-level
  * thread: it is for the process, and the first thread takes it. From a signal handler.
  */
-bool tek__router_passes(const siginfo_t *info);
+bool tek_ut__router_passes(const siginfo_t *info);
 
 /* One of `wanted` that the router has not handled yet; false: there is none. From anywhere. */
-bool tek__router_take(uint64_t wanted, siginfo_t *info);
+bool tek_ut__router_take(uint64_t wanted, siginfo_t *info);
 
 /* Whether it may just be giving one to a thread. For a moment only. */
-bool tek__router_is_busy(void);
+bool tek_ut__router_is_busy(void);
 
 /* A running thread has to act. From anywhere. */
-void tek__router_look(void);
+void tek_ut__router_look(void);
 
 /*
  * After a new generation of kernel state (uthread/bound.h): it ends. Returns its thread id, 0: it
  * did not run. After the end of that thread it can be started again: 0 or an error number.
  */
-pid_t tek__router_stop(void);
-int tek__router_start_again(void);
+pid_t tek_ut__router_stop(void);
+int tek_ut__router_start_again(void);
 
 /* In the child of fork(), before it is started again there. */
-void tek__router_after_fork(void);
+void tek_ut__router_after_fork(void);
 
 #endif

@@ -20,17 +20,17 @@
 #include <tek/tek.h>
 #include <unistd.h>
 
-int tek__sched_least(int policy)
+int tek_ut__sched_least(int policy)
 {
 	return policy == SCHED_TEK ? TEK_PRIORITY_MIN : TEK_REAL(sched_get_priority_min)(policy);
 }
 
-int tek__sched_most(int policy)
+int tek_ut__sched_most(int policy)
 {
 	return policy == SCHED_TEK ? TEK_PRIORITY_MAX : TEK_REAL(sched_get_priority_max)(policy);
 }
 
-int tek__sched_rank(int policy, int priority)
+int tek_ut__sched_rank(int policy, int priority)
 {
 	return policy == SCHED_TEK ? TEK_PRIORITY_MAX - priority : priority;
 }
@@ -38,13 +38,13 @@ int tek__sched_rank(int policy, int priority)
 /* Whether the kernel, or the engine, has such a policy. */
 static bool is_policy(int policy)
 {
-	return policy == SCHED_TEK || tek__sched_least(policy) >= 0;
+	return policy == SCHED_TEK || tek_ut__sched_least(policy) >= 0;
 }
 
-int tek__sched_check(int policy, int priority)
+int tek_ut__sched_check(int policy, int priority)
 {
-	return is_policy(policy) && priority >= tek__sched_least(policy) &&
-			       priority <= tek__sched_most(policy)
+	return is_policy(policy) && priority >= tek_ut__sched_least(policy) &&
+			       priority <= tek_ut__sched_most(policy)
 		       ? 0
 		       : EINVAL;
 }
@@ -53,30 +53,30 @@ int tek__sched_check(int policy, int priority)
 static void apply(struct tek_posix *posix, struct tek_uthread *thread)
 {
 	const int policy = atomic_load(&posix->policy);
-	const int entered = posix->entered ? tek__sched_rank(SCHED_TEK, 0) : INT_MIN;
-	const int own = tek__sched_rank(policy, atomic_load(&posix->priority));
+	const int entered = posix->entered ? tek_ut__sched_rank(SCHED_TEK, 0) : INT_MIN;
+	const int own = tek_ut__sched_rank(policy, atomic_load(&posix->priority));
 	/* Ranks of other policies must not be compared with those of critical threads. */
 	const int rank = entered > own || (posix->entered && policy != SCHED_TEK) ? entered : own;
 	const bool critical = policy == SCHED_TEK || posix->entered;
 	const bool lower = rank < thread->sched.priority || (thread->sched.critical && !critical);
 
 	/* A word of its own, which is read when the thread is queued next. */
-	tek__critical_set(thread, critical);
-	tek__priority_set(thread, rank);
-	tek__enter();
-	tek__table_scheduled(thread);
-	tek__leave();
-	if (lower && thread == tek__here_self()) {
-		tek__enter();
-		tek__yield(TEK_READY_YIELDED);
-		tek__leave();
+	tek_ut__critical_set(thread, critical);
+	tek_ut__priority_set(thread, rank);
+	tek_ut__enter();
+	tek_ut__table_scheduled(thread);
+	tek_ut__leave();
+	if (lower && thread == tek_ut__here_self()) {
+		tek_ut__enter();
+		tek_ut__yield(TEK_READY_YIELDED);
+		tek_ut__leave();
 	}
 }
 
-int tek__sched_set(struct tek_posix *posix, int policy, int priority)
+int tek_ut__sched_set(struct tek_posix *posix, int policy, int priority)
 {
-	struct tek_uthread *thread = tek__posix_thread(posix);
-	int error = tek__sched_check(policy, priority);
+	struct tek_uthread *thread = tek_ut__posix_thread(posix);
+	int error = tek_ut__sched_check(policy, priority);
 
 	if (error)
 		return error;
@@ -88,31 +88,31 @@ int tek__sched_set(struct tek_posix *posix, int policy, int priority)
 	return 0;
 }
 
-int tek__sched_critical_enter(void)
+int tek_ut__sched_critical_enter(void)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 
 	if (self->entered == USHRT_MAX)
 		return EOVERFLOW;
 	if (self->entered++ == 0)
-		apply(self, tek__posix_thread(self));
+		apply(self, tek_ut__posix_thread(self));
 	return 0;
 }
 
-int tek__sched_critical_leave(void)
+int tek_ut__sched_critical_leave(void)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 
 	if (!self->entered)
 		return EINVAL;
 	if (--self->entered == 0)
-		apply(self, tek__posix_thread(self));
+		apply(self, tek_ut__posix_thread(self));
 	return 0;
 }
 
-size_t tek__sched_default_stack(void)
+size_t tek_ut__sched_default_stack(void)
 {
-	return tek__engine.stack_bytes;
+	return tek_ut__engine.stack_bytes;
 }
 
 /* The process's CPUs, in as many bytes. */
@@ -121,7 +121,7 @@ static int process_cpus(size_t bytes, cpu_set_t *cpus)
 	memset(cpus, 0, bytes);
 	if (syscall(SYS_sched_getaffinity, getpid(), bytes, cpus) < 0)
 		return errno;
-	tek__affinity_tell(getpid(), bytes, cpus);
+	tek_ut__affinity_tell(getpid(), bytes, cpus);
 	return 0;
 }
 
@@ -136,7 +136,7 @@ static bool share_any(const cpu_set_t *one, const cpu_set_t *other, size_t bytes
 	return false;
 }
 
-int tek__sched_set_cpus(struct tek_posix *posix, size_t bytes, const cpu_set_t *cpus)
+int tek_ut__sched_set_cpus(struct tek_posix *posix, size_t bytes, const cpu_set_t *cpus)
 {
 	cpu_set_t all;
 	const size_t known = bytes < sizeof(all) ? bytes : sizeof(all);
@@ -147,30 +147,30 @@ int tek__sched_set_cpus(struct tek_posix *posix, size_t bytes, const cpu_set_t *
 	if (!copy)
 		return ENOMEM;
 	memcpy(copy, cpus, bytes);
-	tek__enter();
-	tek__spin_lock(&posix->lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&posix->lock);
 	cpu_set_t *old = posix->cpus;
 	posix->cpus = copy;
 	posix->cpus_bytes = bytes;
-	tek__spin_unlock(&posix->lock);
-	tek__leave();
+	tek_ut__spin_unlock(&posix->lock);
+	tek_ut__leave();
 	free(old);
 	return 0;
 }
 
-int tek__sched_get_cpus(struct tek_posix *posix, size_t bytes, cpu_set_t *cpus)
+int tek_ut__sched_get_cpus(struct tek_posix *posix, size_t bytes, cpu_set_t *cpus)
 {
 	bool known;
 
-	tek__enter();
-	tek__spin_lock(&posix->lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&posix->lock);
 	known = posix->cpus != NULL;
 	if (known) {
 		memset(cpus, 0, bytes);
 		memcpy(cpus, posix->cpus, bytes < posix->cpus_bytes ? bytes : posix->cpus_bytes);
 	}
-	tek__spin_unlock(&posix->lock);
-	tek__leave();
+	tek_ut__spin_unlock(&posix->lock);
+	tek_ut__leave();
 	return known ? 0 : process_cpus(bytes, cpus);
 }
 
@@ -182,27 +182,27 @@ static clockid_t clock_of(pid_t tid)
 	return (clockid_t)(~(unsigned int)tid << 3 | OF_THREAD | SCHEDULED);
 }
 
-int tek__sched_get_clock(const struct tek_posix *posix, clockid_t *clock)
+int tek_ut__sched_get_clock(const struct tek_posix *posix, clockid_t *clock)
 {
 	struct tek_state_call call = {
 		.number = SYS_clock_gettime,
 		.argument = {(unsigned long)CLOCK_THREAD_CPUTIME_ID},
 	};
-	struct tek_uthread *thread = tek__posix_thread(posix);
+	struct tek_uthread *thread = tek_ut__posix_thread(posix);
 
-	if (thread && thread == tek__here_self()) {
-		if (!tek__state_begin(&call))
+	if (thread && thread == tek_ut__here_self()) {
+		if (!tek_ut__state_begin(&call))
 			return errno;
-		tek__state_end(&call);
+		tek_ut__state_end(&call);
 	}
-	tek__enter();
+	tek_ut__enter();
 	const bool is_own = thread && thread->bound;
 	*clock = is_own ? clock_of(thread->carrier->tid) : CLOCK_PROCESS_CPUTIME_ID;
-	tek__leave();
+	tek_ut__leave();
 	return 0;
 }
 
-void tek__sched_adopt(struct tek_posix *first)
+void tek_ut__sched_adopt(struct tek_posix *first)
 {
 	struct sched_param param = {0};
 	int policy = sched_getscheduler(0);

@@ -52,22 +52,22 @@ static struct tek_pending_signal *unused_node(void)
 
 static struct tek_pending_signal *new_node(void)
 {
-	tek__spin_lock(&nodes.lock);
+	tek_ut__spin_lock(&nodes.lock);
 	struct tek_pending_signal *node = nodes.free;
 	if (node)
 		nodes.free = node->next;
 	else
 		node = unused_node();
-	tek__spin_unlock(&nodes.lock);
+	tek_ut__spin_unlock(&nodes.lock);
 	return node;
 }
 
 static void free_node(struct tek_pending_signal *node)
 {
-	tek__spin_lock(&nodes.lock);
+	tek_ut__spin_lock(&nodes.lock);
 	node->next = nodes.free;
 	nodes.free = node;
-	tek__spin_unlock(&nodes.lock);
+	tek_ut__spin_unlock(&nodes.lock);
 }
 
 /* Under its lock. */
@@ -79,7 +79,7 @@ static void append(struct tek_posix *posix, struct tek_pending_signal *node)
 	else
 		posix->first = node;
 	posix->last = node;
-	atomic_fetch_or(&posix->pending, tek__signal_bit(node->info.si_signo));
+	atomic_fetch_or(&posix->pending, tek_ut__signal_bit(node->info.si_signo));
 	atomic_fetch_or(&posix->flags, TEK_POSIX_SIGNALLED);
 }
 
@@ -114,7 +114,7 @@ static struct tek_pending_signal *take_node(struct tek_posix *posix, uint64_t wa
 	if (posix->last == found)
 		posix->last = before;
 	if (!more)
-		atomic_fetch_and(&posix->pending, ~tek__signal_bit(number));
+		atomic_fetch_and(&posix->pending, ~tek_ut__signal_bit(number));
 	if (!posix->first)
 		atomic_fetch_and(&posix->flags, ~(unsigned int)TEK_POSIX_SIGNALLED);
 	return found;
@@ -122,7 +122,7 @@ static struct tek_pending_signal *take_node(struct tek_posix *posix, uint64_t wa
 
 static int add(struct tek_posix *posix, const siginfo_t *info, bool of_process)
 {
-	const uint64_t bit = tek__signal_bit(info->si_signo);
+	const uint64_t bit = tek_ut__signal_bit(info->si_signo);
 	struct tek_pending_signal *node = new_node();
 	int error = 0;
 
@@ -130,8 +130,8 @@ static int add(struct tek_posix *posix, const siginfo_t *info, bool of_process)
 		return EAGAIN;
 	node->info = *info;
 	node->of_process = of_process;
-	tek__spin_lock(&posix->lock);
-	if (tek__posix_flags(posix) & TEK_POSIX_ENDED)
+	tek_ut__spin_lock(&posix->lock);
+	if (tek_ut__posix_flags(posix) & TEK_POSIX_ENDED)
 		error = ESRCH;
 	else if (info->si_signo < SIGRTMIN && (atomic_load(&posix->pending) & bit))
 		; /* once is enough */
@@ -139,13 +139,13 @@ static int add(struct tek_posix *posix, const siginfo_t *info, bool of_process)
 		append(posix, node);
 		node = NULL;
 	}
-	tek__spin_unlock(&posix->lock);
+	tek_ut__spin_unlock(&posix->lock);
 	if (node)
 		free_node(node);
 	return error;
 }
 
-siginfo_t tek__signal_info(int number, const union sigval *value)
+siginfo_t tek_ut__signal_info(int number, const union sigval *value)
 {
 	siginfo_t info;
 
@@ -159,69 +159,69 @@ siginfo_t tek__signal_info(int number, const union sigval *value)
 	return info;
 }
 
-int tek__signal_send(struct tek_posix *posix, const siginfo_t *info)
+int tek_ut__signal_send(struct tek_posix *posix, const siginfo_t *info)
 {
-	tek__enter();
+	tek_ut__enter();
 	int error = add(posix, info, false);
-	struct tek_uthread *thread = tek__posix_thread(posix);
-	tek__leave();
+	struct tek_uthread *thread = tek_ut__posix_thread(posix);
+	tek_ut__leave();
 	if (error || !thread)
 		return error;
-	const uint64_t bit = tek__signal_bit(info->si_signo);
-	if (thread == tek__here_self())
-		tek__posix_resume(thread, false);
+	const uint64_t bit = tek_ut__signal_bit(info->si_signo);
+	if (thread == tek_ut__here_self())
+		tek_ut__posix_resume(thread, false);
 	else if (!(thread->mask & bit) || (atomic_load(&posix->awaited) & bit))
-		tek__posix_attention(posix);
+		tek_ut__posix_attention(posix);
 	return 0;
 }
 
-bool tek__signal_pass(struct tek_posix *posix, const siginfo_t *info)
+bool tek_ut__signal_pass(struct tek_posix *posix, const siginfo_t *info)
 {
 	if (add(posix, info, true) != 0)
 		return false;
-	tek__posix_attention(posix);
+	tek_ut__posix_attention(posix);
 	return true;
 }
 
-bool tek__signal_take(uint64_t wanted, siginfo_t *info)
+bool tek_ut__signal_take(uint64_t wanted, siginfo_t *info)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 
 	if (!(atomic_load(&self->pending) & wanted))
 		return false;
-	tek__enter();
-	tek__spin_lock(&self->lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&self->lock);
 	struct tek_pending_signal *node = take_node(self, wanted);
-	tek__spin_unlock(&self->lock);
+	tek_ut__spin_unlock(&self->lock);
 	if (node) {
 		*info = node->info;
 		free_node(node);
 	}
-	tek__leave();
+	tek_ut__leave();
 	return node != NULL;
 }
 
-uint64_t tek__signals_pending(void)
+uint64_t tek_ut__signals_pending(void)
 {
-	return atomic_load(&tek__posix_self()->pending);
+	return atomic_load(&tek_ut__posix_self()->pending);
 }
 
 /* The kernel performs the program's action for it, before this returns. */
 static void deliver(struct tek_posix *self, const siginfo_t *info)
 {
-	tek__enter();
+	tek_ut__enter();
 	self->taking = true;
 	/* For its own kernel thread the kernel accepts any siginfo_t: rt_tgsigqueueinfo(2). */
 	syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), info->si_signo, info);
 	self->taking = false;
-	tek__leave();
+	tek_ut__leave();
 }
 
-void tek__posix_resume(struct tek_uthread *thread, bool in_program)
+void tek_ut__posix_resume(struct tek_uthread *thread, bool in_program)
 {
 	struct tek_posix *self = thread->posix;
 
-	if (!self || !(tek__posix_flags(self) & (TEK_POSIX_SIGNALLED | TEK_POSIX_CANCELLED)))
+	if (!self || !(tek_ut__posix_flags(self) & (TEK_POSIX_SIGNALLED | TEK_POSIX_CANCELLED)))
 		return;
 	siginfo_t info;
 	/*
@@ -230,121 +230,121 @@ void tek__posix_resume(struct tek_uthread *thread, bool in_program)
 	 */
 	if (!self->begun)
 		return;
-	while ((tek__posix_flags(self) & TEK_POSIX_SIGNALLED) &&
-	       tek__signal_take(~thread->mask, &info))
+	while ((tek_ut__posix_flags(self) & TEK_POSIX_SIGNALLED) &&
+	       tek_ut__signal_take(~thread->mask, &info))
 		deliver(self, &info);
-	if (in_program && tek__cancel_is_due_at_once(tek__posix_flags(self)))
-		tek__posix_exit(PTHREAD_CANCELED);
+	if (in_program && tek_ut__cancel_is_due_at_once(tek_ut__posix_flags(self)))
+		tek_ut__posix_exit(PTHREAD_CANCELED);
 }
 
-void tek__signals_take_last(void)
+void tek_ut__signals_take_last(void)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 	siginfo_t info;
 
-	while (tek__router_take(~tek__posix_thread(self)->mask, &info))
+	while (tek_ut__router_take(~tek_ut__posix_thread(self)->mask, &info))
 		deliver(self, &info);
 	/* The router may be about to pass one to this thread. */
-	while (tek__router_is_busy())
+	while (tek_ut__router_is_busy())
 		syscall(SYS_sched_yield);
-	while (tek__signal_take(~tek__posix_thread(self)->mask, &info))
+	while (tek_ut__signal_take(~tek_ut__posix_thread(self)->mask, &info))
 		deliver(self, &info);
 }
 
-enum tek_due tek__posix_due(const struct tek_posix *posix)
+enum tek_due tek_ut__posix_due(const struct tek_posix *posix)
 {
-	const struct tek_uthread *thread = tek__posix_thread(posix);
-	const unsigned int flags = tek__posix_flags(posix);
+	const struct tek_uthread *thread = tek_ut__posix_thread(posix);
+	const unsigned int flags = tek_ut__posix_flags(posix);
 
 	if (!thread)
 		return TEK_DUE_NOT;
-	if ((atomic_load(&posix->pending) & ~thread->mask) || tek__cancel_is_due_at_once(flags))
+	if ((atomic_load(&posix->pending) & ~thread->mask) || tek_ut__cancel_is_due_at_once(flags))
 		return TEK_DUE_NOW;
-	if (!tek__cancel_is_due_for(flags))
+	if (!tek_ut__cancel_is_due_for(flags))
 		return TEK_DUE_NOT;
-	return tek__held_may_end(thread) ? TEK_DUE_NOW : TEK_DUE_LATER;
+	return tek_ut__held_may_end(thread) ? TEK_DUE_NOW : TEK_DUE_LATER;
 }
 
-void tek__posix_attention(struct tek_posix *posix)
+void tek_ut__posix_attention(struct tek_posix *posix)
 {
-	struct tek_uthread *thread = tek__posix_thread(posix);
+	struct tek_uthread *thread = tek_ut__posix_thread(posix);
 
 	if (!thread)
 		return;
-	tek__enter();
-	tek__interrupt(thread);
+	tek_ut__enter();
+	tek_ut__interrupt(thread);
 	/* If it is in the engine, or enters it, it polls when it leaves. */
 	if (thread->here)
 		__atomic_fetch_or(&thread->here->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
 	bool runs = thread->stopped;
-	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		if (tek__runs_on(&tek__workers[i]) == thread) {
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
+		if (tek_ut__runs_on(&tek_ut__workers[i]) == thread) {
 			runs = true;
-			tek__preempt_kick(&tek__workers[i]);
+			tek_ut__preempt_kick(&tek_ut__workers[i]);
 		}
 	}
-	tek__leave();
+	tek_ut__leave();
 	/* If that happens at a bad moment it is tried again. */
-	if (runs && tek__posix_due(posix) != TEK_DUE_NOT)
-		tek__router_look();
+	if (runs && tek_ut__posix_due(posix) != TEK_DUE_NOT)
+		tek_ut__router_look();
 }
 
-unsigned int tek__signals_end(struct tek_posix *self)
+unsigned int tek_ut__signals_end(struct tek_posix *self)
 {
 	struct tek_pending_signal *node, *next;
 
-	tek__spin_lock(&self->lock);
+	tek_ut__spin_lock(&self->lock);
 	unsigned int flags = atomic_fetch_or(&self->flags, TEK_POSIX_ENDED);
 	node = self->first;
 	self->first = self->last = NULL;
 	atomic_store(&self->pending, 0);
-	tek__spin_unlock(&self->lock);
+	tek_ut__spin_unlock(&self->lock);
 	for (; node; node = next) {
 		next = node->next;
 		if (node->of_process)
-			tek__router_put(&node->info);
+			tek_ut__router_put(&node->info);
 		free_node(node);
 	}
 	return flags;
 }
 
 /* For an interrupted wait: interrupt.h. */
-void tek__interrupted(void)
+void tek_ut__interrupted(void)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 
 	if (!self)
 		return;
-	tek__posix_resume(tek__posix_thread(self), false);
-	tek__cancel_point();
+	tek_ut__posix_resume(tek_ut__posix_thread(self), false);
+	tek_ut__cancel_point();
 }
 
-void tek__interrupted_by_signal(void)
+void tek_ut__interrupted_by_signal(void)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 
 	/*
 	 * The caller holds nothing: a thread with asynchronous cancellation can be cancelled here.
 	 */
 	if (self)
-		tek__posix_resume(tek__posix_thread(self), true);
+		tek_ut__posix_resume(tek_ut__posix_thread(self), true);
 }
 
-unsigned long tek__handlers_run(void)
+unsigned long tek_ut__handlers_run(void)
 {
-	const struct tek_posix *self = tek__posix_self();
+	const struct tek_posix *self = tek_ut__posix_self();
 	return self ? self->handlers : 0;
 }
 
-unsigned long tek__failing_handlers_run(void)
+unsigned long tek_ut__failing_handlers_run(void)
 {
-	const struct tek_posix *self = tek__posix_self();
+	const struct tek_posix *self = tek_ut__posix_self();
 	return self ? self->failing : 0;
 }
 
-void tek__signals_after_fork(void)
+void tek_ut__signals_after_fork(void)
 {
-	struct tek_posix *self = tek__posix_self();
+	struct tek_posix *self = tek_ut__posix_self();
 
 	atomic_store(&nodes.lock.held, 0);
 	/* Signals pending for the parent are not the child's: fork(2). */

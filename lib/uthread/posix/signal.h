@@ -9,8 +9,8 @@
  * sending it to its current kernel thread: so the kernel does what the program has asked for:
  * handler, stop, or death.
  *
- * Handlers of the program are called by one of ours (action.h), never between tek__enter() and
- * tek__leave().
+ * Handlers of the program are called by one of ours (action.h), never between tek_ut__enter() and
+ * tek_ut__leave().
  */
 #ifndef TEK_UTHREAD_POSIX_SIGNAL_H
 #define TEK_UTHREAD_POSIX_SIGNAL_H
@@ -26,19 +26,19 @@
 /* Signals 1 to 64, the kernel's set: what a sigset_t begins with. */
 #define TEK_SIGNALS 64
 
-static inline uint64_t tek__signal_bit(int number)
+static inline uint64_t tek_ut__signal_bit(int number)
 {
 	return 1ull << (number - 1);
 }
 
-static inline uint64_t tek__signals_of(const sigset_t *set)
+static inline uint64_t tek_ut__signals_of(const sigset_t *set)
 {
 	uint64_t signals;
 	memcpy(&signals, set, sizeof(signals));
 	return signals;
 }
 
-static inline void tek__signals_to(sigset_t *set, uint64_t signals)
+static inline void tek_ut__signals_to(sigset_t *set, uint64_t signals)
 {
 	memset(set, 0, sizeof(*set));
 	memcpy(set, &signals, sizeof(signals));
@@ -47,81 +47,82 @@ static inline void tek__signals_to(sigset_t *set, uint64_t signals)
 /*
  * pthread_sigmask(3) of the calling user-level thread. 0 or EINVAL. Handlers may run. Not deferred.
  */
-int tek__signal_mask(int how, const sigset_t *set, sigset_t *old);
+int tek_ut__signal_mask(int how, const sigset_t *set, sigset_t *old);
 
 /*
  * By the only thread of a process: the same for the engine's own signals, too. The tick has no
  * other thread to switch to. They are unblocked before there is a second thread.
  */
-void tek__signal_mask_with_own(int how, uint64_t signals);
-void tek__signal_mask_without_own(void);
+void tek_ut__signal_mask_with_own(int how, uint64_t signals);
+void tek_ut__signal_mask_without_own(void);
 
 /* The calling user-level thread blocks exactly these. Handlers may run. Not deferred. */
-void tek__signal_mask_set(uint64_t mask);
+void tek_ut__signal_mask_set(uint64_t mask);
 
 /*
  * For a jump to code that had this mask; `out`: out of all handlers, so that ticks come again. Not
  * deferred.
  */
-void tek__signal_mask_jump(uint64_t mask, bool out);
+void tek_ut__signal_mask_jump(uint64_t mask, bool out);
 
 /*
  * Its kernel thread gets the mask of the calling user-level thread. Handlers may run in the middle
- * of it, on this level. Between tek__enter() and tek__leave(): the next thread on the kernel thread
- * would have a different mask otherwise.
+ * of it, on this level. Between tek_ut__enter() and tek_ut__leave(): the next thread on the kernel
+ * thread would have a different mask otherwise.
  */
-void tek__signal_mask_take(struct tek_uthread *thread);
+void tek_ut__signal_mask_take(struct tek_uthread *thread);
 
 /*
- * Its kernel thread has this mask, or soon will: notes that. Between tek__enter() and tek__leave().
+ * Its kernel thread has this mask, or soon will: notes that. Between tek_ut__enter() and
+ * tek_ut__leave().
  */
-void tek__signal_mask_is(uint64_t mask);
+void tek_ut__signal_mask_is(uint64_t mask);
 
 /*
  * This signal is for that thread: pthread_kill(3) and pthread_sigqueue(3), with siginfo_t as the
  * handler will see it. 0, EAGAIN: too many are queued already, or ESRCH: it has ended. If it is the
  * caller its handler runs before this returns, unless it blocks the signal. Not deferred.
  */
-int tek__signal_send(struct tek_posix *posix, const siginfo_t *info);
+int tek_ut__signal_send(struct tek_posix *posix, const siginfo_t *info);
 
 /*
  * One that was sent to the process, for that thread. Whether it gets it. By the router, which has
  * deferred.
  */
-bool tek__signal_pass(struct tek_posix *posix, const siginfo_t *info);
+bool tek_ut__signal_pass(struct tek_posix *posix, const siginfo_t *info);
 
 /* As those two functions make it. */
-siginfo_t tek__signal_info(int number, const union sigval *value);
+siginfo_t tek_ut__signal_info(int number, const union sigval *value);
 
 /* sigpending(2): of these, the ones in the calling thread's list. */
-uint64_t tek__signals_pending(void);
+uint64_t tek_ut__signals_pending(void);
 
 /* Takes one of `wanted` out of the calling thread's list, or returns false. Not deferred. */
-bool tek__signal_take(uint64_t wanted, siginfo_t *info);
+bool tek_ut__signal_take(uint64_t wanted, siginfo_t *info);
 
 /*
  * sigtimedwait(2) by a user-level thread: the number, or -1 and errno: EAGAIN, EINTR, EINVAL.
  * `timeout` and `info` may be NULL.  A cancellation point.
  */
-int tek__signal_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout);
+int tek_ut__signal_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout);
 
 /*
  * Wakes the thread, or stops it for a moment, wherever it is, so that it acts on its signals or its
  * cancellation. The caller is another thread.
  */
-void tek__posix_attention(struct tek_posix *posix);
+void tek_ut__posix_attention(struct tek_posix *posix);
 
 /*
  * The calling thread goes on: handlers run; it ends, if it has to be cancelled at once. See
  * preempt.h.
  */
-void tek__posix_resume(struct tek_uthread *thread, bool in_program);
+void tek_ut__posix_resume(struct tek_uthread *thread, bool in_program);
 
 /*
  * The calling thread is about to end: it takes its queued signals that it does not block, as a
  * kernel thread would on its way out of the kernel.
  */
-void tek__signals_take_last(void);
+void tek_ut__signals_take_last(void);
 
 /* Whether that thread, which runs or is blocked in the kernel, has to act. A guess. */
 enum tek_due {
@@ -129,14 +130,14 @@ enum tek_due {
 	TEK_DUE_LATER, /* it has to be cancelled, and cannot be where it is now */
 	TEK_DUE_NOW,
 };
-enum tek_due tek__posix_due(const struct tek_posix *posix);
+enum tek_due tek_ut__posix_due(const struct tek_posix *posix);
 
 /*
  * The calling thread ends: nothing can be sent to it any more. Signals to the process in its list
- * go to another thread. Returns its previous flags. Between tek__enter() and tek__leave().
+ * go to another thread. Returns its previous flags. Between tek_ut__enter() and tek_ut__leave().
  */
-unsigned int tek__signals_end(struct tek_posix *self);
+unsigned int tek_ut__signals_end(struct tek_posix *self);
 
-void tek__signals_after_fork(void);
+void tek_ut__signals_after_fork(void);
 
 #endif

@@ -18,7 +18,7 @@ static bool take(uint64_t wanted, siginfo_t *info)
 {
 	static const struct timespec at_once;
 
-	return tek__signal_take(wanted, info) ||
+	return tek_ut__signal_take(wanted, info) ||
 	       syscall(SYS_rt_sigtimedwait, &wanted, info, &at_once, sizeof(wanted)) > 0;
 }
 
@@ -31,22 +31,22 @@ static int wait_for(struct tek_posix *self, uint64_t wanted, siginfo_t *info,
 		atomic_store(&self->awaited, wanted);
 		bool taken = take(wanted, info);
 		struct tek_waiter waiter;
-		tek__waiter_init(&waiter);
+		tek_ut__waiter_init(&waiter);
 		enum tek_wake how = taken ? TEK_WOKEN
-					  : tek__wait_interruptible(&waiter, deadline,
-								    TEK_WAITS_SIGNAL);
+					  : tek_ut__wait_interruptible(&waiter, deadline,
+								       TEK_WAITS_SIGNAL);
 		atomic_store(&self->awaited, 0);
 		if (taken || take(wanted, info))
 			return 0;
 		if (how == TEK_TIMED_OUT)
 			return EAGAIN;
-		tek__interrupted();
+		tek_ut__interrupted();
 		if (self->handlers != handlers)
 			return EINTR;
 	}
 }
 
-int tek__signal_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
+int tek_ut__signal_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
 	struct timespec room, *deadline = NULL;
 	siginfo_t ours;
@@ -56,12 +56,12 @@ int tek__signal_wait(const sigset_t *set, siginfo_t *info, const struct timespec
 			errno = EINVAL;
 			return -1;
 		}
-		uint64_t now = tek__now(), left = tek__ns_of(timeout);
-		room = tek__timespec_of(left < INT64_MAX - now ? now + left : INT64_MAX);
+		uint64_t now = tek_ut__now(), left = tek_ut__ns_of(timeout);
+		room = tek_ut__timespec_of(left < INT64_MAX - now ? now + left : INT64_MAX);
 		deadline = &room;
 	}
-	tek__cancel_point();
-	int error = wait_for(tek__posix_self(), tek__signals_of(set) & ~tek__own_signals(),
+	tek_ut__cancel_point();
+	int error = wait_for(tek_ut__posix_self(), tek_ut__signals_of(set) & ~tek_ut__own_signals(),
 			     info ? info : &ours, deadline);
 	if (error) {
 		errno = error;

@@ -31,12 +31,12 @@
 
 static pid_t process;
 
-bool tek__start_is_borrowed(void)
+bool tek_ut__start_is_borrowed(void)
 {
 	return process && getpid() != process;
 }
 
-void tek__start_after_fork(void)
+void tek_ut__start_after_fork(void)
 {
 	process = getpid();
 }
@@ -59,17 +59,17 @@ static size_t usual_stack_bytes(void)
 
 static struct tek_engine_options options_of(const char *text)
 {
-	struct tek_engine_options options = tek__engine_defaults();
+	struct tek_engine_options options = tek_ut__engine_defaults();
 	const size_t usual = usual_stack_bytes();
 
 	if (usual)
 		options.stack_bytes = usual;
 	if (text)
-		tek__engine_parse(&options, text, tek__engine_complain);
+		tek_ut__engine_parse(&options, text, tek_ut__engine_complain);
 	options.foreign = true;
-	options.own_tls = tek__tls_available();
+	options.own_tls = tek_ut__tls_available();
 	if (!options.own_tls && options.preempt != TEK_PREEMPT_OFF) {
-		tek__engine_complain(
+		tek_ut__engine_complain(
 			"", 0,
 			"threads share thread-local storage with this C library: no preemption");
 		options.preempt = TEK_PREEMPT_OFF;
@@ -88,22 +88,22 @@ static pthread_t c_library_handle(void)
 /* The calling thread is the first one from now on, and has a record. */
 static int adopt(pthread_t handle)
 {
-	struct tek_uthread *thread = tek__here_self();
+	struct tek_uthread *thread = tek_ut__here_self();
 
-	tek__enter();
-	struct tek_posix *posix = tek__posix_new();
+	tek_ut__enter();
+	struct tek_posix *posix = tek_ut__posix_new();
 	if (posix) {
-		tek__posix_first.thread = thread;
-		tek__posix_first.handle = handle;
-		tek__sched_adopt(posix);
+		tek_ut__posix_first.thread = thread;
+		tek_ut__posix_first.handle = handle;
+		tek_ut__sched_adopt(posix);
 		posix->begun = true;
-		thread->mask &= ~tek__own_signals();
-		tek__posix_give(posix, thread);
+		thread->mask &= ~tek_ut__own_signals();
+		tek_ut__posix_give(posix, thread);
 	}
-	tek__leave();
+	tek_ut__leave();
 	if (posix)
 		return 0;
-	tek__carrier_disown();
+	tek_ut__carrier_disown();
 	return ENOMEM;
 }
 
@@ -126,7 +126,7 @@ static bool stands_down(void)
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		struct tek_definition ignored;
 		if (tek__defining_file(others[i].symbol, &ignored)) {
-			tek__engine_complain("", 0, others[i].why);
+			tek_ut__engine_complain("", 0, others[i].why);
 			return true;
 		}
 	}
@@ -146,51 +146,53 @@ static void check_objects(void)
 			   objects->spinlock_locked == TEK_SPINLOCK_HELD;
 
 	if (!known) {
-		tek__engine_complain("", 0,
-				     "this C library's mutexes are not as any that TEK knows: the "
-				     "program does not start; run it without user-level threads");
+		tek_ut__engine_complain(
+			"", 0,
+			"this C library's mutexes are not as any that TEK knows: the "
+			"program does not start; run it without user-level threads");
 		_exit(1);
 	}
 	if (!objects->cond_shared.bit || !objects->rwlock_shared.bit ||
 	    !objects->barrier_shared.bit || !objects->semaphore_shared.bit)
-		tek__engine_complain("", 0,
-				     "objects of several processes are not as any that TEK knows: "
-				     "the program cannot make all of them (ENOTSUP)");
+		tek_ut__engine_complain(
+			"", 0,
+			"objects of several processes are not as any that TEK knows: "
+			"the program cannot make all of them (ENOTSUP)");
 }
 
-void tek__posix_start(void)
+void tek_ut__posix_start(void)
 {
 	check_objects();
-	if (tek__engine_runs() || stands_down())
+	if (tek_ut__engine_runs() || stands_down())
 		return;
 	process = getpid();
 	tek__table_remove_stale();
 	const struct tek_engine_options options = options_of(getenv("TEK_UTHREAD"));
 	const pthread_t handle = c_library_handle();
 
-	tek__attr_start();
-	tek__posix_fit_start();
-	tek__roles_start();
-	int error = tek__engine_start(&options);
+	tek_ut__attr_start();
+	tek_ut__posix_fit_start();
+	tek_ut__roles_start();
+	int error = tek_ut__engine_start(&options);
 	if (!error)
 		error = adopt(handle);
 	if (error) {
-		tek__engine_complain("", 0, strerror(error));
+		tek_ut__engine_complain("", 0, strerror(error));
 		return;
 	}
-	tek__preempt_resumed = tek__posix_resume;
-	tek__preempt_held = tek__held;
-	tek__setxid_start();
-	tek__action_start();
-	error = tek__router_start();
+	tek_ut__preempt_resumed = tek_ut__posix_resume;
+	tek_ut__preempt_held = tek_ut__held;
+	tek_ut__setxid_start();
+	tek_ut__action_start();
+	error = tek_ut__router_start();
 	if (error)
-		tek__engine_complain("", 0, "signals that no thread waits for may come late");
-	tek__held_start();
-	tek__frame_start();
-	tek__fork_start();
+		tek_ut__engine_complain("", 0, "signals that no thread waits for may come late");
+	tek_ut__held_start();
+	tek_ut__frame_start();
+	tek_ut__fork_start();
 }
 
 __attribute__((constructor)) static void start(void)
 {
-	tek__posix_start();
+	tek_ut__posix_start();
 }

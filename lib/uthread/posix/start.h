@@ -13,22 +13,22 @@
  * With the options of TEK_UTHREAD. Wrong and unavailable options are reported on standard error;
  * without an engine the program has the C library's threads.
  */
-void tek__posix_start(void);
+void tek_ut__posix_start(void);
 
 /*
  * Whether the caller is a child of vfork(2): its memory is its parent's, and the parent's tables
  * must not change.
  */
-bool tek__start_is_borrowed(void);
+bool tek_ut__start_is_borrowed(void);
 
 /*
  * Handlers for fork(): they are registered before all other ones, and work from the engine's start
  * on.
  */
-void tek__fork_register(void);
-void tek__fork_start(void);
+void tek_ut__fork_register(void);
+void tek_ut__fork_start(void);
 
 /* In the child of fork(): it is a process of its own. */
-void tek__start_after_fork(void);
+void tek_ut__start_after_fork(void);
 
 #endif

@@ -70,14 +70,15 @@ static void tell_no_carrier(void)
 /* The change is made by the calling thread alone, or by the process. 0 or EAGAIN. */
 static int prepare(struct tek_state_call *call, struct tek_effect effect)
 {
-	struct tek_uthread *self = tek__here_self();
+	struct tek_uthread *self = tek_ut__here_self();
 
-	call->of_process = effect.inherited && tek__state_is_alone() && tek__generation_begin();
+	call->of_process = effect.inherited && tek_ut__state_is_alone() &&
+			   tek_ut__generation_begin();
 	if (call->of_process) {
 		self->changed = false;
 		return 0;
 	}
-	const int error = tek__bound_begin();
+	const int error = tek_ut__bound_begin();
 	if (!error && effect.inherited)
 		self->changed = true;
 	return error;
@@ -106,14 +107,14 @@ static bool begin(struct tek_state_call *call, struct tek_effect effect)
 /* The caller is a user-level thread, and no child of vfork(2) in its place. */
 static bool is_thread(void)
 {
-	const struct tek_uthread *self = tek__here_self();
-	return self && self->posix && tek__bound_is_own_carrier();
+	const struct tek_uthread *self = tek_ut__here_self();
+	return self && self->posix && tek_ut__bound_is_own_carrier();
 }
 
-bool tek__state_begin(struct tek_state_call *call)
+bool tek_ut__state_begin(struct tek_state_call *call)
 {
 	call->of_process = false;
-	return !is_thread() || begin(call, tek__effect_of(call));
+	return !is_thread() || begin(call, tek_ut__effect_of(call));
 }
 
 /* The engine's kernel threads have the earlier state. */
@@ -128,47 +129,47 @@ static bool is_filter(const struct tek_state_call *call)
 	       (call->number == SYS_prctl && call->argument[0] == PR_SET_SECCOMP);
 }
 
-void tek__state_finish(void)
+void tek_ut__state_finish(void)
 {
 	const int before = errno;
 
 	if (!atomic_load(&is_to_finish) || !atomic_exchange(&is_to_finish, false))
 		return;
-	const pid_t router = tek__router_stop();
-	int error = tek__generation_end();
-	tek__kernel_thread_await_end(router);
+	const pid_t router = tek_ut__router_stop();
+	int error = tek_ut__generation_end();
+	tek_ut__kernel_thread_await_end(router);
 	if (!error)
-		error = tek__router_start_again();
+		error = tek_ut__router_start_again();
 	if (error)
 		tell_no_carrier();
 	errno = before;
 }
 
-void tek__state_end(const struct tek_state_call *call)
+void tek_ut__state_end(const struct tek_state_call *call)
 {
 	if (!call->of_process)
 		return;
 	atomic_store(&is_to_finish, true);
 	if (!is_filter(call))
-		tek__state_finish();
+		tek_ut__state_finish();
 }
 
 static bool begin_own(struct tek_state_call *call)
 {
 	call->of_process = false;
-	return !is_thread() || begin(call, tek__changes);
+	return !is_thread() || begin(call, tek_ut__changes);
 }
 
-bool tek__state_begin_timer(struct tek_state_call *call, struct sigevent *own)
+bool tek_ut__state_begin_timer(struct tek_state_call *call, struct sigevent *own)
 {
 	const struct sigevent *event = (const struct sigevent *)call->argument[1];
 
 	if (!event || !tek__user_copy(own, event, sizeof(*own)) ||
 	    own->sigev_notify != SIGEV_THREAD_ID ||
 	    own->sigev_notify_thread_id != (pid_t)syscall(SYS_gettid))
-		return tek__state_begin(call);
+		return tek_ut__state_begin(call);
 	call->of_process = false;
-	if (is_thread() && !begin(call, tek__binds))
+	if (is_thread() && !begin(call, tek_ut__binds))
 		return false;
 	own->sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
 	call->argument[1] = (unsigned long)own;
@@ -215,7 +216,7 @@ static const char *own_file_in_proc(const char *path)
 	}
 	task = behind(task, "task/");
 	rest = task ? behind_number(task, &number) : NULL;
-	return rest && tek__state_is_own_tid(number) ? rest : NULL;
+	return rest && tek_ut__state_is_own_tid(number) ? rest : NULL;
 }
 
 /* A thread that writes 0 there moves itself. */
@@ -228,13 +229,14 @@ static bool is_list_of_threads(const char *path)
 	       (strcmp(name, "tasks") == 0 && behind(path, "/sys/fs/cgroup/"));
 }
 
-bool tek__state_is_own_file(const char *path)
+bool tek_ut__state_is_own_file(const char *path)
 {
 	return path && path[0] == '/' && is_thread() &&
 	       (own_file_in_proc(path) || is_list_of_threads(path));
 }
 
-bool tek__state_begin_file(struct tek_state_call *call, const char *path, char *room, size_t size)
+bool tek_ut__state_begin_file(struct tek_state_call *call, const char *path, char *room,
+			      size_t size)
 {
 	const char *rest = own_file_in_proc(path);
 

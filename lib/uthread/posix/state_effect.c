@@ -50,41 +50,42 @@
 #endif
 
 /* The calling thread is the only one of the process. */
-bool tek__state_is_alone(void)
+bool tek_ut__state_is_alone(void)
 {
-	return atomic_load(&tek__posix_threads) == 1;
+	return atomic_load(&tek_ut__posix_threads) == 1;
 }
 
-bool tek__state_is_own_tid(pid_t tid)
+bool tek_ut__state_is_own_tid(pid_t tid)
 {
 	if (tid == 0 || tid == (pid_t)syscall(SYS_gettid))
 		return true;
 	if (tid != getpid())
 		return false;
 	/* The first thread has the id of the process, wherever it runs. */
-	const struct tek_carrier *each = atomic_load(&tek__carriers);
+	const struct tek_carrier *each = atomic_load(&tek_ut__carriers);
 	while (each && !each->main)
 		each = each->all;
-	return each && each->main == tek__here_self();
+	return each && each->main == tek_ut__here_self();
 }
 
-struct tek_effect tek__effect_on_thread(unsigned long *argument, unsigned int number)
+struct tek_effect tek_ut__effect_on_thread(unsigned long *argument, unsigned int number)
 {
 	const pid_t tid = (pid_t)argument[number];
 
-	if (tek__state_is_own_tid(tid)) {
+	if (tek_ut__state_is_own_tid(tid)) {
 		argument[number] = 0;
-		return tek__changes;
+		return tek_ut__changes;
 	}
-	for (const struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
+	for (const struct tek_carrier *each = atomic_load(&tek_ut__carriers); each;
+	     each = each->all) {
 		if (each->tid == tid && !each->dedicated)
 			return TEK_REFUSED(EPERM, "a change of another thread by its thread id",
 					   "several user-level threads have that id");
 	}
-	return tek__ordinary;
+	return tek_ut__ordinary;
 }
 
-struct tek_effect tek__effect_of_strict_mode(void)
+struct tek_effect tek_ut__effect_of_strict_mode(void)
 {
 	return TEK_REFUSED(EPERM, "seccomp(2) in strict mode",
 			   "user-level threads need further system calls");
@@ -92,24 +93,25 @@ struct tek_effect tek__effect_of_strict_mode(void)
 
 static struct tek_effect of_first(unsigned long *argument)
 {
-	return tek__effect_on_thread(argument, 0);
+	return tek_ut__effect_on_thread(argument, 0);
 }
 
 static struct tek_effect of_counter(unsigned long *argument)
 {
-	const struct tek_effect effect = tek__effect_on_thread(argument, 1);
-	return effect.binds ? tek__binds : effect;
+	const struct tek_effect effect = tek_ut__effect_on_thread(argument, 1);
+	return effect.binds ? tek_ut__binds : effect;
 }
 
 static struct tek_effect priority(unsigned long *argument)
 {
-	return argument[0] == PRIO_PROCESS ? tek__effect_on_thread(argument, 1) : tek__ordinary;
+	return argument[0] == PRIO_PROCESS ? tek_ut__effect_on_thread(argument, 1)
+					   : tek_ut__ordinary;
 }
 
 static struct tek_effect io_priority(unsigned long *argument)
 {
-	return argument[0] == IOPRIO_WHO_PROCESS ? tek__effect_on_thread(argument, 1)
-						 : tek__ordinary;
+	return argument[0] == IOPRIO_WHO_PROCESS ? tek_ut__effect_on_thread(argument, 1)
+						 : tek_ut__ordinary;
 }
 
 /* Whether the CPUs are those that it has already: nothing changes. */
@@ -125,10 +127,10 @@ static bool has_cpus(size_t bytes, const void *cpus)
 
 static struct tek_effect affinity(unsigned long *argument)
 {
-	const struct tek_effect effect = tek__effect_on_thread(argument, 0);
+	const struct tek_effect effect = tek_ut__effect_on_thread(argument, 0);
 
 	if (effect.binds && argument[2] && has_cpus(argument[1], (const void *)argument[2]))
-		return tek__ordinary;
+		return tek_ut__ordinary;
 	return effect;
 }
 
@@ -136,77 +138,78 @@ static struct tek_effect affinity(unsigned long *argument)
 static struct tek_effect file_user(unsigned long *argument)
 {
 	return (uid_t)syscall(SYS_setfsuid, -1) == (uid_t)argument[0] || (uid_t)argument[0] == ~0u
-		       ? tek__ordinary
-		       : tek__changes;
+		       ? tek_ut__ordinary
+		       : tek_ut__changes;
 }
 
 static struct tek_effect file_group(unsigned long *argument)
 {
 	return (gid_t)syscall(SYS_setfsgid, -1) == (gid_t)argument[0] || (gid_t)argument[0] == ~0u
-		       ? tek__ordinary
-		       : tek__changes;
+		       ? tek_ut__ordinary
+		       : tek_ut__changes;
 }
 
 static struct tek_effect persona(unsigned long *argument)
 {
-	return (unsigned int)argument[0] == ~0u ? tek__ordinary : tek__changes;
+	return (unsigned int)argument[0] == ~0u ? tek_ut__ordinary : tek_ut__changes;
 }
 
 static struct tek_effect always(unsigned long *argument)
 {
 	(void)argument;
-	return tek__binds;
+	return tek_ut__binds;
 }
 
 /* A process with one thread does that as a rule just before it executes another program. */
 static struct tek_effect tracing(unsigned long *argument)
 {
-	return argument[0] == PTRACE_TRACEME && tek__state_is_alone() ? tek__ordinary : tek__binds;
+	return argument[0] == PTRACE_TRACEME && tek_ut__state_is_alone() ? tek_ut__ordinary
+									 : tek_ut__binds;
 }
 
 /* Calls that set a value through a pointer, and only read with NULL. */
 static struct tek_effect with_pointer(unsigned long *argument)
 {
-	return argument[0] ? tek__binds : tek__ordinary;
+	return argument[0] ? tek_ut__binds : tek_ut__ordinary;
 }
 
 /* The engine waits for files by their numbers, which would be ambiguous then. */
 static struct tek_effect own_files(void)
 {
-	if (tek__state_is_alone())
-		return tek__changes;
+	if (tek_ut__state_is_alone())
+		return tek_ut__changes;
 	return TEK_REFUSED(EPERM, "a table of files of one thread",
 			   "the engine waits for the files of all threads");
 }
 
 static struct tek_effect unshared(unsigned long *argument)
 {
-	return argument[0] & CLONE_FILES ? own_files() : tek__changes;
+	return argument[0] & CLONE_FILES ? own_files() : tek_ut__changes;
 }
 
 static struct tek_effect closed(unsigned long *argument)
 {
-	return argument[2] & CLOSE_RANGE_UNSHARE ? own_files() : tek__ordinary;
+	return argument[2] & CLOSE_RANGE_UNSHARE ? own_files() : tek_ut__ordinary;
 }
 
 static struct tek_effect filter(unsigned long *argument)
 {
 	if (argument[0] == SECCOMP_SET_MODE_STRICT)
-		return tek__effect_of_strict_mode();
+		return tek_ut__effect_of_strict_mode();
 	/* With this flag all kernel threads get the filter. */
 	return argument[0] == SECCOMP_SET_MODE_FILTER && !(argument[1] & SECCOMP_FILTER_FLAG_TSYNC)
-		       ? tek__changes
-		       : tek__ordinary;
+		       ? tek_ut__changes
+		       : tek_ut__ordinary;
 }
 
 static struct tek_effect clock_of_thread(unsigned long *argument)
 {
-	return (clockid_t)argument[0] == CLOCK_THREAD_CPUTIME_ID ? tek__reads : tek__ordinary;
+	return (clockid_t)argument[0] == CLOCK_THREAD_CPUTIME_ID ? tek_ut__reads : tek_ut__ordinary;
 }
 
 static struct tek_effect usage(unsigned long *argument)
 {
-	return (int)argument[0] == RUSAGE_THREAD ? tek__reads : tek__ordinary;
+	return (int)argument[0] == RUSAGE_THREAD ? tek_ut__reads : tek_ut__ordinary;
 }
 
 /* The kernel identifies the owner of such a futex by its thread id. */
@@ -218,9 +221,9 @@ static struct tek_effect inheriting(unsigned long *argument)
 	case FUTEX_TRYLOCK_PI:
 	case FUTEX_UNLOCK_PI:
 	case FUTEX_WAIT_REQUEUE_PI:
-		return tek__binds;
+		return tek_ut__binds;
 	default:
-		return tek__ordinary;
+		return tek_ut__ordinary;
 	}
 }
 
@@ -252,9 +255,9 @@ static struct tek_effect processor(unsigned long *argument)
 	case ARCH_MAP_VDSO_X32 ... ARCH_MAP_VDSO_64:
 	case ARCH_GET_UNTAG_MASK ... ARCH_FORCE_TAGGED_SVA:
 	case ARCH_SHSTK_STATUS:
-		return tek__ordinary;
+		return tek_ut__ordinary;
 	default:
-		return tek__changes;
+		return tek_ut__changes;
 	}
 }
 #endif
@@ -275,7 +278,7 @@ static const struct rule {
 	{SYS_setfsuid, file_user},
 	{SYS_setfsgid, file_group},
 	{SYS_capset, NULL},
-	{SYS_prctl, tek__effect_of_prctl},
+	{SYS_prctl, tek_ut__effect_of_prctl},
 	{SYS_keyctl, NULL},
 	{SYS_add_key, NULL},
 	{SYS_request_key, NULL},
@@ -329,16 +332,16 @@ static const struct rule *rule_of(long number)
 	return NULL;
 }
 
-bool tek__state_concerns(long number)
+bool tek_ut__state_concerns(long number)
 {
 	return rule_of(number) != NULL;
 }
 
-struct tek_effect tek__effect_of(struct tek_state_call *call)
+struct tek_effect tek_ut__effect_of(struct tek_state_call *call)
 {
 	const struct rule *rule = rule_of(call->number);
 
 	if (!rule)
-		return tek__ordinary;
-	return rule->judge ? rule->judge(call->argument) : tek__changes;
+		return tek_ut__ordinary;
+	return rule->judge ? rule->judge(call->argument) : tek_ut__changes;
 }

@@ -15,10 +15,10 @@ struct tek_effect {
 	const char *what, *why; /* for the message */
 };
 
-static const struct tek_effect tek__ordinary = {.binds = false};
-static const struct tek_effect tek__changes = {.binds = true, .inherited = true};
-static const struct tek_effect tek__binds = {.binds = true};
-static const struct tek_effect tek__reads = {.binds = true, .may_do_without = true};
+static const struct tek_effect tek_ut__ordinary = {.binds = false};
+static const struct tek_effect tek_ut__changes = {.binds = true, .inherited = true};
+static const struct tek_effect tek_ut__binds = {.binds = true};
+static const struct tek_effect tek_ut__reads = {.binds = true, .may_do_without = true};
 
 #define TEK_REFUSED(number, call, reason) \
 	((struct tek_effect){ \
@@ -28,24 +28,24 @@ static const struct tek_effect tek__reads = {.binds = true, .may_do_without = tr
  * The effect of a system call: state.h. A thread id of the caller's own in its arguments becomes 0.
  */
 struct tek_state_call;
-struct tek_effect tek__effect_of(struct tek_state_call *call);
+struct tek_effect tek_ut__effect_of(struct tek_state_call *call);
 
 /* Whether the calling thread is the only one of the process; whether `tid` is its own, or 0. */
-bool tek__state_is_alone(void);
-bool tek__state_is_own_tid(pid_t tid);
+bool tek_ut__state_is_alone(void);
+bool tek_ut__state_is_own_tid(pid_t tid);
 
 /* The effect of prctl(2). argument[0] is the option; a thread id of the caller's own becomes 0. */
-struct tek_effect tek__effect_of_prctl(unsigned long *argument);
+struct tek_effect tek_ut__effect_of_prctl(unsigned long *argument);
 
 /*
  * The state of the thread that argument[number] names: 0 and the caller's own id mean the caller.
  */
-struct tek_effect tek__effect_on_thread(unsigned long *argument, unsigned int number);
+struct tek_effect tek_ut__effect_on_thread(unsigned long *argument, unsigned int number);
 
 /*
  * The effect of seccomp(2) in strict mode, which forbids system calls that the engine needs to
  * switch threads.
  */
-struct tek_effect tek__effect_of_strict_mode(void);
+struct tek_effect tek_ut__effect_of_strict_mode(void);
 
 #endif

@@ -90,24 +90,24 @@ static bool is_of_process(int option)
 	return false;
 }
 
-struct tek_effect tek__effect_of_prctl(unsigned long *argument)
+struct tek_effect tek_ut__effect_of_prctl(unsigned long *argument)
 {
 	const int option = (int)argument[0];
 
 	switch (option) {
 	case PR_SET_PDEATHSIG:
-		return tek__binds;
+		return tek_ut__binds;
 	case PR_CAP_AMBIENT:
-		return argument[1] == PR_CAP_AMBIENT_IS_SET ? tek__ordinary : tek__changes;
+		return argument[1] == PR_CAP_AMBIENT_IS_SET ? tek_ut__ordinary : tek_ut__changes;
 	case PR_SET_SECCOMP:
-		return argument[1] == SECCOMP_MODE_STRICT ? tek__effect_of_strict_mode()
-							  : tek__changes;
+		return argument[1] == SECCOMP_MODE_STRICT ? tek_ut__effect_of_strict_mode()
+							  : tek_ut__changes;
 	case SCHED_CORE:
-		return argument[1] == SCHED_CORE_GET ? tek__ordinary
-						     : tek__effect_on_thread(argument, 2);
+		return argument[1] == SCHED_CORE_GET ? tek_ut__ordinary
+						     : tek_ut__effect_on_thread(argument, 2);
 	case SET_SHADOW_STACK:
 		return TEK_REFUSED(EOPNOTSUPP, "a shadow stack", "user-level threads have none");
 	default:
-		return is_of_process(option) ? tek__ordinary : tek__changes;
+		return is_of_process(option) ? tek_ut__ordinary : tek_ut__changes;
 	}
 }

@@ -21,47 +21,47 @@
 
 static void *self(void)
 {
-	return tek__here_self();
+	return tek_ut__here_self();
 }
 
 static void yield(void)
 {
-	struct tek_uthread *thread = tek__here_self();
+	struct tek_uthread *thread = tek_ut__here_self();
 
 	if (++thread->sync_yields % YIELDS == 0) {
-		tek__pause();
+		tek_ut__pause();
 		return;
 	}
-	tek__enter();
-	tek__yield(TEK_READY_YIELDED);
-	tek__leave();
+	tek_ut__enter();
+	tek_ut__yield(TEK_READY_YIELDED);
+	tek_ut__leave();
 }
 
 /* Whether it has to wait. */
 static bool begin(struct tek_uthread *thread, struct tek_waiter *waiter)
 {
-	tek__enter();
-	tek__spin_lock(&thread->interrupt_lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&thread->interrupt_lock);
 	bool unparked = thread->sync_unparked;
 	thread->sync_unparked = false;
 	thread->sync_parked = unparked ? NULL : waiter;
-	tek__spin_unlock(&thread->interrupt_lock);
-	tek__leave();
+	tek_ut__spin_unlock(&thread->interrupt_lock);
+	tek_ut__leave();
 	return !unparked;
 }
 
 static void end(struct tek_uthread *thread)
 {
-	tek__enter();
-	tek__spin_lock(&thread->interrupt_lock);
+	tek_ut__enter();
+	tek_ut__spin_lock(&thread->interrupt_lock);
 	thread->sync_parked = NULL;
-	tek__spin_unlock(&thread->interrupt_lock);
-	tek__leave();
+	tek_ut__spin_unlock(&thread->interrupt_lock);
+	tek_ut__leave();
 }
 
 static int park(struct tek_until until)
 {
-	struct tek_uthread *thread = tek__here_self();
+	struct tek_uthread *thread = tek_ut__here_self();
 	const struct timespec *deadline;
 	struct tek_waiter waiter;
 	struct timespec room;
@@ -69,13 +69,13 @@ static int park(struct tek_until until)
 
 	if (error)
 		return error;
-	tek__waiter_init(&waiter);
+	tek_ut__waiter_init(&waiter);
 	if (!begin(thread, &waiter))
 		return 0;
-	enum tek_wake how = tek__wait_interruptible(&waiter, deadline, TEK_WAITS_OTHER);
+	enum tek_wake how = tek_ut__wait_interruptible(&waiter, deadline, TEK_WAITS_OTHER);
 	end(thread);
 	if (how == TEK_INTERRUPTED)
-		tek__interrupted_by_signal();
+		tek_ut__interrupted_by_signal();
 	return how == TEK_TIMED_OUT ? ETIMEDOUT : 0;
 }
 
@@ -83,12 +83,12 @@ static void unpark(void *of)
 {
 	struct tek_uthread *thread = of;
 
-	tek__enter();
-	tek__spin_lock(&thread->interrupt_lock);
-	if (!thread->sync_parked || !tek__wake(thread->sync_parked, TEK_WOKEN))
+	tek_ut__enter();
+	tek_ut__spin_lock(&thread->interrupt_lock);
+	if (!thread->sync_parked || !tek_ut__wake(thread->sync_parked, TEK_WOKEN))
 		thread->sync_unparked = true;
-	tek__spin_unlock(&thread->interrupt_lock);
-	tek__leave();
+	tek_ut__spin_unlock(&thread->interrupt_lock);
+	tek_ut__leave();
 }
 
 extern const struct tek_sync_host tek_sync_host;

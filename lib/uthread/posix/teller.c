@@ -36,19 +36,19 @@ static void set_stack(struct tek_record *record, struct tek_side *side,
 	record->stack_pages = (tek_u32)(bytes >> shift);
 }
 
-void tek__posix_table_open(void)
+void tek_ut__posix_table_open(void)
 {
 	static struct tek_table_teller teller = {
 		.set_scheduling = set_scheduling,
 		.set_stack = set_stack,
 	};
 
-	teller.role_of = tek__roles_any ? tek__role_of : NULL;
-	tek__table_open(&teller);
+	teller.role_of = tek_ut__roles_any ? tek_ut__role_of : NULL;
+	tek_ut__table_open(&teller);
 }
 
 __attribute__((destructor)) static void finish(void)
 {
-	if (!tek__start_is_borrowed())
+	if (!tek_ut__start_is_borrowed())
 		tek__table_end();
 }

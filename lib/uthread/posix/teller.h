@@ -8,6 +8,6 @@
 #include "uthread/table.h"
 
 /* When the roles are known: opens the table. */
-void tek__posix_table_open(void);
+void tek_ut__posix_table_open(void);
 
 #endif

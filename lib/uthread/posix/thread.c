@@ -44,8 +44,8 @@ static void *begin(void *argument)
 {
 	struct tek_posix *self = argument;
 
-	if (tek__engine.own_tls)
-		tek__tls_begin_current();
+	if (tek_ut__engine.own_tls)
+		tek_ut__tls_begin_current();
 	self->begun = true;
 	void *result;
 	if (self->c11) {
@@ -54,7 +54,7 @@ static void *begin(void *argument)
 	} else {
 		result = self->routine(self->argument);
 	}
-	tek__posix_finish();
+	tek_ut__posix_finish();
 	return result;
 }
 
@@ -85,7 +85,7 @@ static size_t extra_guard(const struct tek_attr *attr)
  */
 static size_t stack_bytes(const struct tek_attr *attr)
 {
-	const size_t frame = tek__frame_bytes();
+	const size_t frame = tek_ut__frame_bytes();
 
 	if (attr->stack_bytes < SMALL_BYTES)
 		return attr->stack_bytes + frame + HANDLER_BYTES;
@@ -98,7 +98,7 @@ static size_t down_to_asked(const struct tek_uthread *thread, const struct tek_a
 {
 	if (!attr->stack_bytes)
 		return extra;
-	const char *low = tek__stack_end(thread) - stack_bytes(attr);
+	const char *low = tek_ut__stack_end(thread) - stack_bytes(attr);
 	return (size_t)(low - thread->stack_low) / page_bytes() * page_bytes();
 }
 
@@ -107,10 +107,10 @@ static bool guard(char *low, size_t bytes)
 	return madvise(low, bytes, MADV_GUARD_INSTALL) == 0 || mprotect(low, bytes, PROT_NONE) == 0;
 }
 
-void tek__posix_leave_stack(struct tek_posix *self)
+void tek_ut__posix_leave_stack(struct tek_posix *self)
 {
 	if (self->extra_guard) {
-		char *low = tek__posix_thread(self)->stack_low;
+		char *low = tek_ut__posix_thread(self)->stack_low;
 		if (madvise(low, self->extra_guard, MADV_GUARD_REMOVE) != 0)
 			mprotect(low, self->extra_guard, PROT_READ | PROT_WRITE);
 	}
@@ -126,14 +126,14 @@ static struct tek_uthread_wish wish_of(const struct tek_attr *attr, size_t extra
 		wish.stack_bytes = attr->stack_bytes;
 	else if (attr->stack_bytes || extra)
 		wish.stack_bytes = (attr->stack_bytes ? stack_bytes(attr)
-						      : tek__sched_default_stack()) +
+						      : tek_ut__sched_default_stack()) +
 				   extra;
 	if (attr->explicit_sched) {
 		wish.critical = attr->policy == TEK_SCHED_POLICY;
 		wish.has_priority = true;
-		wish.priority = (signed char)tek__sched_rank(attr->policy, attr->priority);
+		wish.priority = (signed char)tek_ut__sched_rank(attr->policy, attr->priority);
 	} else {
-		wish.critical = tek__here_self()->sched.critical;
+		wish.critical = tek_ut__here_self()->sched.critical;
 	}
 	return wish;
 }
@@ -146,7 +146,7 @@ static void describe_stack(struct tek_posix *posix, const struct tek_uthread *th
 			   const struct tek_attr *attr)
 {
 	char *low = thread->stack_low + posix->extra_guard;
-	char *end = tek__stack_end(thread);
+	char *end = tek_ut__stack_end(thread);
 
 	posix->own_stack = attr->stack != NULL;
 	posix->stack = attr->stack         ? attr->stack
@@ -159,7 +159,7 @@ static void describe_stack(struct tek_posix *posix, const struct tek_uthread *th
 static void describe(struct tek_posix *posix, struct tek_uthread *thread,
 		     const struct tek_attr *attr, size_t extra)
 {
-	const struct tek_posix *creator = tek__posix_self();
+	const struct tek_posix *creator = tek_ut__posix_self();
 
 	atomic_store(&posix->policy,
 		     attr->explicit_sched ? attr->policy : atomic_load(&creator->policy));
@@ -169,82 +169,82 @@ static void describe(struct tek_posix *posix, struct tek_uthread *thread,
 	posix->guard_bytes = attr->guard_bytes;
 	posix->extra_guard = extra;
 	describe_stack(posix, thread, attr);
-	thread->mask = (attr->has_mask ? attr->mask : thread->mask) & ~tek__own_signals();
-	tek__posix_give(posix, thread);
+	thread->mask = (attr->has_mask ? attr->mask : thread->mask) & ~tek_ut__own_signals();
+	tek_ut__posix_give(posix, thread);
 }
 
-int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
-		      void *argument, bool c11, const void *call_site)
+int tek_ut__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
+			 void *argument, bool c11, const void *call_site)
 {
 	struct tek_attr read;
-	int error = tek__attr_read(attr, &read);
+	int error = tek_ut__attr_read(attr, &read);
 
 	if (error)
 		return error;
-	if (!tek__table_is_settled)
-		tek__posix_table_open();
+	if (!tek_ut__table_is_settled)
+		tek_ut__posix_table_open();
 	struct tek_table_birth birth = {
 		.function = tek__start_routine(&tek__files, (uintptr_t)routine, argument).function,
 		.call_site = (uintptr_t)call_site,
-		.creator = tek__here_self()->id,
+		.creator = tek_ut__here_self()->id,
 		.explicit_size = read.stack_bytes != 0,
 	};
-	birth.fitted = tek__posix_fit(&read, birth.function, birth.call_site);
+	birth.fitted = tek_ut__posix_fit(&read, birth.function, birth.call_site);
 	size_t extra = extra_guard(&read);
 	const struct tek_uthread_wish wish = wish_of(&read, extra);
 	if (read.stack)
-		error = tek__own_stack_await(read.stack);
+		error = tek_ut__own_stack_await(read.stack);
 	if (error)
 		return error;
 	error = EAGAIN;
-	if (tek__engine.own_tls && tek__tls_reserve() != 0)
+	if (tek_ut__engine.own_tls && tek_ut__tls_reserve() != 0)
 		return error;
-	tek__state_finish();
-	tek__signal_mask_without_own();
+	tek_ut__state_finish();
+	tek_ut__signal_mask_without_own();
 	/* After a change of kernel state a new kernel thread inherits from the caller's. */
 	struct tek_carrier *carrier = NULL;
-	if (tek__here_self()->changed && !(carrier = tek__carrier_start_dedicated()))
+	if (tek_ut__here_self()->changed && !(carrier = tek_ut__carrier_start_dedicated()))
 		return error;
-	tek__enter();
-	struct tek_posix *posix = tek__posix_new();
+	tek_ut__enter();
+	struct tek_posix *posix = tek_ut__posix_new();
 	if (!posix)
 		goto out;
-	struct tek_uthread *thread = tek__uthread_new(&wish, begin, posix);
+	struct tek_uthread *thread = tek_ut__new(&wish, begin, posix);
 	if (!thread) {
-		tek__posix_free(posix);
+		tek_ut__posix_free(posix);
 		goto out;
 	}
 	if (extra)
 		extra = down_to_asked(thread, &read, extra);
 	if (extra && !guard(thread->stack_low, extra)) {
-		tek__uthread_drop(thread);
-		tek__posix_free(posix);
+		tek_ut__drop(thread);
+		tek_ut__posix_free(posix);
 		goto out;
 	}
 	if (carrier)
-		tek__bound_create(thread, carrier);
+		tek_ut__bound_create(thread, carrier);
 	posix->routine = routine;
 	posix->argument = argument;
 	posix->c11 = c11;
 	describe(posix, thread, &read, extra);
-	const unsigned int threads = atomic_fetch_add(&tek__posix_threads, 1) + 1;
-	tek__table_created(thread, &birth, threads);
-	*handle = tek__posix_handle(thread);
-	tek__uthread_launch(thread);
+	const unsigned int threads = atomic_fetch_add(&tek_ut__posix_threads, 1) + 1;
+	tek_ut__table_created(thread, &birth, threads);
+	*handle = tek_ut__posix_handle(thread);
+	tek_ut__launch(thread);
 	error = 0;
 out:
-	tek__leave();
+	tek_ut__leave();
 	if (error && carrier)
-		tek__carrier_dismiss(carrier);
+		tek_ut__carrier_dismiss(carrier);
 	return error;
 }
 
 /* It has been joined: its structure is the engine's again. */
 static void forget(struct tek_posix *posix)
 {
-	tek__enter();
-	tek__posix_free(posix);
-	tek__leave();
+	tek_ut__enter();
+	tek_ut__posix_free(posix);
+	tek_ut__leave();
 }
 
 static int join(struct tek_posix *posix, struct tek_uthread *thread, void **result,
@@ -261,25 +261,25 @@ static int join(struct tek_posix *posix, struct tek_uthread *thread, void **resu
 	} else {
 		deadline = NULL;
 	}
-	while ((error = tek__uthread_join(thread, result, deadline)) == EINTR)
-		tek__interrupted();
+	while ((error = tek_ut__join(thread, result, deadline)) == EINTR)
+		tek_ut__interrupted();
 	if (!error)
 		forget(posix);
 	return error;
 }
 
-int tek__posix_join(struct tek_posix *posix, void **result, struct tek_until until)
+int tek_ut__posix_join(struct tek_posix *posix, void **result, struct tek_until until)
 {
-	struct tek_uthread *thread = tek__posix_thread(posix);
-	struct tek_posix *self = tek__posix_self();
+	struct tek_uthread *thread = tek_ut__posix_thread(posix);
+	struct tek_posix *self = tek_ut__posix_self();
 
-	tek__cancel_point();
+	tek_ut__cancel_point();
 	if (!thread)
 		return ESRCH;
 	if (!self)
 		return join(posix, thread, result, until);
 	/* Two threads that join each other wait for ever. */
-	if (atomic_load(&posix->joins) == tek__posix_thread(self))
+	if (atomic_load(&posix->joins) == tek_ut__posix_thread(self))
 		return EDEADLK;
 	atomic_store(&self->joins, thread);
 	int error = join(posix, thread, result, until);
@@ -287,37 +287,37 @@ int tek__posix_join(struct tek_posix *posix, void **result, struct tek_until unt
 	return error;
 }
 
-int tek__posix_try_join(struct tek_posix *posix, void **result)
+int tek_ut__posix_try_join(struct tek_posix *posix, void **result)
 {
-	struct tek_uthread *thread = tek__posix_thread(posix);
+	struct tek_uthread *thread = tek_ut__posix_thread(posix);
 
 	if (!thread)
 		return ESRCH;
-	if (thread != tek__here_self() && atomic_load(&thread->joiner) == TEK_JOIN_NONE)
+	if (thread != tek_ut__here_self() && atomic_load(&thread->joiner) == TEK_JOIN_NONE)
 		return EBUSY;
 	return join(posix, thread, result, TEK_FOR_EVER);
 }
 
-int tek__posix_detach(struct tek_posix *posix)
+int tek_ut__posix_detach(struct tek_posix *posix)
 {
-	struct tek_uthread *thread = tek__posix_thread(posix);
+	struct tek_uthread *thread = tek_ut__posix_thread(posix);
 
 	if (!thread)
 		return ESRCH;
 	/* The engine decides whether it can be: only one of several callers gets 0. */
-	tek__enter();
-	int error = tek__uthread_detach(thread);
+	tek_ut__enter();
+	int error = tek_ut__detach(thread);
 	if (!error && (atomic_fetch_or(&posix->flags, TEK_POSIX_DETACHED) & TEK_POSIX_ENDED))
-		tek__posix_free(posix);
-	tek__leave();
+		tek_ut__posix_free(posix);
+	tek_ut__leave();
 	return error;
 }
 
-void tek__posix_yield(void)
+void tek_ut__posix_yield(void)
 {
-	tek__enter();
-	tek__yield(TEK_READY_YIELDED);
-	tek__leave();
-	if (tek__cancel_is_due_at_once(tek__posix_flags(tek__posix_self())))
-		tek__cancel_point();
+	tek_ut__enter();
+	tek_ut__yield(TEK_READY_YIELDED);
+	tek_ut__leave();
+	if (tek_ut__cancel_is_due_at_once(tek_ut__posix_flags(tek_ut__posix_self())))
+		tek_ut__cancel_point();
 }

@@ -17,25 +17,25 @@
  * program. 0, EAGAIN: there is no memory, EINVAL, EPERM: invalid attributes. *handle is set before
  * the new thread runs.
  */
-int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
-		      void *argument, bool c11, const void *call_site);
+int tek_ut__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
+			 void *argument, bool c11, const void *call_site);
 
 /*
  * Waits for a user-level thread, at most until then; by any thread. 0, ESRCH, EINVAL (detached,
  * another thread joins it already, or `until` is no time), EDEADLK, ETIMEDOUT. A cancellation
  * point.
  */
-int tek__posix_join(struct tek_posix *posix, void **result, struct tek_until until);
+int tek_ut__posix_join(struct tek_posix *posix, void **result, struct tek_until until);
 
 /* pthread_tryjoin_np(3): EBUSY if it has not ended. */
-int tek__posix_try_join(struct tek_posix *posix, void **result);
+int tek_ut__posix_try_join(struct tek_posix *posix, void **result);
 
-int tek__posix_detach(struct tek_posix *posix);
+int tek_ut__posix_detach(struct tek_posix *posix);
 
 /* sched_yield(2): other ready threads run first. By a user-level thread. */
-void tek__posix_yield(void);
+void tek_ut__posix_yield(void);
 
 /* The calling thread ends: objects on its stack that belong to other threads are given back. */
-void tek__posix_leave_stack(struct tek_posix *self);
+void tek_ut__posix_leave_stack(struct tek_posix *self);
 
 #endif

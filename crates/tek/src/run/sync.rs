@@ -38,7 +38,7 @@ pub struct Options {
     pub spin: Option<u32>,
 }
 
-/// Kinds of mutexes: `tek__lock_kinds`.
+/// Kinds of mutexes: `tek_sync__lock_kinds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Lock {
     /// Spin lock: test-and-set
@@ -65,7 +65,7 @@ pub enum Lock {
     Auto,
 }
 
-/// Kinds of read-write locks: `tek__rwlock_kinds`.
+/// Kinds of read-write locks: `tek_sync__rwlock_kinds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Rwlock {
     /// Phase-fair ticket spin lock: readers and writers take turns
@@ -74,7 +74,7 @@ pub enum Rwlock {
     Park,
 }
 
-/// Kinds of barriers: `tek__barrier_kinds`.
+/// Kinds of barriers: `tek_sync__barrier_kinds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Barrier {
     /// Counts in one place; spins until the last one has come

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What libtek-uthread.so does around exec and spawn: preload/exec.c and preload/spawn.c call it.
+ * The functions are those of life/replace.h, life/start.h and threads/process.h in libtek.so.
+ */
+#ifndef TEK_PRELOAD_UTHREAD_EXEC_H
+#define TEK_PRELOAD_UTHREAD_EXEC_H
+
+#include "exec/target.h"
+
+#include <stdbool.h>
+
+bool tek_ut__start(void);
+bool tek_ut__is_confined(void);
+bool tek_ut__exec_step_out(void);
+void tek_ut__exec_step_in(void);
+void tek_ut__exec_hide_table(void);
+void tek_ut__exec_show_table(void);
+void tek_ut__exec_name(const char *path, struct tek_verdict verdict);
+void tek_ut__exec_name_lacking(const char *path, char *const environment[], const char *other);
+
+#endif
