@@ -10,13 +10,13 @@ TOP = Path(__file__).resolve().parent.parent
 
 
 class Layers(unittest.TestCase):
-    def breaches(self, files, excepted=None):
+    def breaches(self, files):
         with tempfile.TemporaryDirectory() as top:
             for name, text in files.items():
                 path = Path(top) / "lib" / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
-            return layers.breaches(Path(top), excepted or {})
+            return layers.breaches(Path(top))
 
     def test_lib_is_in_order(self):
         self.assertEqual(layers.breaches(TOP), [])
@@ -53,11 +53,6 @@ class Layers(unittest.TestCase):
         self.assertEqual(self.breaches({
             "base/line.c": "/* As tek__place_leave(). */\n",
             "place/place.c": "void tek__place_leave(void)\n{\n}\n"}), [])
-
-    def test_an_exception_that_is_not_needed_fails(self):
-        self.assertEqual(self.breaches({"base/line.c": ""}, {"base/line.c": {"life/end.h"}}),
-                         ["tools/checks/layers.py: the exception for life/end.h in base/line.c "
-                          "is not needed"])
 
     def test_a_folder_without_a_layer_is_an_error(self):
         with self.assertRaises(ValueError):

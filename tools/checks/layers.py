@@ -21,9 +21,9 @@ LAYERS = (
 # Libraries of their own beside libtek.so: the folders below each.  Only preload/ is above them.
 LIBRARIES = {
     "alloc": {"base"},
-    "profile": {"base", "exec"},
+    "profile": {"base"},
     "sync": {"base"},
-    "uthread": {"base", "arch", "exec"},
+    "uthread": {"base", "arch"},
 }
 # The headers of libtek.so that uthread/ shares: the table, roles from rules, sizes of stacks.
 SHARED = {
@@ -35,9 +35,9 @@ SHARED = {
 # Declared below and defined above: the only ways up.  tek__hooks is the table of life/hooks.c; the
 # other two are weak, for libtek.so to find in another library.
 INVERTED = {"tek__hooks", "tek_prof__passed", "tek_sync__wants_cpus"}
-# What is left to be done: a header, or a name, that a file uses against the order.
-EXCEPTED: dict[str, set[str]] = {
-}
+
+# Headers and libraries of others.
+FOREIGN = {"libm", "oldest"}
 
 SUFFIXES = (".c", ".h", ".S", ".in")
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.MULTILINE)
@@ -65,45 +65,38 @@ def below(folder: str) -> set[str]:
     return allowed | set(LIBRARIES) if folder == "preload" else allowed
 
 
-def breaches(top: Path, excepted: dict[str, set[str]] | None = None) -> list[str]:
-    """A line for each include or use of a name against the order, and for each idle exception."""
-    excepted = EXCEPTED if excepted is None else excepted
-    found = _found(top / "lib")
-    lines = [f"lib/{file}: {what}" for file, taken in sorted(found.items())
-             for name, what in sorted(taken.items()) if name not in excepted.get(file, ())]
-    idle = [f"tools/checks/layers.py: the exception for {name} in {file} is not needed"
-            for file, names in excepted.items() for name in sorted(names - set(found[file]))]
-    return lines + idle
-
-
-def _found(lib: Path) -> dict[str, dict[str, str]]:
-    """For each file the headers and names that it takes from above, and how that is reported."""
-    texts = {path.relative_to(lib).as_posix(): path.read_text()
-             for path in sorted(lib.rglob("*"))
-             if path.suffix in SUFFIXES and len(path.relative_to(lib).parts) > 1}
-    code = {file: NO_CODE.sub(" ", text) for file, text in texts.items()}
+def breaches(top: Path) -> list[str]:
+    """A line for each include, and for each use of a name, against the order."""
+    lib, lines = top / "lib", []
+    code = code_of(lib)
     homes = _homes(code)
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    for file, text in texts.items():
+    for file, text in code.items():
         folder = file.split("/")[0]
-        if folder not in {"oldest", "libm"}: # headers and libraries of others
-            allowed = below(folder)
-            for header in INCLUDE.findall(text):
-                if "/" in header and not _may_include(folder, allowed, header):
-                    found[file][header] = f"includes {header}"
-            for name in set(NAME.findall(code[file])) - INVERTED:
-                if name in homes and not homes[name] & allowed and not _is_shared(
-                        folder, homes[name]):
-                    found[file][name] = f"uses {name} of {' and '.join(sorted(homes[name]))}/"
-    return found
+        if folder in FOREIGN:
+            continue
+        allowed = below(folder)
+        lines += [f"lib/{file}: includes {header}"
+                  for header in INCLUDE.findall((lib / file).read_text())
+                  if "/" in header and not _may_include(folder, allowed, header)]
+        lines += [f"lib/{file}: uses {name} of {' and '.join(sorted(homes[name]))}/"
+                  for name in sorted(set(NAME.findall(text)) - INVERTED)
+                  if name in homes and not homes[name] & (allowed | _shared_folders(folder))]
+    return lines
+
+
+def code_of(lib: Path) -> dict[str, str]:
+    """The files in the folders of lib/, without comments and strings."""
+    return {path.relative_to(lib).as_posix(): NO_CODE.sub(" ", path.read_text())
+            for path in sorted(lib.rglob("*"))
+            if path.suffix in SUFFIXES and len(path.relative_to(lib).parts) > 1}
 
 
 def _may_include(folder: str, allowed: set[str], header: str) -> bool:
     return header.split("/")[0] in allowed or header in SHARED.get(folder, ())
 
 
-def _is_shared(folder: str, homes: set[str]) -> bool:
-    return bool(homes & {header.split("/")[0] for header in SHARED.get(folder, ())})
+def _shared_folders(folder: str) -> set[str]:
+    return {header.split("/")[0] for header in SHARED.get(folder, ())}
 
 
 def _homes(code: dict[str, str]) -> dict[str, set[str]]:

@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 from shutil import which
 
-from . import layers, rust_tests, sources
+from . import layers, names, rust_tests, sources
 from .process import BUILD_SILENCE, Context, run
 from .results import Case, failed, passed, skipped
 
@@ -23,8 +23,8 @@ def build(context: Context) -> None:
 
 
 def style(context: Context) -> list[Case]:
-    return [*_layout(context), *_lint(context), _layers(context), *_headers(context),
-            *_man_pages(context)]
+    return [*_layout(context), *_lint(context), *_structure(context),
+            *_headers(context), *_man_pages(context)]
 
 
 def _check(context: Context, name: str, command: list[str], package: str) -> Case:
@@ -92,9 +92,12 @@ def verdict_of_clippy(output: str, status: int, how: str, log: Path | None) -> C
     return passed("clippy")
 
 
-def _layers(context: Context) -> Case:
-    lines = layers.breaches(context.top)
-    name = "layers of lib/"
+def _structure(context: Context) -> list[Case]:
+    return [_of_lines("layers of lib/", layers.breaches(context.top)),
+            _of_lines("names of lib/", names.breaches(context.top))]
+
+
+def _of_lines(name: str, lines: list[str]) -> Case:
     return failed(name, lines[0], output="\n".join(lines)) if lines else passed(name)
 
 
