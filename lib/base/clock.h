@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Times as ns, and the CPU-time clocks of threads. */
 #ifndef TEK_BASE_CLOCK_H
 #define TEK_BASE_CLOCK_H
 
@@ -15,6 +16,23 @@ static inline uint64_t tek__now(clockid_t clock)
 	struct timespec ts;
 	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * TEK_NS_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+/* A time before the epoch is 0, one beyond 584 years is UINT64_MAX. */
+static inline uint64_t tek__ns_of(const struct timespec *time)
+{
+	uint64_t seconds = (uint64_t)time->tv_sec;
+	if (time->tv_sec < 0)
+		return 0;
+	if (seconds >= UINT64_MAX / TEK_NS_PER_SEC)
+		return UINT64_MAX;
+	return seconds * TEK_NS_PER_SEC + (uint64_t)time->tv_nsec;
+}
+
+static inline struct timespec tek__timespec_of(uint64_t ns)
+{
+	return (struct timespec){.tv_sec = (time_t)(ns / TEK_NS_PER_SEC),
+				 .tv_nsec = (long)(ns % TEK_NS_PER_SEC)};
 }
 
 /*

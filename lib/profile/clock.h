@@ -6,6 +6,8 @@
 #ifndef TEK_PROFILE_CLOCK_H
 #define TEK_PROFILE_CLOCK_H
 
+#include "base/clock.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -17,9 +19,7 @@ extern uint64_t tek_prof__rate __attribute__((visibility("hidden")));
 
 static inline uint64_t tek_prof__monotonic_ns(void)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return tek__now(CLOCK_MONOTONIC);
 }
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/events_set.h"
 
+#include "base/clock.h"
 #include "uthread/carrier.h"
-#include "uthread/clock.h"
 #include "uthread/hidden.h"
 #include "uthread/tick.h"
 
@@ -173,7 +173,7 @@ static int wait_for(struct epoll_event *events, int most, uint64_t ns)
 	/* The kernel's struct, in 32-bit programs, too. */
 	const struct {
 		int64_t seconds, ns;
-	} time = {(int64_t)(ns / TEK_NS_A_SECOND), (int64_t)(ns % TEK_NS_A_SECOND)};
+	} time = {(int64_t)(ns / TEK_NS_PER_SEC), (int64_t)(ns % TEK_NS_PER_SEC)};
 	int result = -ENOSYS;
 
 	if (!atomic_load_explicit(&no_pwait2, memory_order_relaxed)) {

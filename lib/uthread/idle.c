@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/idle.h"
 
+#include "base/clock.h"
 #include "uthread/carrier.h"
-#include "uthread/clock.h"
 #include "uthread/critical.h"
 #include "uthread/events.h"
 #include "uthread/parallel.h"
@@ -31,7 +31,7 @@ static uint64_t left_until(uint64_t time)
 {
 	if (time == UINT64_MAX)
 		return time;
-	const uint64_t now = tek_ut__now();
+	const uint64_t now = tek__now(CLOCK_MONOTONIC);
 	return time > now ? time - now : 0;
 }
 

@@ -2,8 +2,8 @@
 #include "uthread/kernel_wait.h"
 
 #include "base/channel.h"
+#include "base/clock.h"
 #include "base/line.h"
-#include "uthread/clock.h"
 #include "uthread/engine.h"
 #include "uthread/interrupted.h"
 
@@ -43,7 +43,7 @@ static void tell(void)
 
 void tek_ut__kernel_wait_found(const ucontext_t *context)
 {
-	atomic_store_explicit(&last, tek_ut__now(), memory_order_relaxed);
+	atomic_store_explicit(&last, tek__now(CLOCK_MONOTONIC), memory_order_relaxed);
 	if (tek_ut__interrupted_number(context) == SYS_futex &&
 	    atomic_fetch_add_explicit(&futexes, 1, memory_order_relaxed) + 1 == MANY)
 		tell();
@@ -54,7 +54,7 @@ uint64_t tek_ut__kernel_wait_interval(void)
 	const uint64_t quantum = tek_ut__engine.quantum_ns;
 	const uint64_t found = atomic_load_explicit(&last, memory_order_relaxed);
 
-	if (!found || quantum <= INTERVAL_NS || tek_ut__now() - found > AFTER_NS)
+	if (!found || quantum <= INTERVAL_NS || tek__now(CLOCK_MONOTONIC) - found > AFTER_NS)
 		return quantum;
 	return INTERVAL_NS;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/monitor.h"
 
+#include "base/clock.h"
 #include "uthread/carrier.h"
-#include "uthread/clock.h"
 #include "uthread/engine.h"
 #include "uthread/kernel_thread.h"
 #include "uthread/parallel.h"
@@ -125,7 +125,7 @@ static bool remind(void)
 
 static void *watch(void *argument)
 {
-	const struct timespec again = tek_ut__timespec_of(LOOK_AGAIN_NS);
+	const struct timespec again = tek__timespec_of(LOOK_AGAIN_NS);
 	bool soon = false;
 
 	const unsigned int generation = (unsigned int)(uintptr_t)argument;

@@ -3,8 +3,8 @@
  * The functions of tek/uthread.h about the engine and its threads; those about objects are in
  * native_objects.c.
  */
+#include "base/clock.h"
 #include "base/export.h"
-#include "uthread/clock.h"
 #include "uthread/critical.h"
 #include "uthread/engine.h"
 #include "uthread/guard.h"
@@ -291,8 +291,8 @@ TEK_EXPORT void tek_uthread_sleep_until(const struct timespec *time)
 
 TEK_EXPORT void tek_uthread_sleep(uint64_t ns)
 {
-	uint64_t now = tek_ut__now();
-	struct timespec time = tek_ut__timespec_of(ns > UINT64_MAX - now ? UINT64_MAX : now + ns);
+	uint64_t now = tek__now(CLOCK_MONOTONIC);
+	struct timespec time = tek__timespec_of(ns > UINT64_MAX - now ? UINT64_MAX : now + ns);
 
 	tek_uthread_sleep_until(&time);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/own_stacks.h"
 
-#include "uthread/clock.h"
+#include "base/clock.h"
 #include "uthread/wait.h"
 #include "uthread/worker.h"
 
@@ -63,10 +63,10 @@ static bool is_in_use(const void *low)
 
 int tek_ut__own_stack_await(const void *low)
 {
-	const uint64_t limit = tek_ut__now() + PATIENCE_NS;
+	const uint64_t limit = tek__now(CLOCK_MONOTONIC) + PATIENCE_NS;
 
 	for (unsigned int tries = 0; is_in_use(low); tries++) {
-		if (tek_ut__now() > limit)
+		if (tek__now(CLOCK_MONOTONIC) > limit)
 			return EAGAIN;
 		if (tries < YIELDS && tek_ut__is_uthread()) {
 			tek_ut__enter();

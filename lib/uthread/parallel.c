@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/parallel.h"
 
+#include "base/clock.h"
 #include "uthread/carrier.h"
-#include "uthread/clock.h"
 #include "uthread/engine.h"
 #include "uthread/events.h"
 #include "uthread/guard.h"
@@ -81,7 +81,7 @@ static void ask(void)
 
 void tek_ut__parallel_begin(void)
 {
-	const struct timespec moment = tek_ut__timespec_of(ASK_AGAIN_NS);
+	const struct timespec moment = tek__timespec_of(ASK_AGAIN_NS);
 	const int error = errno;
 
 	while (!is_granted()) {

@@ -2,9 +2,9 @@
 #include "uthread/preempt.h"
 
 #include "base/channel.h"
+#include "base/clock.h"
 #include "base/line.h"
 #include "uthread/carrier.h"
-#include "uthread/clock.h"
 #include "uthread/critical.h"
 #include "uthread/engine.h"
 #include "uthread/events.h"
@@ -40,8 +40,8 @@ void (*tek_ut__preempt_held)(struct tek_uthread *self, ucontext_t *context);
 static void set_timer(const struct tek_carrier *carrier, uint64_t first_ns, uint64_t each_ns)
 {
 	const struct itimerspec times = {
-		.it_value = tek_ut__timespec_of(first_ns),
-		.it_interval = tek_ut__timespec_of(each_ns),
+		.it_value = tek__timespec_of(first_ns),
+		.it_interval = tek__timespec_of(each_ns),
 	};
 	syscall(SYS_timer_settime, carrier->timer, 0, &times, NULL);
 }
@@ -294,7 +294,7 @@ static void stop_here(struct tek_worker *worker)
 /* For a tick at a bad moment. */
 static void try_again(struct tek_worker *worker)
 {
-	uint64_t now = tek_ut__now();
+	uint64_t now = tek__now(CLOCK_MONOTONIC);
 
 	atomic_store(&worker->kicked, true); /* what was due stays due */
 	if (now - worker->monitor_asked > MONITOR_NS) {

@@ -18,7 +18,7 @@
  *     its level, but alternates with all other threads, of whatever level. Else two threads that
  *     wait for a third one by sched_yield(3) would keep it off the processor until it is promoted.
  */
-#include "uthread/clock.h"
+#include "base/clock.h"
 #include "uthread/engine.h"
 #include "uthread/ready_count.h"
 #include "uthread/sched.h"
@@ -65,7 +65,7 @@ static void set_level(struct tek_uthread *thread, unsigned int level, uint64_t n
 
 static uint64_t now_in_quanta(void)
 {
-	return tek_ut__now() / tek_ut__engine.quantum_ns;
+	return tek__now(CLOCK_MONOTONIC) / tek_ut__engine.quantum_ns;
 }
 
 static int start(unsigned int workers)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/spares.h"
 
-#include "uthread/clock.h"
+#include "base/clock.h"
 #include "uthread/supplier.h"
 
 #include <linux/futex.h>
@@ -81,13 +81,13 @@ void tek_ut__spares_dismiss(void)
 
 struct tek_carrier *tek_ut__carrier_spare_soon(uint64_t ns)
 {
-	const uint64_t end = tek_ut__now() + ns;
+	const uint64_t end = tek__now(CLOCK_MONOTONIC) + ns;
 	struct tek_carrier *spare;
 	uint64_t now;
 
 	atomic_fetch_add(&spares.waiting, 1);
-	while (!(spare = tek_ut__carrier_spare()) && (now = tek_ut__now()) < end) {
-		const struct timespec left = tek_ut__timespec_of(end - now);
+	while (!(spare = tek_ut__carrier_spare()) && (now = tek__now(CLOCK_MONOTONIC)) < end) {
+		const struct timespec left = tek__timespec_of(end - now);
 		tek_ut__supplier_look();
 		syscall(SYS_futex, &spares.count, FUTEX_WAIT_PRIVATE, 0, &left, NULL, 0);
 	}

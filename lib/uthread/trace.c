@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/trace.h"
 
+#include "base/clock.h"
 #include "uthread/carrier.h"
-#include "uthread/clock.h"
 #include "uthread/monitor.h"
 #include "uthread/trace_file.h"
 #include "uthread/wait.h"
@@ -74,7 +74,7 @@ void tek_ut__trace_start(const char *path)
 			error == EBADMSG ? "it is no trace of this version" : strerror(error));
 		return;
 	}
-	start_ns = tek_ut__now();
+	start_ns = tek__now(CLOCK_MONOTONIC);
 	tek_ut__trace_on = true;
 	tek_ut__trace_supply();
 }
@@ -102,7 +102,7 @@ void tek_ut__trace_after_fork(void)
 	for (unsigned int i = 0; i < TEK_WAITS_WORDS; i++)
 		atomic_store_explicit(&is_told[i], false, memory_order_relaxed);
 	atomic_flag_clear(&outside_taken);
-	start_ns = tek_ut__now();
+	start_ns = tek__now(CLOCK_MONOTONIC);
 	tek_ut__trace_supply();
 }
 
@@ -144,7 +144,7 @@ static void write_record(struct buffer *buffer, const struct tek_trace_record *r
 	 * more.
 	 */
 	atomic_signal_fence(memory_order_release);
-	*(volatile tek_u64 *)&at->time_ns = tek_ut__now();
+	*(volatile tek_u64 *)&at->time_ns = tek__now(CLOCK_MONOTONIC);
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/wait.h"
 
-#include "uthread/clock.h"
+#include "base/clock.h"
 #include "uthread/events.h"
 #include "uthread/idle.h"
 #include "uthread/preempt.h"
@@ -219,7 +219,7 @@ uint64_t tek_ut__timers_run(void)
 
 	if (!tek_ut__timers_any())
 		return UINT64_MAX;
-	uint64_t now = tek_ut__now();
+	uint64_t now = tek__now(CLOCK_MONOTONIC);
 	tek_ut__spin_lock(&timers.lock);
 	while ((node = tek_ut__heap_first(&timers.heap)) && node->key <= now) {
 		struct tek_waiter *waiter = of_timer(node);
@@ -271,7 +271,7 @@ static inline enum tek_wake wait_for_ever(struct tek_waiter *waiter, unsigned ch
 __attribute__((noinline)) static enum tek_wake
 wait_until(struct tek_waiter *waiter, const struct timespec *deadline, unsigned char what)
 {
-	add_timer(waiter, tek_ut__ns_of(deadline));
+	add_timer(waiter, tek__ns_of(deadline));
 	enum tek_wake how = wait_for_ever(waiter, what);
 	remove_timer(waiter);
 	return how;
@@ -341,7 +341,7 @@ void tek_ut__interrupt(struct tek_uthread *thread)
 
 void tek_ut__pause(void)
 {
-	struct timespec until = tek_ut__timespec_of(tek_ut__now() + PAUSE_NS);
+	struct timespec until = tek__timespec_of(tek__now(CLOCK_MONOTONIC) + PAUSE_NS);
 	struct tek_waiter waiter;
 
 	tek_ut__waiter_init(&waiter);

@@ -146,7 +146,7 @@ static void a_broadcast_reaches_everybody(void **state)
 
 static void *wait_in_vain(void *argument)
 {
-	uint64_t before = tek_ut__now();
+	uint64_t before = tek__now(CLOCK_MONOTONIC);
 	struct timespec soon = after_ms(20);
 
 	(void)argument;
@@ -156,7 +156,7 @@ static void *wait_in_vain(void *argument)
 		error = tek_uthread_cond_wait_until(&cond, &mutex, &soon);
 	} while (error == 0);
 	CHECK(error == ETIMEDOUT);
-	CHECK(tek_ut__now() - before >= 19000000);
+	CHECK(tek__now(CLOCK_MONOTONIC) - before >= 19000000);
 	CHECK(tek_uthread_mutex_trylock(&mutex) == EBUSY);
 	tek_uthread_mutex_unlock(&mutex);
 	return NULL;
@@ -186,8 +186,8 @@ static void *wait_shortly(void *argument)
 {
 	tek_uthread_mutex_lock(&mutex);
 	while (!atomic_load(&stop)) {
-		struct timespec soon = tek_ut__timespec_of(tek_ut__now() +
-							   10000 * (uintptr_t)argument);
+		struct timespec soon = tek__timespec_of(tek__now(CLOCK_MONOTONIC) +
+							10000 * (uintptr_t)argument);
 		int error = tek_uthread_cond_wait_until(&cond, &mutex, &soon);
 		CHECK(error == 0 || error == ETIMEDOUT);
 		CHECK(++waiting == 1);
@@ -341,8 +341,8 @@ static void *wait_until_it_is_over(void *argument)
 	reused.waiting++;
 	while (!reused.over) {
 		/* Some waits time out just when the broadcast comes, and begin again. */
-		struct timespec soon = tek_ut__timespec_of(tek_ut__now() +
-							   3000 * (uintptr_t)argument);
+		struct timespec soon = tek__timespec_of(tek__now(CLOCK_MONOTONIC) +
+							3000 * (uintptr_t)argument);
 		int error = timed ? tek_uthread_cond_wait_until(&reused.cond, &reused.mutex, &soon)
 				  : tek_uthread_cond_wait(&reused.cond, &reused.mutex);
 		CHECK(error == 0 || error == ETIMEDOUT);

@@ -77,7 +77,7 @@ static uint64_t cpu_ns(void)
 {
 	struct timespec time;
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-	return tek_ut__ns_of(&time);
+	return tek__ns_of(&time);
 }
 
 /*
@@ -87,14 +87,14 @@ static uint64_t cpu_ns(void)
  */
 static void check_undisturbed(bool (*holds)(void))
 {
-	const uint64_t began = tek_ut__now();
+	const uint64_t began = tek__now(CLOCK_MONOTONIC);
 	unsigned int undisturbed = 0;
 
-	while (tek_ut__now() - began < ATTEMPTS_NS) {
-		uint64_t wall = tek_ut__now(), cpu = cpu_ns();
+	while (tek__now(CLOCK_MONOTONIC) - began < ATTEMPTS_NS) {
+		uint64_t wall = tek__now(CLOCK_MONOTONIC), cpu = cpu_ns();
 		if (holds())
 			return;
-		wall = tek_ut__now() - wall;
+		wall = tek__now(CLOCK_MONOTONIC) - wall;
 		cpu = cpu_ns() - cpu;
 		undisturbed += cpu * 100 / wall >= CPU_PERCENT;
 		CHECK(undisturbed < UNDISTURBED);
@@ -200,7 +200,8 @@ static void measure_wakes(uint64_t *late)
 {
 	for (unsigned int i = 0; i < WAKES; i++) {
 		const uint64_t began = tek_ut__workers[0].ticks;
-		struct timespec deadline = tek_ut__timespec_of(tek_ut__now() + SLEEP_TICKS * MS);
+		struct timespec deadline = tek__timespec_of(tek__now(CLOCK_MONOTONIC) +
+							    SLEEP_TICKS * MS);
 		struct tek_waiter waiter;
 		tek_ut__waiter_init(&waiter);
 		CHECK(tek_ut__wait(&waiter, &deadline, TEK_WAITS_SLEEP) == TEK_TIMED_OUT);
@@ -266,9 +267,9 @@ static void be_woken_beside_hogs(void)
 
 	start_hogs(hogs, HOGS);
 	hogs[HOGS].thread = spawn(burn_and_wake, &hogs[HOGS]);
-	const uint64_t began = tek_ut__now();
+	const uint64_t began = tek__now(CLOCK_MONOTONIC);
 	unsigned int count = 0;
-	while (count < WOKEN && tek_ut__now() - began < ENOUGH_NS) {
+	while (count < WOKEN && tek__now(CLOCK_MONOTONIC) - began < ENOUGH_NS) {
 		tek_ut__waiter_init(&woken.waiter);
 		atomic_store(&woken.waits, true);
 		CHECK(tek_ut__wait(&woken.waiter, NULL, TEK_WAITS_OTHER) == TEK_WOKEN);
@@ -501,7 +502,7 @@ static void *spin_until_stopped(void *argument)
  */
 static void wake_a_greater_one_elsewhere(void)
 {
-	const uint64_t began = tek_ut__now();
+	const uint64_t began = tek__now(CLOCK_MONOTONIC);
 	struct tek_uthread *spinners[4], *thread;
 
 	atomic_store(&stop, false);
@@ -511,11 +512,11 @@ static void wake_a_greater_one_elsewhere(void)
 	for (unsigned int i = 0; i < URGENT_WAKES; i++) {
 		while (!atomic_load(&urgent.waits))
 			;
-		uint64_t woken_at = tek_ut__now();
+		uint64_t woken_at = tek__now(CLOCK_MONOTONIC);
 		wake_urgent();
 		while (atomic_load(&urgent.runs) <= i)
 			;
-		uint64_t now = tek_ut__now();
+		uint64_t now = tek__now(CLOCK_MONOTONIC);
 		CHECK(now - woken_at < QUANTUM_NS / 2);
 		if (now - began > ENOUGH_NS)
 			_exit(0); /* on a slow machine */

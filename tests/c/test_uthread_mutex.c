@@ -100,11 +100,11 @@ static void an_error_checking_one_finds_errors(void **state)
 
 static void *wait_in_vain(void *argument)
 {
-	uint64_t before = tek_ut__now();
+	uint64_t before = tek__now(CLOCK_MONOTONIC);
 	struct timespec soon = after_ms(20);
 
 	CHECK(tek_uthread_mutex_lock_until(argument, &soon) == ETIMEDOUT);
-	CHECK(tek_ut__now() - before >= 19000000);
+	CHECK(tek__now(CLOCK_MONOTONIC) - before >= 19000000);
 	return NULL;
 }
 
@@ -132,8 +132,8 @@ static void waiting_ends_at_its_time(void **state)
 static void *wait_shortly(void *argument)
 {
 	while (!atomic_load(&stop)) {
-		struct timespec soon = tek_ut__timespec_of(tek_ut__now() +
-							   20000 * (uintptr_t)argument);
+		struct timespec soon = tek__timespec_of(tek__now(CLOCK_MONOTONIC) +
+							20000 * (uintptr_t)argument);
 		int error = tek_uthread_mutex_lock_until(&mutex, &soon);
 		CHECK(error == 0 || error == ETIMEDOUT);
 		if (error)

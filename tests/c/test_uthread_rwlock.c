@@ -299,7 +299,8 @@ static void *use_shortly(void *argument)
 	uintptr_t number = (uintptr_t)argument;
 
 	for (uintptr_t i = 0; !atomic_load(&stop); i++) {
-		struct timespec soon = tek_ut__timespec_of(tek_ut__now() + 10000 * (number % 6));
+		struct timespec soon = tek__timespec_of(tek__now(CLOCK_MONOTONIC) +
+							10000 * (number % 6));
 		bool writes = (i + number) % 3 == 0;
 		int error = (writes ? tek_uthread_rwlock_wrlock_until
 				    : tek_uthread_rwlock_rdlock_until)(&rwlock, &soon);

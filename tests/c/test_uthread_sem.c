@@ -75,7 +75,7 @@ static void make_errors(void)
 	CHECK(tek_uthread_semaphore_wait_until(&semaphore, &never) == EINVAL);
 	CHECK(tek_uthread_semaphore_wait_until(&semaphore, &past) == ETIMEDOUT);
 	CHECK(tek_uthread_semaphore_wait_until(&semaphore, &soon) == ETIMEDOUT);
-	CHECK(tek_ut__now() >= tek_ut__ns_of(&soon));
+	CHECK(tek__now(CLOCK_MONOTONIC) >= tek__ns_of(&soon));
 	CHECK(tek_uthread_semaphore_value(&semaphore) == 0);
 	CHECK(tek_uthread_semaphore_destroy(&semaphore) == 0);
 }
@@ -89,8 +89,8 @@ static void errors_are_found_and_waiting_ends_at_its_time(void **state)
 static void *take_shortly(void *argument)
 {
 	while (!atomic_load(&stop)) {
-		struct timespec soon = tek_ut__timespec_of(tek_ut__now() +
-							   10000 * (uintptr_t)argument);
+		struct timespec soon = tek__timespec_of(tek__now(CLOCK_MONOTONIC) +
+							10000 * (uintptr_t)argument);
 		int error = tek_uthread_semaphore_wait_until(&semaphore, &soon);
 		CHECK(error == 0 || error == ETIMEDOUT);
 		if (!error)

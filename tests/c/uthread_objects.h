@@ -83,7 +83,7 @@ static inline pthread_t begin_kernel_thread(void *(*routine)(void *), void *argu
 
 static inline struct timespec after_ms(long ms)
 {
-	return tek_ut__timespec_of(tek_ut__now() + (uint64_t)ms * 1000000);
+	return tek__timespec_of(tek__now(CLOCK_MONOTONIC) + (uint64_t)ms * 1000000);
 }
 
 /* Until it is so, for so long at most. */
@@ -91,7 +91,7 @@ static inline struct timespec after_ms(long ms)
 	do { \
 		struct timespec limit_ = after_ms((seconds)*1000); \
 		while (!(condition)) { \
-			CHECK(tek_ut__now() < tek_ut__ns_of(&limit_)); \
+			CHECK(tek__now(CLOCK_MONOTONIC) < tek__ns_of(&limit_)); \
 			tek_uthread_sleep(100000); \
 		} \
 	} while (0)

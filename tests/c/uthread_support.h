@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "uthread/clock.h"
+#include "base/clock.h"
 #include "uthread/engine.h"
 #include "uthread/thread.h"
 #include "uthread/tls.h"
@@ -116,7 +116,7 @@ static inline void yield_once(void)
 
 static inline void sleep_ms(unsigned int ms)
 {
-	struct timespec deadline = tek_ut__timespec_of(tek_ut__now() + ms * 1000000ull);
+	struct timespec deadline = tek__timespec_of(tek__now(CLOCK_MONOTONIC) + ms * 1000000ull);
 	struct tek_waiter waiter;
 
 	tek_ut__waiter_init(&waiter);

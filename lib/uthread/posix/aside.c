@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/aside.h"
 
+#include "base/clock.h"
 #include "uthread/carrier.h"
-#include "uthread/clock.h"
 #include "uthread/engine.h"
 #include "uthread/parallel.h"
 #include "uthread/posix/interrupt.h"
@@ -152,7 +152,7 @@ static bool is_over(struct tek_until until)
 	if (!until.at)
 		return false;
 	return !tek__clock_is_known(until.clock) || tek__until_deadline(until, &room, &deadline) ||
-	       (deadline && tek_ut__ns_of(deadline) <= tek_ut__now());
+	       (deadline && tek__ns_of(deadline) <= tek__now(CLOCK_MONOTONIC));
 }
 
 bool tek_ut__aside_or_pause(unsigned int *pauses, struct tek_until until)
@@ -167,7 +167,8 @@ bool tek_ut__aside_or_pause(unsigned int *pauses, struct tek_until until)
 	if (begin(later ? SUPPLIER_LATER : CALLER) || is_over(until))
 		return true;
 	tek_ut__aside_end();
-	struct timespec then = tek_ut__timespec_of(tek_ut__now() + (FIRST_PAUSE_NS << *pauses));
+	struct timespec then = tek__timespec_of(tek__now(CLOCK_MONOTONIC) +
+						(FIRST_PAUSE_NS << *pauses));
 	if (*pauses < DOUBLINGS)
 		++*pauses;
 	tek_ut__waiter_init(&waiter);

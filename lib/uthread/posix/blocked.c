@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/blocked.h"
 
+#include "base/clock.h"
 #include "base/next.h"
-#include "uthread/clock.h"
 #include "uthread/events.h"
 #include "uthread/posix/interrupt.h"
 
@@ -28,14 +28,14 @@ __attribute__((noinline)) int tek_ut__fail(int error)
 
 struct timespec tek_ut__deadline_in(const struct timespec *time)
 {
-	uint64_t now = tek_ut__now(), left = tek_ut__ns_of(time);
-	return tek_ut__timespec_of(left < INT64_MAX - now ? now + left : INT64_MAX);
+	uint64_t now = tek__now(CLOCK_MONOTONIC), left = tek__ns_of(time);
+	return tek__timespec_of(left < INT64_MAX - now ? now + left : INT64_MAX);
 }
 
 struct timespec tek_ut__time_until(const struct timespec *deadline)
 {
-	uint64_t now = tek_ut__now(), then = tek_ut__ns_of(deadline);
-	return tek_ut__timespec_of(then > now ? then - now : 0);
+	uint64_t now = tek__now(CLOCK_MONOTONIC), then = tek__ns_of(deadline);
+	return tek__timespec_of(then > now ? then - now : 0);
 }
 
 int tek_ut__look(struct pollfd *files, nfds_t count)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/blocking.h"
 
+#include "base/clock.h"
 #include "base/next.h"
-#include "uthread/clock.h"
 #include "uthread/events.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/blocked_mask.h"
@@ -32,7 +32,7 @@ static const struct timespec *deadline_of(const struct limit *limit)
 static bool is_wrong(const struct timespec *time)
 {
 	return time &&
-	       (time->tv_sec < 0 || time->tv_nsec < 0 || time->tv_nsec >= (long)TEK_NS_A_SECOND);
+	       (time->tv_sec < 0 || time->tv_nsec < 0 || time->tv_nsec >= (long)TEK_NS_PER_SEC);
 }
 
 static bool is_none(const struct timespec *time)

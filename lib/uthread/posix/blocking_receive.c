@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/blocking.h"
 
+#include "base/clock.h"
 #include "base/next.h"
-#include "uthread/clock.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/interrupt.h"
 
@@ -102,7 +102,7 @@ static bool is_enough(unsigned int done, unsigned int count, int flags,
 	if (done == count || (done && flags & MSG_WAITFORONE))
 		return true;
 	/* "The timeout is checked only after the receipt of each datagram" */
-	return done && deadline && tek_ut__now() >= tek_ut__ns_of(deadline);
+	return done && deadline && tek__now(CLOCK_MONOTONIC) >= tek__ns_of(deadline);
 }
 
 int tek_ut__recvmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags,
@@ -114,7 +114,7 @@ int tek_ut__recvmmsg(int file, struct mmsghdr *messages, unsigned int count, int
 
 	tek_ut__cancel_point();
 	if (is_special(flags) || (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 ||
-					      timeout->tv_nsec >= (long)TEK_NS_A_SECOND)))
+					      timeout->tv_nsec >= (long)TEK_NS_PER_SEC)))
 		return TEK_REAL(recvmmsg)(file, messages, count, flags, timeout);
 	if (timeout)
 		deadline = tek_ut__deadline_in(timeout);

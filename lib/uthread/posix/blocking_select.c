@@ -5,8 +5,8 @@
  */
 #include "uthread/posix/blocking.h"
 
+#include "base/clock.h"
 #include "base/next.h"
-#include "uthread/clock.h"
 #include "uthread/events.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/blocked_mask.h"
@@ -190,7 +190,7 @@ int tek_ut__pselect(int count, fd_set *in, fd_set *out, fd_set *exceptions,
 	tek_ut__cancel_point();
 	/* The kernel reports invalid arguments. */
 	if (count < 0 || (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 ||
-				      timeout->tv_nsec >= (long)TEK_NS_A_SECOND)))
+				      timeout->tv_nsec >= (long)TEK_NS_PER_SEC)))
 		return TEK_REAL(pselect)(count, in, out, exceptions, timeout, NULL);
 	return select_masked(count, &sets, timeout, mask);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/blocking.h"
 
+#include "base/clock.h"
 #include "base/next.h"
-#include "uthread/clock.h"
 #include "uthread/events.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/interrupt.h"
@@ -89,8 +89,7 @@ int tek_ut__clock_nanosleep(clockid_t clock, int flags, const struct timespec *t
 			    struct timespec *left)
 {
 	tek_ut__cancel_point();
-	if (!time || time->tv_sec < 0 || time->tv_nsec < 0 ||
-	    time->tv_nsec >= (long)TEK_NS_A_SECOND)
+	if (!time || time->tv_sec < 0 || time->tv_nsec < 0 || time->tv_nsec >= (long)TEK_NS_PER_SEC)
 		return TEK_REAL(clock_nanosleep)(clock, flags, time, left);
 	/* A relative time is the same on both. */
 	if (clock == CLOCK_MONOTONIC || (clock == CLOCK_REALTIME && !(flags & TIMER_ABSTIME)))

@@ -4,7 +4,7 @@
  * thread that sends one to it, or routes one of the process (router.h), does so in the other order:
  * one sees the other.
  */
-#include "uthread/clock.h"
+#include "base/clock.h"
 #include "uthread/posix/interrupt.h"
 #include "uthread/posix/signal.h"
 #include "uthread/reserved.h"
@@ -56,8 +56,8 @@ int tek_ut__signal_wait(const sigset_t *set, siginfo_t *info, const struct times
 			errno = EINVAL;
 			return -1;
 		}
-		uint64_t now = tek_ut__now(), left = tek_ut__ns_of(timeout);
-		room = tek_ut__timespec_of(left < INT64_MAX - now ? now + left : INT64_MAX);
+		uint64_t now = tek__now(CLOCK_MONOTONIC), left = tek__ns_of(timeout);
+		room = tek__timespec_of(left < INT64_MAX - now ? now + left : INT64_MAX);
 		deadline = &room;
 	}
 	tek_ut__cancel_point();
