@@ -48,8 +48,8 @@ struct tek_objects {
 #define TEK_OBJECTS_ONCE_DONE 2
 
 /*
- * Runs all probes. Idempotent. `keep_fitting` is of the library: a flag that overlaps a member of the
- * library's own object becomes "not found".
+ * Runs all probes. Idempotent. `keep_fitting` is of the library: a flag that overlaps a member of
+ * the library's own object becomes "not found".
  */
 void tek__objects_find(struct tek_objects *objects,
 		       void (*keep_fitting)(struct tek_objects *found));

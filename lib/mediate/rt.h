@@ -10,7 +10,8 @@
  * brings it into force again. So a nice value that is set meanwhile, for the thread, its process
  * group or its user, is the thread's on leaving.
  *
- * Functions for other threads need the lock (threads/process.h), which prevents reuse of their tids.
+ * Functions for other threads need the lock (threads/process.h), which prevents reuse of their
+ * tids.
  */
 #ifndef TEK_MEDIATE_RT_H
 #define TEK_MEDIATE_RT_H

@@ -3,8 +3,8 @@
  * What the records of threads ask of the layers above: the start, the child of a fork, and what the
  * features do when a thread becomes known or is gone.
  *
- * One constant table, which life/hooks.c fills.  The functions are called with the lock, unless noted
- * otherwise.
+ * One constant table, which life/hooks.c fills.  The functions are called with the lock, unless
+ * noted otherwise.
  */
 #ifndef TEK_THREADS_HOOKS_H
 #define TEK_THREADS_HOOKS_H

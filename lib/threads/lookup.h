@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The thread that a call is about, by pthread_t or by kernel id: for the calls of pthread.h, sched.h
- * and tek/tek.h.
+ * The thread that a call is about, by pthread_t or by kernel id: for the calls of pthread.h,
+ * sched.h and tek/tek.h.
  */
 #ifndef TEK_THREADS_LOOKUP_H
 #define TEK_THREADS_LOOKUP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The process that TEK lives in: its ids, and the one lock. When it begins is in life/start.h, what a
- * fork does in life/fork.h.
+ * The process that TEK lives in: its ids, and the one lock. When it begins is in life/start.h, what
+ * a fork does in life/fork.h.
  *
  * Everything that TEK knows about the threads of the process is guarded by one
  * lock with priority inheritance (base/pi_lock.h).  It is held for some hundred
@@ -44,15 +44,18 @@ enum tek_locked tek__lock_either(void);
 void tek__unlock_either(enum tek_locked locked);
 
 /*
- * Whether TEK does nothing in this program any more, because of a seccomp filter (life/confine.h): for
- * what is done without the lock.
+ * Whether TEK does nothing in this program any more, because of a seccomp filter (life/confine.h):
+ * for what is done without the lock.
  */
 bool tek__is_confined(void);
 
 /* For life/: at the start. Sets ids and the size of a page. */
 void tek__process_begin(void);
 
-/* In the child of a fork: the lock is free, and the ids are the child's; and when all is forgotten. */
+/*
+ * In the child of a fork: frees the lock and sets the ids. The second function is called when the
+ * parent's records are forgotten: the process is known from then on.
+ */
 void tek__process_begin_again(void);
 void tek__process_has_begun_again(void);
 

@@ -13,8 +13,8 @@
  * pthread_t, first calls TEK. One that exits without its destructor (SYS_exit) is reaped by the
  * first thread that finds it gone.
  *
- * All functions need the lock (threads/process.h) unless noted otherwise; those for start and fork do
- * not.
+ * All functions need the lock (threads/process.h) unless noted otherwise; those for start and fork
+ * do not.
  */
 #ifndef TEK_THREADS_THREAD_H
 #define TEK_THREADS_THREAD_H

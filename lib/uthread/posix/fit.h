@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /*
- * At the start, with a page size known (threads/process.h): reads the environment, and the profile if
+ * At the start, with a page size known (base/page.h): reads the environment, and the profile if
  * requested.
  */
 void tek_ut__posix_fit_start(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Flags of the C library in the objects of pthread.h (base/objects.h), as far as they fit the objects of
- * libtek-uthread.so in the same memory.
+ * Flags of the C library in the objects of pthread.h (base/objects.h), as far as they fit the
+ * objects of libtek-uthread.so in the same memory.
  */
 #ifndef TEK_UTHREAD_POSIX_OBJECTS_H
 #define TEK_UTHREAD_POSIX_OBJECTS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The functions that libtek-sync.so needs where user-level threads use its locks (base/sync_host.h).
- * It finds this by its name.
+ * The functions that libtek-sync.so needs where user-level threads use its locks
+ * (base/sync_host.h). It finds this by its name.
  *
  * An unpark before the park counts, and only one does: it is stored in the thread, under its
  * interrupt_lock. So is the wait while there is one. The unparking thread accesses the wait under
