@@ -18,11 +18,13 @@
 
 enum {
 	BUCKETS = 1024,
+	/* Allocated at a time: 52 KB, all of which mlockall(2) has the kernel lock. */
+	CHUNK_THREADS = 64,
 	FIRST_SWEEP = 64, /* threads ever known before those that left unseen are looked for */
 };
 
-/* Parallel to the table's chunks; anonymous memory of our own, so it never moves or shrinks. */
-static struct tek_thread *chunks[TEK_MAX_CHUNKS];
+/* Anonymous memory of our own, so it never moves or shrinks. */
+static struct tek_thread *chunks[TEK_MAX_SLOTS / CHUNK_THREADS];
 static struct tek_thread *buckets[BUCKETS];
 static struct tek_thread *free_list;
 static unsigned int used;                   /* structures ever used: indices below it are valid */
@@ -49,7 +51,7 @@ static struct tek_thread **bucket_of(pthread_t handle)
 
 static struct tek_thread *at(unsigned int index)
 {
-	return &chunks[index / TEK_CHUNK_SLOTS][index % TEK_CHUNK_SLOTS];
+	return &chunks[index / CHUNK_THREADS][index % CHUNK_THREADS];
 }
 
 static struct tek_thread *lookup(pthread_t handle)
@@ -127,13 +129,13 @@ static void count(void)
 
 __attribute__((cold)) static struct tek_thread *take_fresh(void)
 {
-	unsigned int chunk = used / TEK_CHUNK_SLOTS;
+	unsigned int chunk = used / CHUNK_THREADS;
 	struct tek_slot slot;
 
 	if (!tek__table_slot(used, &slot))
 		return NULL;
 	if (!chunks[chunk]) {
-		void *memory = mmap(NULL, TEK_CHUNK_SLOTS * sizeof(struct tek_thread),
+		void *memory = mmap(NULL, CHUNK_THREADS * sizeof(struct tek_thread),
 				    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (memory == MAP_FAILED)
 			return NULL;

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs run under TEK within limits that leave little room."""
 import os
+import re
 import subprocess
 
 import pytest
 
 from conftest import PATIENCE
+from test_run_place import needs_real_time
 
 PROGRAM = r"""
 #include <pthread.h>
@@ -60,17 +62,25 @@ def test_within_a_small_limit_the_program_runs(within, limit, mode):
 
 
 LOCKED = r"""
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static void *work(void *argument)
 {
+	pthread_setname_np(pthread_self(), "locked");
 	pthread_mutex_lock(&mutex);
 	pthread_mutex_unlock(&mutex);
+	char line[256];
+	FILE *status = argument ? fopen("/proc/self/status", "r") : NULL;
+	while (status && fgets(line, sizeof(line), status))
+		if (strncmp(line, "VmLck", 5) == 0)
+			fputs(line, stdout);
 	return argument;
 }
-int main(void)
+int main(int argc, char **argv)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -78,7 +88,7 @@ int main(void)
 		return 3;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 65536);
-	if (pthread_create(&thread, &attr, work, NULL))
+	if (pthread_create(&thread, &attr, work, argc > 1 ? argv : NULL))
 		return 4;
 	pthread_join(thread, NULL);
 	puts("all right");
@@ -99,6 +109,26 @@ def test_a_program_that_locks_its_memory_has_room_for_it(open_build, compile_c, 
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
         timeout=60 * PATIENCE, env={"PATH": "/usr/bin:/bin"}, cwd="/")
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give up the capability that lifts the limit")
+@pytest.mark.parametrize("mode", [[], ["--lock", "park"], ["--stack", "auto"]], ids=" ".join)
+def test_tek_locks_little_memory_beside_that_of_the_program(open_build, compile_c, tmp_path, mode):
+    needs_real_time()
+    program = compile_c(LOCKED, "cc", "-pthread")
+
+    def locked_kib(*tek):
+        ended = subprocess.run(
+            ["bash", "-c", 'ulimit -l 8192; exec "$@"', "bash", "setpriv", "--bounding-set=-ipc_lock,-sys_resource",
+             "--inh-caps=-all", *tek, program, "tells"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            timeout=60 * PATIENCE, cwd="/", env={"PATH": "/usr/bin:/bin", "MALLOC_ARENA_MAX": "1",
+                                                 "TEK_STACK_PROFILES": str(tmp_path)})
+        assert ended.returncode == 0 and "cannot" not in ended.stderr, ended.stderr
+        return int(re.search(r"VmLck:\s+(\d+) kB", ended.stdout)[1])
+
+    tek = (str(open_build / "bin" / "tek"), "run", "--no-rules", "--critical", "locked*", *mode, "--")
+    assert locked_kib(*tek) - locked_kib() < 1300
 
 
 def test_what_cannot_be_written_is_not_taken_for_a_mistake(within):
