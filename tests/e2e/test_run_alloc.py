@@ -431,3 +431,89 @@ def test_what_cannot_be_a_mathematical_library_is_refused_with_a_reason(tek, wro
     refused = tek("run", "--libm", wrong, "--", "echo", "ran")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert wrong in refused.stderr
+
+
+FUTEXES = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+/* An allocator that never frees, with a lock of its own. It must not be entered again. */
+static _Alignas(4096) char memory[256 << 20];
+static size_t used;
+static atomic_uint lock;
+static __thread int inside __attribute__((tls_model("initial-exec")));
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+	if (inside) {
+		static const char text[] = "entered again\n";
+		write(2, text, sizeof(text) - 1);
+		_exit(9);
+	}
+	inside = 1;
+	while (atomic_exchange(&lock, 2) != 0)
+		syscall(SYS_futex, &lock, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+	for (volatile int i = 0; i < 2000; i++)
+		;
+	size_t at = (used + alignment - 1) / alignment * alignment;
+	used = at + bytes;
+	atomic_store(&lock, 0);
+	syscall(SYS_futex, &lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	inside = 0;
+	return used <= sizeof(memory) ? memory + at : NULL;
+}
+void *malloc(size_t bytes)
+{
+	size_t *block = aligned_alloc(16, bytes + 16);
+	return block ? *block = bytes, block + 2 : NULL;
+}
+void *calloc(size_t count, size_t bytes)
+{
+	return malloc(count * bytes); /* it was never used before */
+}
+void *realloc(void *old, size_t bytes)
+{
+	void *new = malloc(bytes);
+	if (old && new)
+		memcpy(new, old, ((size_t *)old)[-2] < bytes ? ((size_t *)old)[-2] : bytes);
+	return new;
+}
+void free(void *block)
+{
+	(void)block;
+}
+#define THREADS 24
+static void *work(void *argument)
+{
+	for (int i = 0; i < 2000; i++)
+		if (!malloc(32))
+			return argument;
+	return NULL;
+}
+int main(void)
+{
+	pthread_t threads[THREADS];
+	void *failed, *any = NULL;
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, work, &threads[i]);
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], &failed);
+		any = failed ? failed : any;
+	}
+	puts(any ? "no memory" : "all right");
+}
+"""
+
+
+@pytest.mark.parametrize("preempt", [[], ["--preempt", "off"]], ids=["preempted", "cooperative"])
+@pytest.mark.parametrize("workers", ["1", "2", "4"])
+def test_an_allocator_that_waits_by_futex_is_not_entered_again(compile_c, workers, preempt):
+    program = compile_c(FUTEXES, "gcc", "-pthread")
+    ended = outcome([TEK, "run", "--model", "m:n", "--workers", workers, *preempt, "--", program])
+    assert ended[:2] == (0, b"all right\n"), ended

@@ -47,7 +47,8 @@ enum maker {
 	/*
 	 * With KLT preemption only the supplier: a stopped thread may hold a lock of the C library
 	 * that making one takes. The same for a bound thread: the new one would inherit its kernel
-	 * state.
+	 * state. The same for a thread that may be inside an allocator, which must not be entered
+	 * again.
 	 */
 	SUPPLIER,
 	SUPPLIER_LATER, /* the caller does not wait for it */
@@ -114,6 +115,12 @@ void tek_ut__aside_begin(void)
 {
 	if (tek_ut__here_self())
 		begin(maker_at_once());
+}
+
+void tek_ut__aside_begin_in_allocator(void)
+{
+	if (tek_ut__here_self())
+		begin(SUPPLIER);
 }
 
 void tek_ut__aside_end(void)

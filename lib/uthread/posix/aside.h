@@ -30,6 +30,12 @@
 void tek_ut__aside_begin(void);
 void tek_ut__aside_end(void);
 
+/*
+ * tek_ut__aside_begin() for a call that an allocator may make: the caller makes no carrier itself,
+ * because a new thread needs memory. It waits some milliseconds for the supplier at most.
+ */
+void tek_ut__aside_begin_in_allocator(void);
+
 /* The result of a call made so. A thread that is cancelled in the call does not reach the end. */
 #define TEK_ASIDE(call) \
 	({ \
