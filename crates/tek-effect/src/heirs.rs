@@ -3,7 +3,8 @@
 //! the changed value. Undoing gives them the previous value, which they would have inherited
 //! without the change.
 use crate::identity::{parent_of, process_of};
-use crate::scheduling::{set_rule, Rule};
+use crate::policy::set_rule;
+use crate::rule::Rule;
 use crate::sys;
 use crate::{Error, Identity};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The identity of a thread.
-use crate::{sys, watch, Error};
+use crate::{sys, watched, Error};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::fs::File;
@@ -72,9 +72,14 @@ impl Identity {
         !matches!(self.check(), Err(Error::Gone { .. }))
     }
 
+    /// What [`watched`] knows it by.
+    pub(crate) fn key(self) -> watched::Key {
+        (self.tid, self.start_ticks)
+    }
+
     /// As `is_there`, as a result.
     pub(crate) fn check(self) -> Result<(), Error> {
-        match watch::is_there(self) {
+        match watched::is_there(self.key()) {
             true => Ok(()),
             false => self.check_that(Stat::runs),
         }
@@ -121,7 +126,7 @@ impl Identity {
     /// As `check`, after an operation on the thread that has the id. If another thread has the id
     /// now, calls `make_good` first.
     pub(crate) fn check_after(self, make_good: impl FnOnce()) -> Result<(), Error> {
-        if watch::is_there(self) {
+        if watched::is_there(self.key()) {
             return Ok(());
         }
         match Stat::of(self.tid)? {

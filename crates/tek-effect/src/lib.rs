@@ -23,26 +23,31 @@ mod hierarchy;
 mod identity;
 mod journal;
 mod limit;
+mod limits;
 mod loan;
 mod member;
 #[allow(unsafe_code)] // the C library's lock
 mod pi_mutex;
+mod policy;
+mod prlimit;
 mod restore;
 mod returned;
+mod rule;
 mod scheduling;
 mod step;
 #[allow(unsafe_code)] // the system calls that nix does not have
 mod sys;
 mod watch;
+mod watched;
 
 pub use effect::{Change, Effect};
 pub use error::Error;
 pub use groups::{Found, Groups, Moving, Place, Placed};
 pub use hierarchy::{Hierarchy, Version};
 pub use identity::{parent_of, stack_of, Identity};
-pub use limit::{Limits, Resource};
+pub use limits::{Limits, Resource};
 pub use member::Heirs;
 pub use pi_mutex::{PiGuard, PiMutex};
 pub use restore::{Restored, Undone};
-pub use scheduling::Scheduling;
+pub use rule::Scheduling;
 pub use watch::Watch;

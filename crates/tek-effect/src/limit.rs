@@ -1,90 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits of processes: prlimit(2).
+//! The change of a process's limit: made and undone.
 use crate::heirs::{ids_in, Births};
 use crate::identity::{process_of, user_of};
+use crate::limits::{Limits, Resource};
 use crate::loan::{has_privilege, Right, CAP_SYS_RESOURCE};
-use crate::scheduling::{set_rule, Rule, FIFO, RR};
+use crate::policy::set_rule;
+use crate::rule::{Rule, FIFO, RR};
 use crate::sys;
 use crate::{Error, Identity, Undone};
 use serde::{Deserialize, Serialize};
-use std::{fs, io};
-
-/// A limit that can be changed: RLIMIT_*.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Resource {
-    /// The highest real-time priority that threads may give themselves.
-    Rtprio,
-    /// CPU time between two waits of a real-time thread, in µs.
-    Rttime,
-    /// 20 - the lowest nice value that threads may give themselves.
-    Nice,
-    /// Bytes that may be locked in memory.
-    Memlock,
-    /// File descriptors.
-    Nofile,
-}
-
-impl Resource {
-    fn number(self) -> u32 {
-        match self {
-            Self::Rtprio => libc::RLIMIT_RTPRIO,
-            Self::Rttime => libc::RLIMIT_RTTIME,
-            Self::Nice => libc::RLIMIT_NICE,
-            Self::Memlock => libc::RLIMIT_MEMLOCK,
-            Self::Nofile => libc::RLIMIT_NOFILE,
-        }
-    }
-
-    /// How its line in /proc/PID/limits begins.
-    fn title(self) -> &'static str {
-        match self {
-            Self::Rtprio => "Max realtime priority",
-            Self::Rttime => "Max realtime timeout",
-            Self::Nice => "Max nice priority",
-            Self::Memlock => "Max locked memory",
-            Self::Nofile => "Max open files",
-        }
-    }
-}
-
-/// Soft and hard limit; `u64::MAX` is no limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
-    /// The limit in force.
-    pub soft: u64,
-    /// The highest value to which the process may raise it.
-    pub hard: u64,
-}
-
-impl Limits {
-    /// The limits of a process.
-    pub fn of(pid: i32, resource: Resource) -> Result<Self, Error> {
-        let limits = match sys::limits(pid, resource.number()) {
-            // prlimit(2) reports limits of other users' processes with CAP_SYS_RESOURCE only,
-            // /proc always.
-            Err(error) if error.raw_os_error() == Some(libc::EPERM) => Self::in_proc(pid, resource),
-            limits => limits,
-        };
-        limits.map_err(|source| Error::thread(pid, format!("ask for {resource:?} of"), source))
-    }
-
-    fn in_proc(pid: i32, resource: Resource) -> io::Result<Self> {
-        let text = fs::read_to_string(format!("/proc/{pid}/limits"))?;
-        Self::parse(&text, resource.title()).ok_or_else(|| io::ErrorKind::InvalidData.into())
-    }
-
-    fn parse(text: &str, title: &str) -> Option<Self> {
-        let line = text.lines().find_map(|line| line.strip_prefix(title))?;
-        let mut values = line.split_ascii_whitespace();
-        let mut value = || match values.next()? {
-            "unlimited" => Some(u64::MAX),
-            number => number.parse().ok(),
-        };
-        Some(Self { soft: value()?, hard: value()? })
-    }
-}
 
 /// A limit of a process, changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -371,22 +295,6 @@ mod tests {
         assert_eq!(lent, [false, true, false, true, false]);
         let ordinary = Rule { policy: ORDINARY, ..rule(0) };
         assert!(!real_time.is_lent(ordinary, 50));
-    }
-
-    #[test]
-    fn what_proc_tells_is_what_the_kernel_has() {
-        let own = std::process::id() as i32;
-        for resource in [
-            Resource::Rtprio,
-            Resource::Rttime,
-            Resource::Nice,
-            Resource::Memlock,
-            Resource::Nofile,
-        ] {
-            let told = Limits::in_proc(own, resource).unwrap();
-            assert_eq!(told, sys::limits(own, resource.number()).unwrap(), "{resource:?}");
-        }
-        assert!(Limits::parse("Max open files            1024\n", "Max open files").is_none());
     }
 
     /// A shell with this limit of descriptors. For each line that it reads it starts a process and

@@ -5,7 +5,7 @@
 //! it for SCHED_OTHER. Its policy then still comes from the change, and ends with it. Pure, but for
 //! [`Right::of`].
 use crate::identity::read_all;
-use crate::scheduling::{Rule, Scheduling, DEADLINE, FIFO, IDLE, RR};
+use crate::rule::{Rule, Scheduling, DEADLINE, FIFO, IDLE, RR};
 use crate::{sys, Error, Limits, Resource};
 use serde::{Deserialize, Serialize};
 use std::fs;

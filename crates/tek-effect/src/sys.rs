@@ -2,8 +2,8 @@
 //! The system calls that nix does not have, about threads of whatever process.
 //!
 //! They are made raw: under libtek the C library's own are TEK's, and musl refuses them.
-use crate::limit::Limits;
-use crate::scheduling::Rule;
+use crate::limits::Limits;
+use crate::rule::Rule;
 use crate::step;
 use libc::c_long;
 use std::ffi::{CStr, CString};

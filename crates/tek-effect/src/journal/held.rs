@@ -2,9 +2,10 @@
 //! The changes in force that a journal's lines amount to. No I/O.
 use super::line::{Line, VERSION};
 use super::what::{Thing, What};
-use crate::limit::Resource;
+use crate::limits::Resource;
 use crate::member::MemberChange;
-use crate::scheduling::{Rule, SchedulingChange};
+use crate::rule::Rule;
+use crate::scheduling::SchedulingChange;
 use crate::Identity;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
