@@ -3,12 +3,12 @@
 use crate::grant::{Grant, RealTime, Refusal, Requester, Terms};
 use crate::grant_who::{paths, Group, Pattern, User};
 use crate::kthread::{self, KthreadSettings, KthreadsTable};
+use crate::number::number;
 use crate::placing::{Backend, GroupSettings, GroupsTable, PlaceTable, Placing, Resident};
 use crate::source::Source;
 use crate::{Budget, Error, Priority, Reason};
-use serde::de::{Error as _, Visitor};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use std::fmt;
 use std::path::PathBuf;
 use toml::Spanned;
 
@@ -216,37 +216,6 @@ impl GrantTable {
         };
         let Self { users, groups, programs, cgroups, .. } = self;
         Ok(Grant { source, users, groups, programs, cgroups, terms })
-    }
-}
-
-/// An integer in a range.
-pub(crate) fn number<'de, D: Deserializer<'de>>(
-    from: D,
-    least: u32,
-    most: u32,
-    what: &str,
-) -> Result<Option<u32>, D::Error> {
-    let number = from.deserialize_i64(WholeNumber { least, most })?;
-    match u32::try_from(number) {
-        Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
-        _ => Err(D::Error::custom(format!("{number} {what}: {least} to {most}"))),
-    }
-}
-
-struct WholeNumber {
-    least: u32,
-    most: u32,
-}
-
-impl Visitor<'_> for WholeNumber {
-    type Value = i64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a whole number, {} to {}", self.least, self.most)
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<i64, E> {
-        Ok(number)
     }
 }
 

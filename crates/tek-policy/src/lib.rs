@@ -19,6 +19,7 @@ mod grant_file;
 mod grant_rate;
 mod grant_who;
 pub mod kthread;
+mod number;
 mod placing;
 mod rule;
 mod size;

@@ -2,6 +2,7 @@
 //! `[kthreads]` of tekd.toml: whether and how the kernel's threads follow their waiters.
 use super::{Class, Method, Weight};
 use crate::grant_who::Pattern;
+use crate::number::number;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::Deserialize;
@@ -255,15 +256,15 @@ impl<'de> Deserialize<'de> for FunctionName {
 }
 
 fn linger_ms<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    crate::grant_file::number(from, 0, 1000, "is no time to linger, in ms")
+    number(from, 0, 1000, "is no time to linger, in ms")
 }
 
 fn changes_per_second<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    crate::grant_file::number(from, 1, 100_000, "is no number of changes a second")
+    number(from, 1, 100_000, "is no number of changes a second")
 }
 
 fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    crate::grant_file::number(from, 1, 99, "is no real-time priority")
+    number(from, 1, 99, "is no real-time priority")
 }
 
 #[cfg(test)]
