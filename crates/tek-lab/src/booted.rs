@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A booted guest, from the host's side: its frames, its console and QEMU's messages.
 use crate::console::Console;
+use crate::listener::Listener;
 use crate::machine::Machine;
 use crate::outcome::signal_name;
 use crate::protocol::{self, Decoder, Frame};
-use crate::session::Listener;
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::io::{self, Read, Write};

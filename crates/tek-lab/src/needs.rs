@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs of this machine that guests need. The check comes before any download.
+use crate::programs::find;
 use crate::{machine, Kind};
-use std::path::PathBuf;
 use tek_advice::Package;
 
 const BUSYBOX: Package = Package { names: &[("busybox-static", 0)] };
@@ -49,11 +49,6 @@ pub fn check(kind: &Kind, architecture: &str, foreign: bool, modular: bool) -> R
     }
 }
 
-/// A program in PATH, or in the directories of root's programs, which the PATH of a user may lack.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    tek_advice::program(program, &["/usr/sbin", "/sbin"])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,11 +59,5 @@ mod tests {
         let told = missing.to_string();
         assert!(told.starts_with("not installed here: a (x), b (y): "), "{told}");
         assert!(told.contains("busybox-static kmod"), "{told}");
-    }
-
-    #[test]
-    fn a_program_is_found_where_root_has_its_own() {
-        assert!(find("sh").is_some_and(|path| path.is_absolute()));
-        assert_eq!(find("no-such-program"), None);
     }
 }

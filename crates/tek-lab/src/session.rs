@@ -4,7 +4,6 @@
 //! A guest runs one job after the other until it ends, falls silent, sends invalid frames, or
 //! reports that it cannot clear away a job's traces. Then the next job gets a new guest. Every wait
 //! has a limit, which no flood of frames or console lines extends.
-//! job gets a new one. Every wait has a limit, which no flood of frames or console lines puts off.
 use crate::booted::{Booted, End, Event};
 use crate::machine::{self, Machine, Plan};
 use crate::protocol::{Done, Frame, Hello, How, VERSION};
@@ -12,41 +11,7 @@ use crate::{Ended, Job, Outcome};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Receives the events of a session as they happen. An error ends the session.
-pub trait Listener {
-    /// Time until which later events may keep the listener busy. After it, the listener takes only
-    /// what it can take without waiting and drops the rest: otherwise no limit would hold.
-    fn until(&mut self, _until: Instant) {}
-    /// A guest is being booted: its number, from 1.
-    fn booting(&mut self, _boot: u32) -> io::Result<()> {
-        Ok(())
-    }
-    /// The first guest did not come up on this machine's own processor; it and all later guests are
-    /// emulated.
-    fn emulating(&mut self, _why: &str) -> io::Result<()> {
-        Ok(())
-    }
-    /// A part of a job's standard output.
-    fn output(&mut self, _job: &Job, _bytes: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-    /// A part of a job's standard error.
-    fn error(&mut self, _job: &Job, _bytes: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-    /// A piece of the tar archive of the job's `$OUT`.
-    fn files(&mut self, _job: &Job, _bytes: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-    /// Output of the guest's kernel on its console.
-    fn console(&mut self, _bytes: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-    /// A job is over, and all of its output was passed to the listener.
-    fn ended(&mut self, _job: &Job, _ended: &Ended) -> io::Result<()> {
-        Ok(())
-    }
-}
+pub use crate::listener::Listener;
 
 /// Limits of a session.
 #[derive(Clone, Copy, Debug)]

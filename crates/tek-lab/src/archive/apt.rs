@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! apt-get and its relatives, with a state of their own.
+use super::entry::Entry;
 use super::settings::{configuration, sources};
-use super::source::Entry;
 use super::{Cause, Error, Package};
 use crate::cache;
 use std::cmp::Ordering;

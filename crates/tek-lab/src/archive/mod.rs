@@ -2,6 +2,7 @@
 //! Packages from a Debian archive, by apt with a state of its own: the state of the machine's apt
 //! stays unchanged.
 mod apt;
+mod entry;
 mod error;
 mod settings;
 mod source;

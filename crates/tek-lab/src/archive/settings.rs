@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files that restrict apt to a state of its own.
-use super::source::Entry;
+use super::entry::Entry;
 use std::fmt::Write as _;
 use std::path::Path;
 

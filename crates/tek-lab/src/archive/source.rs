@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the archive is: the one that the user named, or else the machine's apt's source of Debian.
-use super::targets;
-use super::Error;
+use super::entry::Entry;
+use super::{targets, Error};
 use crate::cache;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,6 @@ pub struct Source {
     /// Address of the archive's top, which has `dists/`.
     pub mirror: Option<String>,
     /// The keys that may sign its indexes; Debian's without it.
-    pub keyring: Option<PathBuf>,
-}
-
-/// One entry of apt's list of sources.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// Top of the archive.
-    pub uri: String,
-    /// Suite.
-    pub suite: String,
-    /// Keys; those that apt trusts for everything without it.
     pub keyring: Option<PathBuf>,
 }
 

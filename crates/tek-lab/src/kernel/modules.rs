@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files to load for a module, and their order.
 use super::{Error, Obtained};
-use crate::needs;
+use crate::programs;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ struct Needs {
 fn needs(path: &Path) -> Result<Needs, Error> {
     let error = |why: String| Error::Modinfo { path: path.to_owned(), why };
     // A user's PATH has no /sbin.
-    let modinfo = needs::find("modinfo").unwrap_or_else(|| "modinfo".into());
+    let modinfo = programs::find("modinfo").unwrap_or_else(|| "modinfo".into());
     let output =
         Command::new(modinfo).arg(path).output().map_err(|source| error(source.to_string()))?;
     if !output.status.success() {
