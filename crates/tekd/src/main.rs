@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The daemon `tekd`: it alone grants time-critical threads on the whole device.
+mod backend;
 mod canary;
 mod configuration;
 mod connection;
@@ -20,12 +21,14 @@ mod member;
 mod notify;
 mod options;
 mod others;
+mod own_priority;
 mod peer;
 mod placement;
 mod process;
 mod programs;
 mod region;
 mod requests;
+mod restored;
 mod server;
 mod share;
 mod siblings;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The backend that makes threads Fast: a real-time policy, or a group of great weight.
+//! Makes threads Fast, by the backend: a real-time policy, or a group of great weight.
 //!
 //! Both backends guarantee the same. A Fast thread precedes all other threads, except for the CPU
 //! share of the floor. The device is in responsiveness mode while there is a Fast thread.
 //! All changes are undone.
+use crate::backend::Backend;
 use crate::domain::Domain;
 use crate::kthreads::Kthreads;
 use crate::lineage::{Descent, Way};
@@ -16,25 +17,6 @@ use tek_policy::{Configuration, Priority, RealTime};
 const FIFO: u32 = libc::SCHED_FIFO as u32;
 const RR: u32 = libc::SCHED_RR as u32;
 const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
-
-/// The backend in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
-    /// SCHED_RR.
-    Rt,
-    /// The group of the Fast Region.
-    Fair,
-}
-
-impl Backend {
-    /// As in tekd.toml.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Rt => "rt",
-            Self::Fair => "fair",
-        }
-    }
-}
 
 /// The state by which tekd changes threads.
 pub struct Means {

@@ -4,9 +4,9 @@
 mod configured;
 mod fast;
 
+use crate::backend::Backend;
 use crate::homes::Homes;
 use crate::log;
-use crate::means::Backend;
 use crate::process;
 use crate::sys;
 use anyhow::{bail, Result};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The start: from the command line to a running server.
+use crate::backend::Backend;
 use crate::canary::Canary;
 use crate::configuration;
 use crate::directories::Directories;
@@ -8,11 +9,14 @@ use crate::exec_watch::ExecWatch;
 use crate::kthreads::{self, Kthreads, Wanted};
 use crate::listener::{self, Listener};
 use crate::log;
-use crate::means::{Backend, Means};
+use crate::means::Means;
 use crate::notify::Notify;
 use crate::options::Options;
 use crate::others::Others;
+use crate::own_priority::become_first;
 use crate::placement::Placement;
+use crate::requests;
+use crate::restored;
 use crate::server::{Parts, Server};
 use crate::sys;
 use anyhow::{bail, Context, Result};
@@ -50,7 +54,7 @@ pub fn run(options: Options) -> Result<()> {
     let _directories = Directories::make_for(&options.state, "--state")?;
     // Before any effect outside of tekd: a second tekd ends here.
     let (effect, restored) = open(&options.state)?;
-    tell(&restored);
+    restored::tell(&restored);
     let listener = match Listener::open(&options.socket) {
         Ok(listener) => listener,
         Err(error) => {
@@ -76,6 +80,7 @@ pub fn run(options: Options) -> Result<()> {
         birth_watch: exec_watch.as_ref().and_then(|_| ExecWatch::of_births().ok()),
         exec_watch,
         notify: Notify::from_environment(),
+        answer: requests::answer,
     })?;
     if let Err(error) = log::start_writer() {
         log::warning(&format!("tekd may have to wait for standard error: {error}"));
@@ -186,17 +191,6 @@ fn restore(options: &Options) -> Result<()> {
     }
 }
 
-pub fn tell(restored: &Restored) {
-    let Restored { undone, gone, changed, failed } = restored;
-    if undone + gone + changed > 0 {
-        log::warning(&format!(
-            "an earlier tekd was killed: {undone} changes were undone, {gone} were of threads that \
-             have ended, {changed} were changed by others since"
-        ));
-    }
-    failed.iter().for_each(|line| log::error(line));
-}
-
 fn catch_signals() -> Result<SignalFd> {
     let mut signals = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
@@ -237,14 +231,4 @@ fn raise_own_limits() {
     }
     sys::keep_freed_memory();
     sys::have_no_huge_pages();
-}
-
-/// Gives tekd a priority above all of its clients.
-pub fn become_first(priority: u32) {
-    if let Err(error) = sys::become_first(priority) {
-        log::warning(&format!(
-            "tekd is not SCHED_FIFO {priority} ({error}), so critical threads can hold it up: \
-             it needs CAP_SYS_NICE, and a cpu cgroup with real-time runtime"
-        ));
-    }
 }

@@ -9,6 +9,8 @@
 //! The kernel needs long to load the programs. The thread therefore begins as an ordinary thread
 //! (nice -20), and tekd serves meanwhile.
 mod apply;
+mod boost;
+mod command;
 mod names;
 mod reactor;
 mod relations;
@@ -22,11 +24,13 @@ mod watcher;
 
 use crate::domain::Domain;
 use crate::log;
+use crate::restored;
 use apply::Applier;
+use command::Command;
 use hdrhistogram::Histogram;
 use names::Names;
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use reactor::{Command, Reactor};
+use reactor::Reactor;
 use relations::Relations;
 use serde_json::{json, Value};
 use std::collections::HashMap;
@@ -182,7 +186,7 @@ impl Kthreads {
             Ok(opened) => opened,
             Err(error) => return Self::failed(&error.to_string()),
         };
-        crate::start::tell(&restored);
+        restored::tell(&restored);
         if !system::is_in_memory(wanted.state) {
             log::warning(&format!(
                 "{} is on a disk, for which tekd may have to wait while kernel threads are late: a \

@@ -5,6 +5,7 @@
 //! a reaction at once. It reads other events whenever it is awake. While a thread is boosted it
 //! also wakes by itself, so that a boost ends soon after its last relation.
 use super::apply::Applier;
+use super::command::Command;
 use super::relations::Relations;
 use super::storage_budget::StorageBudget;
 use super::system;
@@ -20,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tek_bpf::{Event, Follow, Kthreads, Member, Packets, Watch, What};
 use tek_effect::{Identity, Scheduling};
-use tek_policy::kthread::{KthreadSettings, Ratio};
+use tek_policy::kthread::Ratio;
 use tek_policy::Pattern;
 
 /// While a thread is boosted, the minimum interval of reads without a wake-up.
@@ -29,17 +30,6 @@ const LEAST_TICK_NS: u64 = 5_000_000;
 const WATCH_NS: u64 = 10_000_000_000;
 /// The minimum interval of checks of memory.
 const MEMORY_NS: u64 = 50_000_000;
-
-/// A request of another thread.
-pub enum Command {
-    /// Makes an ordinary thread critical with this priority; `None` ends that.
-    Fast(i32, Option<u8>),
-    /// New settings, and the addresses of functions that they name.
-    Settings(Box<KthreadSettings>, HashMap<u64, String>),
-    /// The programs for this watch are attached now, and all others on hot paths are detached.
-    Watched(Watch, Packets),
-    Stop,
-}
 
 /// The next step of one of the threads.
 pub enum Next {

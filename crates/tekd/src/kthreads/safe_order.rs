@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Raises ksoftirqd and similar threads only together with the threads that must precede them.
-use super::apply::{look, set, usual_priority, Applier};
+use super::boost::{look, set, usual_priority, Failures};
 use super::relations::Relations;
 use super::served::Boost;
 use super::system;
 use crate::sys;
 use std::collections::{HashMap, HashSet};
 use tek_effect::Effect;
-use tek_policy::kthread::{plan, plan_without_raises, Class, Ordered, Rank, Wish};
+use tek_policy::kthread::{plan, plan_without_raises, Changes, Class, Ordered, Rank, Wish};
 
 /// The minimum interval of searches for new threads without a change.
 const LOOK_NS: u64 = 10_000_000_000;
@@ -22,68 +22,78 @@ pub struct Superiors {
     looked_ns: Option<u64>,
 }
 
-/// Plans and sets the priorities of ksoftirqd's class and of its superiors.
-pub fn settle(applier: &mut Applier, relations: &mut Relations) {
-    let softirqs: Vec<i32> = (relations.all())
-        .filter(|served| served.class() == Class::Softirq)
-        .map(|served| served.thread.tid)
-        .collect();
-    let mut superiors = std::mem::take(&mut applier.superiors);
-    if softirqs.iter().all(|tid| superiors.softirqs.contains(tid)) {
-        superiors.look_again();
-    } else {
-        superiors.look(&mut applier.effect);
-    }
-    let mut ordered: Vec<Ordered<i32>> = Vec::new();
-    for (tid, (rank, boost)) in &superiors.known {
-        let usual = usual_priority(boost);
-        let now = boost.now.or(usual);
-        ordered.push(Ordered { id: *tid, rank: *rank, usual, now, wish: None });
-    }
-    for tid in softirqs {
-        let wanted = relations.wanted(tid);
-        let Some(served) = relations.served_mut(tid) else { continue };
-        if look(&mut served.boost, tid).is_err() {
-            continue;
-        }
-        let usual = usual_priority(&served.boost);
-        let highest = served.summary().map(|summary| summary.highest);
-        let wish = wanted.zip(highest).map(|(priority, highest)| Wish { priority, highest });
-        let now = served.boost.now.or(usual);
-        ordered.push(Ordered { id: tid, rank: Rank::Softirq, usual, now, wish });
-    }
-    let mut steps = plan(&ordered);
-    let many = u32::try_from(steps.steps.len()).unwrap_or(u32::MAX);
-    if !applier.changes.may_change(many, steps.direction(), sys::monotonic_ns()) {
-        steps = plan_without_raises(&ordered);
-    }
-    for step in steps.steps {
-        let boost = match superiors.known.get_mut(&step.id) {
-            Some((_, boost)) => Some(boost),
-            None => relations.served_mut(step.id).map(|served| &mut served.boost),
-        };
-        let Some(boost) = boost else { continue };
-        let wanted = step.then.filter(|_| step.then != step.usual);
-        if let Err(error) = set(&mut applier.effect, boost, wanted) {
-            // The next steps would overtake the thread that could not be raised.
-            let failed = superiors.known.remove(&step.id);
-            superiors.softirqs.clear(); // forces a new search before the next step
-            if let Some(change) = failed.and_then(|(_, boost)| boost.change) {
-                let _ = applier.effect.give_back(change);
-            }
-            applier.failed(relations, step.id, &error);
-            break;
-        }
-    }
-    for (tid, held) in steps.held {
-        if let Some(served) = relations.served_mut(tid) {
-            served.boost.held = Some(held.to_string());
-        }
-    }
-    applier.superiors = superiors;
-}
-
 impl Superiors {
+    /// Plans and sets the priorities of ksoftirqd's class and of its superiors.
+    pub fn settle(
+        &mut self,
+        effect: &mut Effect,
+        changes: &mut Changes,
+        failures: &mut Failures,
+        relations: &mut Relations,
+    ) {
+        let softirqs: Vec<i32> = (relations.all())
+            .filter(|served| served.class() == Class::Softirq)
+            .map(|served| served.thread.tid)
+            .collect();
+        if softirqs.iter().all(|tid| self.softirqs.contains(tid)) {
+            self.look_again();
+        } else {
+            self.look(effect);
+        }
+        let ordered = self.ordered(relations, softirqs);
+        let mut steps = plan(&ordered);
+        let many = u32::try_from(steps.steps.len()).unwrap_or(u32::MAX);
+        if !changes.may_change(many, steps.direction(), sys::monotonic_ns()) {
+            steps = plan_without_raises(&ordered);
+        }
+        for step in steps.steps {
+            let boost = match self.known.get_mut(&step.id) {
+                Some((_, boost)) => Some(boost),
+                None => relations.served_mut(step.id).map(|served| &mut served.boost),
+            };
+            let Some(boost) = boost else { continue };
+            let wanted = step.then.filter(|_| step.then != step.usual);
+            if let Err(error) = set(effect, boost, wanted) {
+                // The next steps would overtake the thread that could not be raised.
+                let failed = self.known.remove(&step.id);
+                self.softirqs.clear(); // forces a new search before the next step
+                if let Some(change) = failed.and_then(|(_, boost)| boost.change) {
+                    let _ = effect.give_back(change);
+                }
+                failures.note(relations, step.id, &error);
+                break;
+            }
+        }
+        for (tid, held) in steps.held {
+            if let Some(served) = relations.served_mut(tid) {
+                served.boost.held = Some(held.to_string());
+            }
+        }
+    }
+
+    /// The threads of ksoftirqd's class and their superiors, with the priorities that they have.
+    fn ordered(&self, relations: &mut Relations, softirqs: Vec<i32>) -> Vec<Ordered<i32>> {
+        let mut ordered: Vec<Ordered<i32>> = Vec::new();
+        for (tid, (rank, boost)) in &self.known {
+            let usual = usual_priority(boost);
+            let now = boost.now.or(usual);
+            ordered.push(Ordered { id: *tid, rank: *rank, usual, now, wish: None });
+        }
+        for tid in softirqs {
+            let wanted = relations.wanted(tid);
+            let Some(served) = relations.served_mut(tid) else { continue };
+            if look(&mut served.boost, tid).is_err() {
+                continue;
+            }
+            let usual = usual_priority(&served.boost);
+            let highest = served.summary().map(|summary| summary.highest);
+            let wish = wanted.zip(highest).map(|(priority, highest)| Wish { priority, highest });
+            let now = served.boost.now.or(usual);
+            ordered.push(Ordered { id: tid, rank: Rank::Softirq, usual, now, wish });
+        }
+        ordered
+    }
+
     /// Searches for threads of new and removed CPUs, if the last search is long ago.
     pub fn keep_up(&mut self, effect: &mut Effect) {
         let now = sys::monotonic_ns();

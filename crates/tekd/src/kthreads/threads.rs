@@ -8,7 +8,7 @@
 use super::reactor::Next;
 use super::Shared;
 use crate::log;
-use crate::start::become_first;
+use crate::own_priority::become_first;
 use crate::sys;
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};

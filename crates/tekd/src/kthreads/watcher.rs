@@ -4,10 +4,10 @@
 //! The kernel needs some time for that, and the reactor must receive events meanwhile. This thread
 //! is real-time, because hogs would starve an ordinary thread. Its priority is below tekd's main
 //! thread, because it needs seconds of CPU time on a slow device.
-use super::reactor::Command;
+use super::command::Command;
 use super::Shared;
 use crate::log;
-use crate::start::become_first;
+use crate::own_priority::become_first;
 use crate::sys;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fast threads leave their groups for a while; weights make and end responsiveness mode.
 use super::Placement;
+use crate::backend::Backend;
 use crate::domain::Domain;
 use crate::log;
-use crate::means::Backend;
 use tek_effect::{Effect, Error, Identity};
 use tek_policy::Configuration;
 

@@ -7,8 +7,8 @@ use crate::exec_watch::{ExecWatch, News};
 use crate::log;
 use crate::means::Means;
 use crate::member::Reason;
+use crate::own_priority::become_first;
 use crate::peer::Still;
-use crate::start;
 use crate::subordinate::Subordinates;
 use crate::sys;
 use std::collections::HashSet;
@@ -264,10 +264,10 @@ impl Server {
         if now == before {
             return;
         }
-        start::become_first(before.high.max(now.high) + 2);
+        become_first(before.high.max(now.high) + 2);
         self.means.range = now;
         self.means.others.leave(&mut self.means.effect); // lowered below the new range later
         self.region.settle_all(&mut self.means);
-        start::become_first(now.high + 2);
+        become_first(now.high + 2);
     }
 }

@@ -5,7 +5,6 @@ use crate::connection::{Connection, Packet};
 use crate::log;
 use crate::peer::{Accounts, Peer};
 use crate::region::Refused;
-use crate::requests;
 use crate::sys;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 use nix::sys::resource::{getrlimit, Resource};
@@ -194,7 +193,7 @@ impl Server {
                     let reply = Reply::to(&request).refused(libc::EBUSY, why);
                     return self.send(id, &reply, None);
                 }
-                let (reply, file) = requests::answer(self, pid, &request);
+                let (reply, file) = (self.answer)(self, pid, &request);
                 if file.is_some() {
                     self.note_file_of(user);
                 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Noncritical RT threads follow the mode: see `others`.
 use super::Server;
-use crate::means::{Backend, Means};
+use crate::backend::Backend;
+use crate::means::Means;
 use crate::others::Scope;
 use crate::peer::Peer;
 use crate::region::Region;

@@ -36,7 +36,7 @@ use nix::sys::signalfd::SignalFd;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use std::collections::{HashMap, HashSet};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tek_abi::{Reply, Request, TELL_LEFT};
@@ -71,6 +71,9 @@ pub struct Counters {
     pub expelled: u64,
     pub alarms: u64,
 }
+
+/// Carries out a request of a process. Returns the reply, and the file that goes with it.
+pub type Answer = fn(&mut Server, i32, &Request) -> (Reply, Option<OwnedFd>);
 
 /// The state of tekd.
 pub struct Server {
@@ -115,6 +118,7 @@ pub struct Server {
     file: Option<PathBuf>,
     canary: Canary,
     notify: Notify,
+    answer: Answer,
     listener: Listener,
     epoll: Epoll,
     signals: SignalFd,
@@ -144,13 +148,14 @@ pub struct Parts {
     pub exec_watch: Option<ExecWatch>,
     pub birth_watch: Option<ExecWatch>,
     pub notify: Notify,
+    pub answer: Answer,
 }
 
 impl Server {
     /// Assembles the server. Clients are served from `run` on.
     pub fn new(parts: Parts) -> Result<Self> {
         let Parts { means, loaded, file, domain, listener, signals, canary, .. } = parts;
-        let (exec_watch, notify) = (parts.exec_watch, parts.notify);
+        let (exec_watch, notify, answer) = (parts.exec_watch, parts.notify, parts.answer);
         let births = births::Births::new(parts.birth_watch);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
@@ -199,6 +204,7 @@ impl Server {
             file,
             canary,
             notify,
+            answer,
             listener,
             epoll,
             signals,
@@ -455,7 +461,7 @@ impl Server {
         }
     }
 
-    fn send(&mut self, id: u64, reply: &Reply, file: Option<&std::os::fd::OwnedFd>) {
+    fn send(&mut self, id: u64, reply: &Reply, file: Option<&OwnedFd>) {
         let sent = self.connections.get(&id).map(|connection| connection.send(reply, file));
         if matches!(sent, Some(Err(_))) {
             self.close(id);
