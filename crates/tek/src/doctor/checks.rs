@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The questions that `tek doctor` asks, one function each.
+use super::check::{info, no, root_or, unknown, yes, Answer, Check};
 use super::trial::{Range, Trial, DEFAULT};
-use super::{interrupts, kernel_threads, libraries, throttling, uthread, Answer, Backend, Check};
+use super::{interrupts, kernel_threads, libraries, throttling, uthread, Backend};
 use crate::system::memory::{self, Pages};
 use crate::system::privilege::{self, has_capability};
 use crate::system::{self, cgroup, kernel_config, library, line, number};
@@ -33,18 +34,6 @@ pub fn all(trial: &Trial) -> Vec<Check> {
     checks.extend(uthread::checks());
     checks.extend(libraries::checks());
     checks
-}
-
-pub(super) fn yes(id: &'static str, found: impl Into<String>) -> Check {
-    Check { id, answer: Answer::Yes, found: found.into(), cure: None }
-}
-
-pub(super) fn info(id: &'static str, found: impl Into<String>) -> Check {
-    Check { answer: Answer::Info, ..yes(id, found) }
-}
-
-pub(super) fn no(id: &'static str, found: impl Into<String>, cure: impl Into<String>) -> Check {
-    Check { id, answer: Answer::No, found: found.into(), cure: Some(cure.into()) }
 }
 
 /// The kernel's release and machine.
@@ -133,10 +122,6 @@ fn rt_cure() -> String {
     privilege::refused_despite_privilege().unwrap_or_else(|| "see rt-privilege".into())
 }
 
-pub(super) fn unknown(id: &'static str, found: impl Into<String>) -> Check {
-    Check { answer: Answer::Unknown, ..yes(id, found) }
-}
-
 fn rt_group_sched() -> Check {
     const ID: &str = "rt-group-sched";
     match cgroup::rt_runtime() {
@@ -157,16 +142,10 @@ fn rt_group_sched() -> Check {
 }
 
 fn preempt_rt() -> Check {
-    match preempt_rt_kernel() {
+    match system::is_preempt_rt() {
         true => info("preempt-rt", "a PREEMPT_RT kernel"),
         false => info("preempt-rt", "not a PREEMPT_RT kernel; TEK needs none"),
     }
-}
-
-/// Whether the kernel is one. The file is missing in some that are, such as Linux 6.12.
-pub(super) fn preempt_rt_kernel() -> bool {
-    number("/sys/kernel/realtime") == Some(1)
-        || line("/proc/version").is_some_and(|version| version.contains(" PREEMPT_RT "))
 }
 
 fn cgroups() -> Check {
@@ -210,17 +189,6 @@ fn autogroup() -> Check {
             info("autogroup", "on: sessions share the CPU evenly, and nice counts only within one")
         }
         None => info("autogroup", "not in the kernel"),
-    }
-}
-
-/// The cure for a check that only root passes: run it as root, or get these capabilities.
-pub(super) fn root_or(capabilities: &[&str]) -> String {
-    let ways = tek_advice::with_capabilities(capabilities).replace('\n', "\nor ");
-    match nix::unistd::geteuid().is_root() {
-        true => ways,
-        false => {
-            format!("root has it, and so tekd: {}\nor {ways}", tool_as_root("tek", "doctor"))
-        }
     }
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether interrupts are handled in threads: then their handlers have priorities, and a
 //! time-critical thread can come before them, or after.
-use super::checks::{info, preempt_rt_kernel, unknown, yes};
-use super::Check;
-use crate::system::line;
+use super::check::{info, unknown, yes, Check};
+use crate::system::{self, line};
 use tek_model::{Device, Stat, Wanted};
 
 const ID: &str = "irq-threads";
@@ -13,7 +12,10 @@ pub fn irq_threads() -> Check {
     let Ok(device) = Device::look(&Wanted::default()) else { return unknown(ID, "no /proc") };
     let tasks = device.programs.into_iter().flat_map(|program| program.tasks);
     let kernel: Vec<Stat> = tasks.map(|task| task.stat).filter(|stat| stat.kernel).collect();
-    judge(&kernel, preempt_rt_kernel() || is_asked_for(&line("/proc/cmdline").unwrap_or_default()))
+    judge(
+        &kernel,
+        system::is_preempt_rt() || is_asked_for(&line("/proc/cmdline").unwrap_or_default()),
+    )
 }
 
 fn is_asked_for(command_line: &str) -> bool {
@@ -48,7 +50,7 @@ fn priorities(threads: &[&Stat]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Answer;
+    use super::super::check::Answer;
     use super::*;
 
     fn thread(name: &str, rt_priority: u32) -> Stat {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether kernel threads can follow the priorities of their waiters.
-use super::checks::{info, no, root_or, yes};
-use super::{Answer, Check};
+use super::check::Answer;
+use super::check::{info, no, root_or, yes, Check};
 use tek_bpf::{Dependency, Error, Probe, State};
 
 const ID: &str = "kernel-threads";

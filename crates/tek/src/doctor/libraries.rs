@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The installed libraries of `tek run` besides libtek.so, and how much memory a pool can lock.
-use super::checks::{info, no, yes};
-use super::Check;
+use super::check::{info, no, yes, Check};
 use crate::run::libraries::{installed_allocators, ALLOC, LIBM_MUSL, MUSL};
 use crate::system::{library, privilege};
 use crate::units::size;

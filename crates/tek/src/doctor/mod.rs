@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek doctor`: the abilities of this kernel and this user, and the cures for missing ones.
+mod check;
 mod checks;
 mod interrupts;
 mod kernel_threads;
@@ -9,6 +10,7 @@ mod throttling;
 mod trial;
 mod uthread;
 
+use check::Check;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -34,33 +36,6 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// The answer to a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Answer {
-    /// It exists, or can be done.
-    Yes,
-    /// It does not exist, or cannot be done.
-    No,
-    /// Neither good nor bad.
-    Info,
-    /// The answer could not be determined.
-    Unknown,
-}
-
-/// One check.
-#[derive(Debug, Serialize)]
-pub struct Check {
-    /// Name for scripts; it never changes.
-    pub id: &'static str,
-    /// Answer.
-    pub answer: Answer,
-    /// The finding, in words.
-    pub found: String,
-    /// The cure for a `no`.
-    pub cure: Option<String>,
 }
 
 /// Whether this kernel and this user allow a way to put threads first.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The diagnosis as text.
-use super::{Answer, Diagnosis};
+use super::check::Answer;
+use super::Diagnosis;
 use anstyle::{AnsiColor, Style};
 use std::io::{self, Write};
 
@@ -45,7 +46,8 @@ fn row(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Backend, Check};
+    use super::super::check::Check;
+    use super::super::Backend;
     use super::*;
 
     #[test]

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The mechanisms that keep real-time threads from taking a CPU for good: the kernel's throttling,
 //! and since Linux 6.12 its fair servers.
-use super::checks::{info, no, unknown, yes};
-use super::Check;
+use super::check::{info, no, unknown, yes, Check};
 use crate::system::{line, number};
 use std::fs;
 use std::path::PathBuf;

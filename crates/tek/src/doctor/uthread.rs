@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The features that user-level threads can have here: storage of their own, and guard pages below
 //! their stacks.
-use super::checks::{info, no, yes};
-use super::Check;
+use super::check::{info, no, yes, Check};
 use crate::system::{library, memory, number};
 
 const LIBRARY: &str = "uthread-library";
@@ -118,7 +117,7 @@ fn stack_guards(light: bool, most_mappings: Option<i64>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Answer;
+    use super::super::check::Answer;
     use super::*;
 
     #[test]

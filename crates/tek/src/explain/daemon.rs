@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The knowledge of tekd about a thread, and that in sentences.
-use super::tell::time;
+use super::amounts::time;
 use crate::daemon::{Connection, Error};
 use serde::{Deserialize, Serialize};
 use std::fs::File;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The waiters of a kernel thread, the kernel threads that a task waits for, and both in sentences.
-use super::tell::{time, times};
+use super::amounts::{time, times};
 use crate::kthreads::tell::what_to_do;
 use crate::kthreads::told::{Dependency, Kthread, Member, Told, Usual};
 use crate::words;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek explain`: why one thread runs as it does, as far as is known.
+mod amounts;
 mod daemon;
 mod facts;
 mod kernel;
 mod kthread;
+mod query;
 mod rules;
 mod tell;
 mod uthread;
@@ -115,7 +117,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 continue;
             }
         };
-        let mut facts = match facts::of(tid) {
+        let mut facts = match query::of(tid) {
             Err(error) if is_gone(&error) => {
                 message::print(&format!("there is no thread {tid}: it may have ended"));
                 code = ExitCode::FAILURE;
@@ -150,7 +152,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// The report on a thread: headlines, and below each its paragraphs. Names in it may be any text.
 /// If there is no such thread, the error is `NotFound` or ESRCH.
 pub fn sections(tid: u32) -> io::Result<Vec<(&'static str, Vec<String>)>> {
-    Ok(tell::tell(&facts::of(tid)?))
+    Ok(tell::tell(&query::of(tid)?))
 }
 
 /// The same of a user-level thread.

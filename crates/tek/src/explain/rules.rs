@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules that hold for a thread, found by following them as the library does.
-use super::facts::Facts;
+use super::facts::{Facts, RuleFact};
 use crate::run::options::Critical;
-use serde::Serialize;
 use std::io;
 use std::time::Duration;
 use tek_abi::{printable, until_nul};
@@ -11,19 +10,6 @@ use tek_policy::{decide, from_environment, to_toml, Decision, Priority, Rule};
 
 /// The longest wait for a process that may be stuck.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// A rule behind something.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RuleFact {
-    /// Its number in TEK_RULES, from 1.
-    pub number: usize,
-    /// Where it comes from.
-    pub source: String,
-    /// The rule.
-    pub text: String,
-    /// The settings of the thread that it decided.
-    pub sets: Vec<&'static str>,
-}
 
 /// Adds the rules for a thread and its budget; `symbol` is that of its function. `Err` names what
 /// remains unknown, and why.

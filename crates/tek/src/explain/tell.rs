@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The facts in plain sentences: a pure function.
+use super::amounts::{time, times};
 use super::daemon;
-use super::facts::{Facts, Kernel, Tek};
+use super::facts::{Facts, Kernel, RuleFact, Tek};
 use super::kthread;
-use super::rules::RuleFact;
 use crate::system::library;
-use crate::units;
 
 /// The budget of a process without TEK_BUDGET.
 const BUDGET: &str = "800ms/1s";
@@ -347,26 +346,6 @@ fn waits(facts: &Facts) -> Vec<String> {
         ));
     }
     told
-}
-
-/// `never`, `once`, `3 times`.
-pub fn times(count: u64) -> String {
-    match count {
-        0 => "never".into(),
-        1 => "once".into(),
-        2 => "twice".into(),
-        count => format!("{count} times"),
-    }
-}
-
-/// As in a table, but with a space: `2.31 s`.
-pub fn time(ns: u64) -> String {
-    let text = units::time(ns);
-    let unit = text.find(|c: char| c.is_ascii_alphabetic()).map(|at| text.split_at(at));
-    match unit {
-        Some((number, unit @ ("us" | "ms" | "s"))) => format!("{number} {unit}"),
-        _ => text,
-    }
 }
 
 #[cfg(test)]

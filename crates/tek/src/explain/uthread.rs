@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A user-level thread: from its process's table, because the kernel does not know it.
-use super::tell::{time, Section};
+use super::amounts::time;
+use super::tell::Section;
 use crate::units::size;
 use crate::words;
 use serde::Serialize;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report of tekd on kernel threads, as metrics. The number of series does not depend on the
 //! number of threads.
-use super::page::Page;
-use super::tekd::of;
+use super::page::{flag, Page};
 use crate::kthreads::told::Told;
 use tek_abi::printable;
 use tek_policy::kthread::Class;
@@ -13,7 +12,7 @@ const MOST_DEPENDENCIES: usize = 16;
 /// Writes it.
 pub fn write(page: &mut Page, told: &Told) {
     let on = "Whether kernel threads follow the tasks that wait for them.";
-    page.gauge("tek_kthreads_on", on).is(of(told.on));
+    page.gauge("tek_kthreads_on", on).is(flag(told.on));
     if !told.on {
         return;
     }
@@ -42,7 +41,7 @@ pub fn write(page: &mut Page, told: &Told) {
     let dependency = "Whether this kernel reports waits of this kind.";
     let mut metric = page.gauge("tek_kthread_dependency", dependency);
     for one in told.dependencies.iter().take(MOST_DEPENDENCIES) {
-        metric.with(&[("dependency", &printable(one.name.as_bytes()))], of(one.on));
+        metric.with(&[("dependency", &printable(one.name.as_bytes()))], flag(one.on));
     }
 }
 

@@ -5,6 +5,11 @@ use std::fmt::Write;
 /// Its media type over HTTP.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// 1 or 0.
+pub fn flag(yes: bool) -> f64 {
+    f64::from(u8::from(yes))
+}
+
 /// A page that is being written.
 #[derive(Default)]
 pub struct Page {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report of tekd (STATUS), as metrics.
 use super::kthreads;
-use super::page::Page;
+use super::page::{flag, Page};
 use crate::kthreads::told::Told as Kthreads;
 use anyhow::Context;
 use serde::de::IgnoredAny;
@@ -88,13 +88,13 @@ impl Told {
 /// Writes it; `None`: tekd does not run, or does not answer.
 pub fn write(page: &mut Page, told: Option<&Told>) {
     let up = page.gauge("tek_tekd_up", "Whether the daemon tekd runs and answers.");
-    up.is(of(told.is_some()));
+    up.is(flag(told.is_some()));
     let Some(told) = told else { return };
     let mut info = page.gauge("tek_tekd_info", "Version of tekd, and how it gives CPU time first.");
     let [version, backend] = [&told.version, &told.backend].map(|text| printable(text.as_bytes()));
     info.with(&[("version", &version), ("backend", &backend)], 1.0);
     page.gauge("tek_responsiveness_mode", "Whether a thread is in the Fast Region by tekd.")
-        .is(of(told.mode == "responsiveness"));
+        .is(flag(told.mode == "responsiveness"));
     page.counter(
         "tek_responsiveness_mode_seconds_total",
         "Time that the Fast Region was not empty.",
@@ -144,10 +144,10 @@ fn write_fast(page: &mut Page, told: &Told) {
 
 fn write_groups(page: &mut Page, groups: Option<&Groups>) {
     let in_force = "Whether tekd has threads in control groups.";
-    page.gauge("tek_groups_in_force", in_force).is(of(groups.is_some()));
+    page.gauge("tek_groups_in_force", in_force).is(flag(groups.is_some()));
     let Some(groups) = groups else { return };
     page.gauge("tek_groups_entered", "Whether the weights of responsiveness mode are in force.")
-        .is(of(groups.entered));
+        .is(flag(groups.entered));
     let floor = "Share of CPU time that the Lazy Region keeps in responsiveness mode.";
     page.gauge("tek_floor_ratio", floor).is(groups.floor_percent / 100.0);
     let lazy: Vec<(String, &Group)> = groups
@@ -184,11 +184,6 @@ fn class_of(uid: u32) -> &'static str {
 
 fn seconds(ms: u64) -> f64 {
     ms as f64 / 1000.0
-}
-
-/// 1 or 0.
-pub fn of(yes: bool) -> f64 {
-    f64::from(u8::from(yes))
 }
 
 #[cfg(test)]

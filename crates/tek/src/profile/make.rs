@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes a report of the raw profile: ticks become times, and addresses names.
-use super::clock::Scale;
 use super::locks;
 use super::parts::{self, Measured, Parts, Sampled};
 use super::path;
 use super::read::{Raw, RawThread};
 use super::report::{Known, Lost, Object, Overhead, Profile, Role, Site, Thread, Uses};
+use super::times::Times;
 use tek_abi::{
-    printable, ProfileObject, ProfileThread, PROFILE_ALLOC, PROFILE_CLOCK_COUNTER, PROFILE_FILE,
-    PROFILE_IDLE, PROFILE_JOIN, PROFILE_SPIN, PROFILE_SYNC,
+    printable, ProfileObject, ProfileThread, PROFILE_ALLOC, PROFILE_FILE, PROFILE_IDLE,
+    PROFILE_JOIN, PROFILE_SPIN, PROFILE_SYNC,
 };
 use tek_model::Functions;
 
@@ -16,98 +16,59 @@ use tek_model::Functions;
 const MOST_OBJECTS: usize = 1000;
 
 /// Makes one report.
-pub struct Maker<'a> {
-    pub raw: &'a Raw,
+struct Maker<'a> {
+    raw: &'a Raw,
     known: &'a Known,
-    pub scale: Scale,
-    /// Its end, from its start on.
-    pub end: u64,
+    times: Times<'a>,
     functions: Functions,
 }
 
-impl<'a> Maker<'a> {
-    pub fn new(raw: &'a Raw, known: &'a Known) -> Self {
-        let header = &raw.header;
-        let pair = header.last_ticks.saturating_sub(header.start_ticks);
-        let from_file =
-            header.last_ns.saturating_sub(header.start_ns) as f64 / (pair as f64).max(1.0);
-        let counts = header.clock == PROFILE_CLOCK_COUNTER;
-        let rate = known.ns_per_tick.unwrap_or(if counts { from_file } else { 1.0 });
-        let scale = Scale::of(header, rate);
-        let last =
-            raw.threads.iter().map(|thread| thread.thread.end_ticks.max(thread.thread.begin_ticks));
-        let seen = scale.moment(last.max().unwrap_or(0));
-        let end = match (header.end_ticks, known.end_ns) {
-            // The program after exec is not counted here.
-            (0, Some(ns)) if header.replaced == 0 => scale.moment_of_ns(ns),
-            (0, _) => scale.moment(last_sign(raw)),
-            (ticks, _) => scale.moment(ticks),
-        };
-        Self { raw, known, scale, end: end.max(seen), functions: Functions::default() }
+impl Profile {
+    /// Makes it.
+    pub fn of(raw: &Raw, known: &Known) -> Self {
+        let times = Times::of(raw, known);
+        Maker { raw, known, times, functions: Functions::default() }.make()
     }
+}
 
-    pub fn end_of(&self, thread: &ProfileThread) -> u64 {
-        if thread.end_ticks == 0 {
-            self.end
-        } else {
-            self.scale.moment(thread.end_ticks)
-        }
-    }
-
-    /// The ticks that a thread spent in a part, including its present call.
-    pub fn in_part(&self, thread: &ProfileThread, part: u32) -> u64 {
-        let whole = self.scale.span(thread.ticks[part as usize]);
-        whole.saturating_add(self.in_last(thread, part))
-    }
-
-    /// How long it has been in a call of that part; 0: it is in none, or its begin was not
-    /// recorded.
-    fn in_last(&self, thread: &ProfileThread, part: u32) -> u64 {
-        let is_in = thread.inside == part && thread.end_ticks == 0 && thread.since_ticks != 0;
-        let since = self.scale.moment(thread.since_ticks);
-        if is_in {
-            self.end.saturating_sub(since)
-        } else {
-            0
-        }
-    }
-
+impl Maker<'_> {
     /// The time in files in which the thread was on no CPU.
     fn off_file(&self, thread: &ProfileThread) -> u64 {
         let part = PROFILE_FILE as usize;
-        let of = self.scale.span(thread.sampled[part]) as f64;
+        let of = self.times.scale.span(thread.sampled[part]) as f64;
         let off = (of - thread.sampled_file_run as f64).max(0.0) / of.max(1.0);
-        let known = (self.scale.span(thread.ticks[part]) as f64 * off) as u64;
-        known.saturating_add(self.in_last(thread, PROFILE_FILE))
+        let known = (self.times.scale.span(thread.ticks[part]) as f64 * off) as u64;
+        known.saturating_add(self.times.in_last(thread, PROFILE_FILE))
     }
 
     fn measured(&self, number: usize, raw: &RawThread) -> Measured {
         let thread = &raw.thread;
-        let part = |part: u32| self.in_part(thread, part);
+        let part = |part: u32| self.times.in_part(thread, part);
         let sampled = |part: u32| Sampled {
-            of: self.scale.span(thread.sampled[part as usize]),
+            of: self.times.scale.span(thread.sampled[part as usize]),
             delay: thread.sampled_delay[part as usize],
         };
         let spins = raw.objects.iter().filter(|object| object.kind == PROFILE_SPIN);
         let spin = spins.fold(0u64, |sum, object| sum.saturating_add(object.wait_ticks));
-        let mut serial = self.scale.span(thread.serial_ticks);
+        let mut serial = self.times.scale.span(thread.serial_ticks);
         let header = &self.raw.header;
         // The interval that was still open.
         if header.active & 0xffff == 1
             && header.active >> 16 == number as u64
             && header.serial_since != 0
         {
-            serial = serial
-                .saturating_add(self.end.saturating_sub(self.scale.moment(header.serial_since)));
+            serial = serial.saturating_add(
+                self.times.end.saturating_sub(self.times.scale.moment(header.serial_since)),
+            );
         }
         // The thread's own last reading, or the one from outside, whichever came later.
-        let begin = self.scale.moment(thread.begin_ticks);
-        let read = (thread.run_ns, thread.delay_ns, self.scale.moment(thread.scheduler_ticks));
-        let seen = self
-            .known
-            .scheduler
-            .get(&thread.tid)
-            .map(|seen| (seen.run_ns, seen.delay_ns, self.scale.moment_of_ns(seen.at_ns)));
+        let begin = self.times.scale.moment(thread.begin_ticks);
+        let read =
+            (thread.run_ns, thread.delay_ns, self.times.scale.moment(thread.scheduler_ticks));
+        let seen =
+            self.known.scheduler.get(&thread.tid).map(|seen| {
+                (seen.run_ns, seen.delay_ns, self.times.scale.moment_of_ns(seen.at_ns))
+            });
         let (run, delay, at) = match seen {
             Some(seen) if thread.end_ticks == 0 && seen.2 > read.2 => seen,
             _ => read,
@@ -116,16 +77,16 @@ impl<'a> Maker<'a> {
         let mut delay = delay.saturating_sub(thread.first_delay_ns);
         // From then on until its end, or its present wait, it went on as before.
         let until = if thread.is_waiting != 0 && thread.end_ticks == 0 {
-            self.scale.moment(thread.since_ticks)
+            self.times.scale.moment(thread.since_ticks)
         } else {
-            self.end_of(thread)
+            self.times.end_of(thread)
         };
         let rest = until.saturating_sub(at.max(begin)) as f64;
         let ran = run as f64 / (run.saturating_add(delay) as f64).max(1.0);
         let ran = if run == 0 && delay == 0 { 1.0 } else { ran };
         run = run.saturating_add((rest * ran) as u64);
         delay = delay.saturating_add((rest * (1.0 - ran)) as u64);
-        let life = self.end_of(thread).saturating_sub(begin);
+        let life = self.times.end_of(thread).saturating_sub(begin);
         Measured {
             life,
             sync: part(PROFILE_SYNC),
@@ -133,13 +94,13 @@ impl<'a> Maker<'a> {
             file: part(PROFILE_FILE).saturating_add(self.cost_in(thread, PROFILE_FILE) as u64),
             alloc: part(PROFILE_ALLOC).saturating_add(self.cost_in(thread, PROFILE_ALLOC) as u64),
             idle: part(PROFILE_IDLE),
-            long_file: self.scale.span(thread.long_ticks[PROFILE_FILE as usize]),
-            long_alloc: self.scale.span(thread.long_ticks[PROFILE_ALLOC as usize]),
+            long_file: self.times.scale.span(thread.long_ticks[PROFILE_FILE as usize]),
+            long_alloc: self.times.scale.span(thread.long_ticks[PROFILE_ALLOC as usize]),
             off_file: self.off_file(thread),
-            spin: self.scale.span(spin),
+            spin: self.times.scale.span(spin),
             serial,
-            serial_file: self.scale.span(thread.serial_part[PROFILE_FILE as usize]),
-            serial_alloc: self.scale.span(thread.serial_part[PROFILE_ALLOC as usize]),
+            serial_file: self.times.scale.span(thread.serial_part[PROFILE_FILE as usize]),
+            serial_alloc: self.times.scale.span(thread.serial_part[PROFILE_ALLOC as usize]),
             run: (thread.scheduler_ticks != 0).then_some(run),
             delay,
             sampled: [sampled(PROFILE_SYNC), sampled(PROFILE_IDLE)],
@@ -172,7 +133,7 @@ impl<'a> Maker<'a> {
     }
 
     fn uses(&self, uses: &locks::Uses) -> Uses {
-        let scale = &self.scale;
+        let scale = &self.times.scale;
         Uses {
             count: uses.count,
             contended: uses.contended,
@@ -205,7 +166,7 @@ impl<'a> Maker<'a> {
             && thread.is_waiting != 0
             && thread.inside == PROFILE_SYNC
             && thread.wait_kind != 0;
-        let wait_ticks = self.scale.ticks(self.in_last(thread, PROFILE_SYNC));
+        let wait_ticks = self.times.scale.ticks(self.times.in_last(thread, PROFILE_SYNC));
         let is_join = thread.wait_kind == PROFILE_JOIN;
         is_in.then(|| ProfileObject {
             object: if is_join { 0 } else { thread.waits_for },
@@ -221,7 +182,7 @@ impl<'a> Maker<'a> {
 
     /// The ns of `count` events that cost `each` 1/1024 ticks.
     fn cost_of(&self, count: u64, each: u64) -> f64 {
-        self.scale.span(1 << 10) as f64 / 1024.0 * count as f64 * each as f64 / 1024.0
+        self.times.scale.span(1 << 10) as f64 / 1024.0 * count as f64 * each as f64 / 1024.0
     }
 
     /// The time that counting added to the calls of a part, in ns.
@@ -243,7 +204,7 @@ impl<'a> Maker<'a> {
             + self.cost_of(asked, header.scheduler_cost)) as u64
     }
 
-    pub fn make(mut self) -> Profile {
+    fn make(mut self) -> Profile {
         let main_name = self.raw.threads.first().map(|thread| printable(&thread.thread.name));
         let main_name = main_name.unwrap_or_default();
         let mut threads = Vec::new();
@@ -281,7 +242,7 @@ impl<'a> Maker<'a> {
                 tid: thread.tid,
                 name: printable(&thread.name),
                 role,
-                begin_ns: self.scale.moment(thread.begin_ticks),
+                begin_ns: self.times.scale.moment(thread.begin_ticks),
                 life_ns: measured.life,
                 parts,
                 locks: thread.locks,
@@ -299,12 +260,13 @@ impl<'a> Maker<'a> {
         let objects = merged.iter().take(MOST_OBJECTS).map(|object| self.object(object)).collect();
         let threads_ns =
             threads.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.life_ns));
-        let critical_path =
-            (lost.waits == 0 && lost.threads == 0).then(|| path::of(&self, &threads)).flatten();
+        let critical_path = (lost.waits == 0 && lost.threads == 0)
+            .then(|| path::of(&self.times, &threads))
+            .flatten();
         Profile {
             program: printable(&header.program),
             pid: header.pid,
-            wall_ns: self.end,
+            wall_ns: self.times.end,
             threads_ns,
             parts: total,
             ended: header.end_ticks != 0 || became_another,
@@ -325,16 +287,6 @@ impl<'a> Maker<'a> {
             threads,
         }
     }
-}
-
-/// The last moment of any record.
-fn last_sign(raw: &Raw) -> u64 {
-    let threads = raw.threads.iter().map(|thread| {
-        let ProfileThread { since_ticks, scheduler_ticks, active_ticks, .. } = thread.thread;
-        let waits = thread.waits.last().map_or(0, |wait| wait.end_ticks);
-        since_ticks.max(scheduler_ticks).max(active_ticks).max(waits)
-    });
-    threads.max().unwrap_or(0).max(raw.header.last_ticks)
 }
 
 fn roles(threads: &[Thread]) -> Vec<Role> {

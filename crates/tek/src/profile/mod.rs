@@ -10,6 +10,7 @@ mod path;
 mod read;
 mod render;
 mod report;
+mod times;
 mod watch;
 
 use crate::cli;

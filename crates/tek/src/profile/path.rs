@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The critical path, as it is reported.
 use super::critical::{self, Step, What};
-use super::make::Maker;
 use super::parts::Parts;
 use super::read::RawThread;
 use super::report::{CriticalPath, Phase, Spent, Thread};
+use super::times::Times;
 use std::collections::HashMap;
 use tek_abi::{PROFILE_ALLOC, PROFILE_FILE, PROFILE_IDLE, PROFILE_SLEEP};
 
@@ -12,8 +12,8 @@ use tek_abi::{PROFILE_ALLOC, PROFILE_FILE, PROFILE_IDLE, PROFILE_SLEEP};
 const SHORT_PHASE: f64 = 0.02;
 
 /// The critical path of a profile with these threads.
-pub fn of(maker: &Maker<'_>, told: &[Thread]) -> Option<CriticalPath> {
-    let threads: Vec<_> = maker.raw.threads.iter().map(|raw| thread(maker, raw)).collect();
+pub fn of(times: &Times<'_>, told: &[Thread]) -> Option<CriticalPath> {
+    let threads: Vec<_> = times.raw.threads.iter().map(|raw| thread(times, raw)).collect();
     // The thread that ended last; of several the first thread.
     let last = (0..threads.len()).max_by_key(|&at| (threads[at].end, std::cmp::Reverse(at)))?;
     let phases = phases(&critical::path(&threads, last), &delayed(told));
@@ -41,27 +41,27 @@ pub fn of(maker: &Maker<'_>, told: &[Thread]) -> Option<CriticalPath> {
 }
 
 /// The facts of a thread that the path needs.
-fn thread(maker: &Maker<'_>, raw: &RawThread) -> critical::Thread {
+fn thread(times: &Times<'_>, raw: &RawThread) -> critical::Thread {
     let index = |number: u32| (number as usize).checked_sub(1);
-    let moment = |ticks: u64| maker.scale.moment(ticks);
+    let moment = |ticks: u64| times.scale.moment(ticks);
     let thread = &raw.thread;
     let waits = raw.waits.iter().map(|wait| critical::Wait {
         begin: moment(wait.begin_ticks),
         end: moment(wait.end_ticks),
         waker: index(wait.waker).map(|waker| (waker, moment(wait.released_ticks))),
         is_idle: wait.kind == PROFILE_SLEEP,
-        file: maker.scale.span(wait.file_ticks),
-        alloc: maker.scale.span(wait.alloc_ticks),
+        file: times.scale.span(wait.file_ticks),
+        alloc: times.scale.span(wait.alloc_ticks),
     });
     let mut waits: Vec<_> = waits.collect();
     // The wait in which the process ended.
     if thread.end_ticks == 0 && thread.is_waiting != 0 && thread.inside != PROFILE_FILE {
         waits.push(critical::Wait {
             begin: moment(thread.since_ticks),
-            end: maker.end,
+            end: times.end,
             is_idle: thread.inside == PROFILE_IDLE,
-            file: maker.scale.span(thread.ticks[PROFILE_FILE as usize]),
-            alloc: maker.scale.span(thread.ticks[PROFILE_ALLOC as usize]),
+            file: times.scale.span(thread.ticks[PROFILE_FILE as usize]),
+            alloc: times.scale.span(thread.ticks[PROFILE_ALLOC as usize]),
             waker: None,
         });
     }
@@ -69,11 +69,11 @@ fn thread(maker: &Maker<'_>, raw: &RawThread) -> critical::Thread {
     let is_there = thread.begin_ticks != 0;
     critical::Thread {
         begin: if is_there { moment(thread.begin_ticks) } else { 0 },
-        end: if is_there { maker.end_of(thread) } else { 0 },
+        end: if is_there { times.end_of(thread) } else { 0 },
         creator: index(thread.creator).map(|who| (who, moment(thread.created_ticks))),
         waits,
-        file: maker.in_part(thread, PROFILE_FILE),
-        alloc: maker.in_part(thread, PROFILE_ALLOC),
+        file: times.in_part(thread, PROFILE_FILE),
+        alloc: times.in_part(thread, PROFILE_ALLOC),
     }
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A profile as people and scripts read it.
-use super::make::Maker;
 use super::parts::Parts;
-use super::read::Raw;
 use super::watch::Seen;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -173,11 +171,4 @@ pub struct Phase {
     pub spent: Spent,
     /// For merged short phases: how often the path changes threads there.
     pub changes: usize,
-}
-
-impl Profile {
-    /// Makes it.
-    pub fn of(raw: &Raw, known: &Known) -> Self {
-        Maker::new(raw, known).make()
-    }
 }

@@ -5,7 +5,6 @@
 //! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in tek-UID in the first existing
 //! directory for temporary files: $TMPDIR, /tmp or /var/tmp. The event file is locked while its tek
 //! lives. So the next run recognises the directories that a killed tek left behind.
-use super::harvest;
 use anyhow::Context;
 use nix::fcntl::{Flock, FlockArg};
 use std::env;
@@ -28,11 +27,12 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Makes the directory and its event file.
-    pub fn create() -> anyhow::Result<Self> {
+    /// Makes the directory and its event file. Calls `learn_from` with each directory that a killed
+    /// tek left behind, before it is removed.
+    pub fn create(learn_from: fn(&Path)) -> anyhow::Result<Self> {
         let base = match base() {
             Some(base) => {
-                remove_left_behind(&base);
+                remove_left_behind(&base, learn_from);
                 base
             }
             // Shared with all users, so nothing in it is ours to clear away.
@@ -145,7 +145,7 @@ fn make_own(base: &Path) -> bool {
 }
 
 /// Removes directories if their tek was killed and their processes are gone.
-fn remove_left_behind(base: &Path) {
+fn remove_left_behind(base: &Path, learn_from: fn(&Path)) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
@@ -169,7 +169,7 @@ fn remove_left_behind(base: &Path) {
             }
         };
         if free {
-            harvest::left_behind(&path);
+            learn_from(&path);
             let _ = fs::remove_dir_all(&path);
         }
     }
@@ -221,7 +221,7 @@ mod tests {
         let (left, daemon) = (make(DEAD, DEAD), make(DEAD, own));
         let beginning = base.path().join(format!("{PREFIX}{own}-y"));
         fs::create_dir(&beginning).unwrap();
-        remove_left_behind(base.path());
+        remove_left_behind(base.path(), |_| ());
         assert!(!left.exists());
         assert!(daemon.exists() && beginning.exists());
     }
@@ -234,7 +234,7 @@ mod tests {
         for name in [EVENTS, "profiles", "1-1.ended"] {
             nix::unistd::mkfifo(&directory.join(name), nix::sys::stat::Mode::S_IRWXU).unwrap();
         }
-        remove_left_behind(base.path());
+        remove_left_behind(base.path(), |_| ());
         assert!(!directory.exists());
     }
 
@@ -245,14 +245,14 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         let events = File::create(directory.join(EVENTS)).unwrap();
         let lock = Flock::lock(events, FlockArg::LockExclusiveNonblock).unwrap();
-        remove_left_behind(base.path());
+        remove_left_behind(base.path(), |_| ());
         assert!(directory.exists());
         drop(lock);
         let other = lock_directory(&directory).unwrap();
-        remove_left_behind(base.path());
+        remove_left_behind(base.path(), |_| ());
         assert!(directory.exists(), "another tek is about to remove it");
         drop(other);
-        remove_left_behind(base.path());
+        remove_left_behind(base.path(), |_| ());
         assert!(!directory.exists());
     }
 }

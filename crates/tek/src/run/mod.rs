@@ -278,7 +278,7 @@ fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
     if let Some(recorder) = &recorder {
         plan.record(recorder);
     }
-    let directory = match RunDirectory::create() {
+    let directory = match RunDirectory::create(harvest::left_behind) {
         Ok(directory) => directory,
         Err(error) => return Ok(run_as_it_is(args, &error)),
     };
@@ -317,7 +317,7 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let json = args.report_json.as_ref().map(create).transpose()?;
-    let directory = match RunDirectory::create() {
+    let directory = match RunDirectory::create(harvest::left_behind) {
         Ok(directory) => directory,
         Err(error) => return Ok(run_as_it_is(&args, &error)),
     };
@@ -398,7 +398,7 @@ pub fn run_measured(
             return Ok(Err(ExitCode::from(MISUSED)));
         }
     };
-    let directory = RunDirectory::create()?;
+    let directory = RunDirectory::create(harvest::left_behind)?;
     let mut harvest = Harvest::of(tuning.as_ref(), &directory);
     let ended = under_tek(
         &args,
@@ -419,7 +419,7 @@ pub fn run_watched(
     mut look: impl FnMut(i32, &Path) -> PollTimeout,
 ) -> anyhow::Result<Result<End, ExitCode>> {
     let args = Args { program, is_watched: true, ..Args::default() };
-    let directory = RunDirectory::create()?;
+    let directory = RunDirectory::create(harvest::left_behind)?;
     let path = directory.path().to_owned();
     let under = Under::Libtek(Some(""), None);
     let ended =
@@ -434,7 +434,7 @@ pub fn run_profiled(
     look: impl FnMut(i32) -> PollTimeout,
 ) -> anyhow::Result<Result<(i32, End), ExitCode>> {
     let args = Args { program, is_watched: true, ..Args::default() };
-    let directory = RunDirectory::create()?;
+    let directory = RunDirectory::create(harvest::left_behind)?;
     under_tek(&args, Under::Profile(variable), &directory, &mut Collector::new(&[]), look)
 }
 

@@ -357,7 +357,7 @@ mod tests {
         let patterns: Vec<_> = critical.iter().map(|text| text.parse().unwrap()).collect();
         let mut collector = Collector::new(&patterns);
         events.iter().for_each(|event| collector.add(event));
-        collector.finish(End::Exited(0), 0, &RunDirectory::create().unwrap())
+        collector.finish(End::Exited(0), 0, &RunDirectory::create(|_| ()).unwrap())
     }
 
     #[test]

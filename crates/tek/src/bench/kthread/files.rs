@@ -4,6 +4,7 @@
 
 use super::case::{Case, Task, MIB};
 use super::experiments::Extent;
+use super::late::{Look, Waiting};
 use super::session::{Measured, Session};
 use super::stage::Run;
 use super::summary::sum;
@@ -12,7 +13,6 @@ use crate::bench::json::Row;
 use crate::bench::stats;
 use crate::bench::table::table;
 use crate::bench::terminal::Terminal;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// As bench/kthread/file_ops.c has them.
@@ -45,30 +45,6 @@ const LOW: u64 = 20;
 const NAMED: usize = 6;
 /// Functions of the kernel by which a wait is named, the innermost ones.
 const FUNCTIONS: usize = 4;
-
-/// One sample of the waiting threads while an answer was late.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Look {
-    /// When the answer was due, since the beginning.
-    pub due_ns: u64,
-    /// The time from `due_ns` to the sample.
-    pub after_ns: u64,
-    /// The first one is the task.
-    pub threads: Vec<Waiting>,
-}
-
-/// A thread that waited inside the kernel.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Waiting {
-    pub tid: i32,
-    pub name: String,
-    pub state: char,
-    pub policy: u32,
-    pub priority: u32,
-    pub cpu: i32,
-    /// Functions of the kernel, the innermost first.
-    pub stack: Vec<String>,
-}
 
 /// The cases: all operations, or those that are named.
 pub fn cases(extent: Extent, wanted: &[String]) -> anyhow::Result<Vec<Case>> {

@@ -9,6 +9,7 @@ mod experiments;
 mod faults;
 mod files;
 mod keeper;
+mod late;
 mod losses;
 mod overhead;
 mod reaction;

@@ -3,8 +3,8 @@
 
 use super::case::{dirty, Case, Task};
 use super::experiments::Writes;
-use super::files::Look;
 use super::keeper::Keeper;
+use super::late::Look;
 use super::losses::{self, Losses, Trace};
 use super::threads::{self, Between};
 use super::variant::{Variant, STATIC};
