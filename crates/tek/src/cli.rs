@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one definition of the command line: help, man pages and completions come from it.
+use crate::misuse::Misuse;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::fmt;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -33,7 +33,8 @@ pub struct Cli {
 }
 
 /// Reports the problem with the options of a command, with its usage, and ends tek.
-pub fn refuse(command: &str, problem: impl fmt::Display) -> ! {
+pub fn refuse(misuse: &Misuse) -> ! {
+    let Misuse { command, problem } = misuse;
     let mut tek = Cli::command();
     tek.build(); // only then a command's usage begins with tek
     let known = tek.find_subcommand(command).cloned();

@@ -2,9 +2,8 @@
 //! `tek generate`: man pages and completions, from the definition in cli.rs.
 mod completions;
 
-use crate::cli::Cli;
 use anyhow::Context;
-use clap::{Command, CommandFactory, Subcommand};
+use clap::{Command, Subcommand};
 use clap_mangen::roff::{bold, roman, Roff};
 use clap_mangen::Man;
 use std::fs;
@@ -33,18 +32,17 @@ enum What {
     },
 }
 
-/// Writes the files.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+/// Writes the files, from the definition of the command line.
+pub fn run(args: Args, tek: Command) -> anyhow::Result<ExitCode> {
     match args.what {
-        What::Man { directory } => man_pages(&directory)?,
-        What::Completions { directory } => completions::write(&directory)?,
+        What::Man { directory } => man_pages(tek, &directory)?,
+        What::Completions { directory } => completions::write(&tek, &directory)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn man_pages(directory: &Path) -> anyhow::Result<()> {
+fn man_pages(mut command: Command, directory: &Path) -> anyhow::Result<()> {
     create(directory)?;
-    let mut command = Cli::command();
     command.build();
     // `tek help` is clap's own and needs no page.
     let command = command.mut_subcommand("help", |help| help.hide(true));
@@ -147,6 +145,8 @@ fn create(directory: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {

@@ -21,10 +21,13 @@ mod json;
 mod kthreads;
 #[cfg(feature = "lab")]
 mod lab;
+mod message;
+mod misuse;
 mod profile;
 mod ps;
 mod run;
 mod stack;
+mod stack_use;
 mod status;
 mod suggest;
 mod suggested;
@@ -35,6 +38,8 @@ mod trace;
 mod units;
 mod words;
 
+#[cfg(feature = "generate")]
+use clap::CommandFactory;
 use clap::Parser;
 use cli::{Cli, Command};
 use nix::sys::resource::{getrlimit, Resource};
@@ -98,13 +103,16 @@ fn tek() -> ExitCode {
         Command::Lab(args) => lab::run(args),
         Command::Debug(args) => debug::run(args),
         #[cfg(feature = "generate")]
-        Command::Generate(args) => generate::run(args),
+        Command::Generate(args) => generate::run(args, Cli::command()),
     };
     match result {
         Ok(code) => code,
         // A reader such as `head` that closes the pipe is no failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
+            if let Some(misuse) = error.downcast_ref() {
+                cli::refuse(misuse);
+            }
             eprintln!("tek: {}", printable_lines(&told(&error)));
             ExitCode::from(125)
         }

@@ -3,8 +3,8 @@
 
 use crate::daemon::{Connection, Error};
 use crate::find::{self, Target};
+use crate::message;
 use crate::ps::interval;
-use crate::run::message;
 use nix::time::{clock_gettime, ClockId};
 use std::io::Write;
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 //! The waiters of a kernel thread, the kernel threads that a task waits for, and both in sentences.
 use super::amounts::{time, times};
 use crate::kthreads::tell::what_to_do;
-use crate::kthreads::told::{Dependency, Kthread, Member, Told, Usual};
+use crate::status::kthreads::{Dependency, Kthread, Member, Told, Usual};
 use crate::words;
 use serde::Serialize;
 use tek_policy::kthread::Class;

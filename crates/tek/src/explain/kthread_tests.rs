@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads of the kernel in sentences.
 use super::*;
-use crate::kthreads::told::tests::told;
+use crate::status::kthreads::tests::told;
 
 fn text(tid: u32, name: &str) -> String {
     tell(name, &of(tid, name, &Ok(told()))).join("\n")
@@ -58,7 +58,7 @@ fn why_one_has_its_own_priority_is_told() {
     );
     has(&text(90, "irq/24-eth0"), &["It is left alone: its class, irq, is off in tekd.toml."]);
     let mut told = told();
-    told.dependencies[0] = crate::kthreads::told::Dependency {
+    told.dependencies[0] = crate::status::kthreads::Dependency {
         name: "workers".into(),
         on: false,
         why: "this kernel has not z".into(),

@@ -11,7 +11,7 @@ mod tell;
 mod uthread;
 
 use crate::kthreads::find_out;
-use crate::run::message;
+use crate::message;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use tek_abi::printable;

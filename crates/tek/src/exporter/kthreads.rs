@@ -2,7 +2,7 @@
 //! The report of tekd on kernel threads, as metrics. The number of series does not depend on the
 //! number of threads.
 use super::page::{flag, Page};
-use crate::kthreads::told::Told;
+use crate::status::kthreads::Told;
 use tek_abi::printable;
 use tek_policy::kthread::Class;
 
@@ -45,14 +45,14 @@ pub fn write(page: &mut Page, told: &Told) {
     }
 }
 
-fn is_boosted(thread: &crate::kthreads::told::Kthread) -> bool {
+fn is_boosted(thread: &crate::status::kthreads::Kthread) -> bool {
     thread.priority.is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kthreads::told::tests::told;
+    use crate::status::kthreads::tests::told;
 
     fn page(told: &Told) -> String {
         let mut page = Page::default();

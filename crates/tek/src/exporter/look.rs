@@ -5,7 +5,7 @@ use super::programs::Names;
 use super::tekd::{self, Told};
 use crate::asker::Asker;
 use crate::daemon::Error;
-use crate::run::message;
+use crate::message;
 use crate::status;
 use anyhow::Context;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ mod request;
 mod server;
 mod tekd;
 
-use crate::run::message;
+use crate::message;
 use anyhow::Context;
 use host::Hosts;
 use look::Looker;

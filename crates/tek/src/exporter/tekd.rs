@@ -2,7 +2,7 @@
 //! The report of tekd (STATUS), as metrics.
 use super::kthreads;
 use super::page::{flag, Page};
-use crate::kthreads::told::Told as Kthreads;
+use crate::status::kthreads::Told as Kthreads;
 use anyhow::Context;
 use serde::de::IgnoredAny;
 use serde::Deserialize;

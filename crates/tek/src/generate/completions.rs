@@ -2,9 +2,8 @@
 //! Completions for bash, zsh and fish. The output of clap_complete knows tek's own words. From the
 //! word on where a program begins that tek starts (`tek run`, `tek profile`, ...), the words are
 //! the program's.
-use crate::cli::Cli;
 use anyhow::Context;
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use clap_complete::Shell;
 use std::fs;
 use std::path::Path;
@@ -16,10 +15,10 @@ const FISH: &str = include_str!("program.fish");
 const ONLY_AFTER_DASHES: &str = "only-after-dashes";
 
 /// Writes a file for each shell.
-pub fn write(directory: &Path) -> anyhow::Result<()> {
+pub fn write(tek: &Command, directory: &Path) -> anyhow::Result<()> {
     super::create(directory)?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        let text = text(shell);
+        let text = text(tek, shell);
         let name = match shell {
             Shell::Zsh => "_tek".to_owned(),
             other => format!("tek.{other}"),
@@ -31,9 +30,8 @@ pub fn write(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn text(shell: Shell) -> String {
+fn text(all: &Command, shell: Shell) -> String {
     // The generators would offer hidden commands too, so they get a command without them.
-    let all = Cli::command();
     let shown = all.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
     let mut command = Command::new("tek").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
     let mut bytes = Vec::new();
@@ -136,6 +134,12 @@ fn zsh(own: &str, starters: &[Starter]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::Cli;
+    use clap::CommandFactory;
+
+    fn own_text(shell: Shell) -> String {
+        text(&Cli::command(), shell)
+    }
 
     fn all() -> Vec<Starter> {
         starters(&Cli::command())
@@ -156,17 +160,17 @@ mod tests {
 
     #[test]
     fn every_shell_completes_the_programs_words() {
-        assert!(text(Shell::Bash).contains("complete -F __tek_complete"));
-        assert!(!text(Shell::Bash).contains("complete -F _tek "));
-        let zsh = text(Shell::Zsh);
+        assert!(own_text(Shell::Bash).contains("complete -F __tek_complete"));
+        assert!(!own_text(Shell::Bash).contains("complete -F _tek "));
+        let zsh = own_text(Shell::Zsh);
         let programs = zsh.lines().filter(|line| line.contains("_normal -p tek")).count();
         assert_eq!(
             programs,
             all().iter().filter(|starter| !starter.path.starts_with("help")).count()
         );
-        assert!(text(Shell::Fish).contains("case 'lab run'"));
+        assert!(own_text(Shell::Fish).contains("case 'lab run'"));
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            assert!(!text(shell).contains("{CASES}"));
+            assert!(!own_text(shell).contains("{CASES}"));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::name;
 use crate::daemon::{Connection, Error};
 use crate::find::{self, Target};
-use crate::run::message;
+use crate::message;
 use std::io::Write;
 use std::process::ExitCode;
 use tek_abi::{Request, ASK_GROUP, ASK_PROCESS};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel threads: the report of tekd, beside /proc.
-use super::told::{Counts, Dependency, Kthread, Member, Reaction, Told, Usual};
+use crate::status::kthreads::{Counts, Dependency, Kthread, Member, Reaction, Told, Usual};
 use crate::status::{self, Status};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -181,8 +181,8 @@ fn level(stat: &Stat) -> Usual {
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::told::tests::told;
     use super::*;
+    use crate::status::kthreads::tests::told;
 
     fn stat(tid: u32, name: &str, rt_priority: u32) -> Stat {
         Stat {

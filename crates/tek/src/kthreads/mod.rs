@@ -6,7 +6,6 @@
 pub mod find_out;
 mod live;
 pub mod tell;
-pub mod told;
 
 use crate::ps::interval;
 use clap::builder::PossibleValuesParser;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel threads, for people.
 use super::find_out::{Report, Row};
-use super::told::{Dependency, Member, Usual};
+use crate::status::kthreads::{Dependency, Member, Usual};
 use crate::{units, words};
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use tek_abi::printable;

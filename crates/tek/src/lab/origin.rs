@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options for the source and the store of kernels, alike in all commands.
-use crate::run::message;
+use crate::message;
 use std::path::PathBuf;
 use tek_lab::archive::Source;
 use tek_lab::Cache;

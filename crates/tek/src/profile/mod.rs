@@ -13,10 +13,11 @@ mod report;
 mod times;
 mod watch;
 
-use crate::cli;
+use crate::message;
+use crate::misuse::Misuse;
 use crate::run::child::End;
 use crate::run::uthread::Model;
-use crate::run::{self, message, FAILED};
+use crate::run::{self, FAILED};
 use anyhow::Context;
 use clap::builder::PossibleValue;
 use clap::ValueEnum;
@@ -173,12 +174,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             "--model {name}: the profiler's clocks are those of kernel threads, and would count what \
              other user-level threads do meanwhile; `tek run --model {name} --trace FILE` shows those"
         );
-        cli::refuse("profile", problem);
+        return Err(Misuse::of("profile", problem).into());
     }
     if let Some(twice) = args.same_output() {
         let problem =
             format!("{}: of --json, --folded and -o each needs a file of its own", twice.display());
-        cli::refuse("profile", problem);
+        return Err(Misuse::of("profile", problem).into());
     }
     if env::var_os("LD_PRELOAD")
         .is_some_and(|list| list.to_string_lossy().contains("libtek-uthread"))

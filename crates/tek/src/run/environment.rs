@@ -5,13 +5,13 @@
 //! their order and duplicates, and entries without `=` survive.
 use super::directory::RunDirectory;
 use super::libraries::{self, Beside};
-use super::message;
 use super::place;
 use super::preload::Preload;
 use super::stack::{self, Tuning};
 use super::sync;
 use super::uthread::{self, Plan};
 use super::Args;
+use crate::message;
 use crate::system::library;
 use anyhow::ensure;
 use std::env;

@@ -2,9 +2,9 @@
 //! Learns about stacks from the tables that processes leave in a run's directory. `PID-N.ended` of
 //! ended processes are read while the program runs, `PID.table` of killed ones at its end.
 use super::directory::{is_alive, open_own, RunDirectory};
-use super::message;
 use super::stack::{nothing_is_learnt, Tuning};
-use crate::stack::learn::{self, Learnt};
+use crate::message;
+use crate::stack_use::learn::{self, Learnt};
 use nix::poll::PollTimeout;
 use std::collections::HashSet;
 use std::fs;

@@ -9,7 +9,7 @@
 //! lib/place/keeper.h has the other half: the library in a process makes the file `PID.fifo` in the
 //! run's directory before its first thread becomes SCHED_FIFO. Once the file `watched` is gone, it
 //! makes no thread SCHED_FIFO.
-use super::message;
+use crate::message;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::wait::waitpid;
 use nix::unistd::{fork, ForkResult};

@@ -13,7 +13,7 @@ mod keeper;
 pub mod libraries;
 mod limits;
 mod locks;
-pub mod message;
+mod messages;
 pub mod options;
 mod own_pid;
 pub mod place;
@@ -28,9 +28,10 @@ mod target;
 mod under;
 pub mod uthread;
 
-use crate::cli;
-use crate::stack::learn::Learnt;
-use crate::stack::render;
+use crate::message;
+use crate::misuse::Misuse;
+use crate::stack_use::learn::Learnt;
+use crate::stack_use::render;
 use crate::trace::Recorder;
 use anyhow::Context;
 use child::End;
@@ -255,7 +256,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match uthread::plan(&args, std::env::var_os(uthread::VARIABLE).as_deref()) {
         Ok(None) => run_with_libtek(args),
         Ok(Some(plan)) => run_on_uthreads(&args, plan),
-        Err(problem) => cli::refuse("run", problem),
+        Err(problem) => Err(Misuse::of("run", problem).into()),
     }
 }
 
@@ -303,7 +304,7 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
              stand for several names, as in ui*",
             args.critical.len()
         );
-        cli::refuse("run", problem);
+        return Err(Misuse::of("run", problem).into());
     }
     let sources = Sources { no_defaults: args.no_rules, files: &args.rules, roles: &args.role };
     let gathered = sources.gather().map_err(|error| error.to_string());

@@ -3,7 +3,7 @@
 //!
 //! This module computes the order of the CPUs. The library in the program deals them out. It gets
 //! the order as one variable (`TEK_PLACE` of libtek(7)), or as the engine's option `pin`.
-use super::message;
+use crate::message;
 use crate::suggested::Suggested;
 use crate::system::topology::{self, Cpu};
 use std::collections::BTreeSet;

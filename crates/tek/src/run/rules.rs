@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of a run: files of the system, of the user and of the command line, in this order,
 //! then `--role`. Errors in them are reported before anything starts.
-use super::message;
 use super::options::RoleOption;
+use crate::message;
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The requests of `tek run` about stacks: its options, and the settings of the rules files.
-use super::message;
-use crate::stack::render::Judgement;
+use crate::message;
+use crate::stack_use::render::Judgement;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;

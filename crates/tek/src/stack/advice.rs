@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack advice`: the lines to add to a program's source.
-use super::render::{self, advised, Judgement, Rows};
 use super::source::{Found, From, EXIT_STATUS};
+use crate::stack_use::render::{self, advised, Judgement, Rows};
 use crate::units::size;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack list` and `tek stack forget`: the stored profiles.
 use super::source::{store, tell, Profiles};
-use crate::run::message;
+use crate::message;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
 use serde_json::json;
 use std::io::Write;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack merge`: profiles from many devices, or many runs, as one.
 use super::source::{store, tell};
-use crate::run::message;
+use crate::message;
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

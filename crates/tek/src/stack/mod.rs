@@ -3,10 +3,8 @@
 mod advice;
 mod budget;
 mod compiled;
-pub mod learn;
 mod list;
 mod merge;
-pub mod render;
 mod report;
 mod source;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack report`: the stack of each kind of thread, its use and its need.
-use super::render::Rows;
 use super::source::{Found, From, EXIT_STATUS};
+use crate::stack_use::render::Rows;
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;

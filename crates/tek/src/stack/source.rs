@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The source of the kinds of thread for `tek stack report` and `tek stack advice`.
-use super::learn::{Learnt, Source};
-use super::render::Judgement;
-use crate::run::{self, message};
+use crate::message;
+use crate::run;
+use crate::stack_use::learn::{Learnt, Source};
+use crate::stack_use::render::Judgement;
 use anyhow::Context;
 use std::ffi::OsString;
 use std::fs::File;

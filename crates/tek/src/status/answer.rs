@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The status of tekd. Fields may be added to it.
-use crate::kthreads::told::Told as Kthreads;
+use super::kthreads::Told as Kthreads;
 use anyhow::{ensure, Context};
 use serde::Deserialize;
 use serde_json::Value;

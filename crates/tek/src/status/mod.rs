@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek status`: the status of tekd.
 mod answer;
+pub mod kthreads;
 mod tell;
 
 use crate::daemon::{Connection, Error};
-use crate::run::message;
+use crate::message;
 #[cfg(test)]
 pub use answer::tests::at_work;
 pub use answer::Status;

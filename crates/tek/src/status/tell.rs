@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The status of tekd, for people.
 use super::answer::{Client, Fast, Lowered, Overrun, Refusal, Status};
-use crate::kthreads::told::Told as Kthreads;
+use super::kthreads::Told as Kthreads;
 use crate::units;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use nix::unistd::{Uid, User};
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn how_many_of_the_kernels_threads_follow_is_told() {
         let mut said = at_work();
-        said["kthreads"] = crate::kthreads::told::tests::at_work();
+        said["kthreads"] = crate::status::kthreads::tests::at_work();
         let text = told(&Status::deserialize_from(&said).unwrap());
         let wanted = "kernel  1 thread follows tasks that wait now, 1 of 3 \
                       dependencies off (tek kthreads shows more)\n";

@@ -9,8 +9,9 @@ mod verdict;
 mod watch;
 mod window;
 
-use crate::cli;
-use crate::run::{message, run_watched};
+use crate::message;
+use crate::misuse::Misuse;
+use crate::run::run_watched;
 use anyhow::Context;
 use nix::poll::PollTimeout;
 use output::Findings;
@@ -140,7 +141,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// Watches, judges and writes.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(problem) = args.borders.contradiction() {
-        cli::refuse("suggest", problem);
+        return Err(Misuse::of("suggest", problem).into());
     }
     // Before anything runs: a file that cannot be written is an error now.
     let output = match &args.output {

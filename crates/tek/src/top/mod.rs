@@ -19,8 +19,8 @@ mod screen;
 mod state;
 mod wrap;
 
+use crate::message;
 use crate::ps::{self, Sorting};
-use crate::run::message;
 use crate::suggested::Suggested;
 use order::Choice;
 use std::io::{self, IsTerminal};

@@ -4,7 +4,7 @@
 mod chrome;
 mod read;
 
-use crate::run::message;
+use crate::message;
 use anyhow::Context;
 use chrome::Told;
 use read::Trace;

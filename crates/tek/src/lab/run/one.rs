@@ -3,7 +3,7 @@
 use super::super::contents::NoProgram;
 use super::super::output::{self, Output, Watched};
 use super::{empty_directory, unwrapped, Args};
-use crate::run::message;
+use crate::message;
 use anyhow::bail;
 use std::io;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The future size of the stacks of a known program.
-use crate::stack::render;
 use crate::stack::source::{self, Profiles};
+use crate::stack_use::render;
 use std::path::PathBuf;
 use tek_stack::{Costs, Mode, Parsed, Profile, Rule};
 

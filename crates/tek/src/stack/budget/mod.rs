@@ -6,7 +6,7 @@ mod learnt;
 mod room;
 mod size;
 
-use crate::run::message;
+use crate::message;
 use crate::system::memory;
 use answer::{Answer, Help};
 use anyhow::Context;

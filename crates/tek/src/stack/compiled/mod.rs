@@ -3,7 +3,7 @@
 mod files;
 mod output;
 
-use crate::run::message;
+use crate::message;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

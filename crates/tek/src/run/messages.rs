@@ -187,16 +187,6 @@ fn refused(event: &Event, thread: &str, program: &str) -> String {
     )
 }
 
-/// Prints a message on tek's own standard error, each line marked as tek's. A closed pipe at the
-/// other end is no reason to stop.
-pub fn print(message: &str) {
-    use std::io::Write;
-    let line = |line: &str| format!("tek: {}\n", printable(line.trim_end().as_bytes()));
-    let lines: String = message.lines().map(line).collect();
-    // One write, so that lines of the program do not mix with it.
-    let _ = std::io::stderr().write_all(lines.as_bytes());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
