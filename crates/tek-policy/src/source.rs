@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The text of a file that people write, and where in it something is wrong.
-use crate::{Error, Reason};
+use crate::error::{Error, Reason};
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 
