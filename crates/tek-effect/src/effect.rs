@@ -334,7 +334,8 @@ impl Effect {
                 return Ok(Undone::Gone);
             }
         }
-        what.undo(self.journal.held())
+        let held = self.journal.held();
+        what.undo(&|tid, rule| held.gave(tid, rule))
     }
 
     /// Undoes all changes, the latest first.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A change of any kind.
-use super::Held;
 use crate::directory::{DirectoryChange, Place};
 use crate::file::{Content, FileChange};
-use crate::limit::LimitChange;
+use crate::limit::{Keeps, LimitChange};
 use crate::member::MemberChange;
 use crate::scheduling::SchedulingChange;
 use crate::{Error, Identity, Resource, Scheduling, Undone};
@@ -40,11 +39,11 @@ pub(crate) enum Value {
 }
 
 impl What {
-    /// `held` has the other changes that are in force.
-    pub(crate) fn undo(&self, held: &Held) -> Result<Undone, Error> {
+    /// Threads keep policies that other changes gave them, as `keeps` says.
+    pub(crate) fn undo(&self, keeps: &Keeps) -> Result<Undone, Error> {
         let undone = match self {
             Self::Scheduling(change) => change.undo(),
-            Self::Limit(change) => change.undo(&|tid, rule| held.gave(tid, rule)),
+            Self::Limit(change) => change.undo(keeps),
             Self::File(change) => change.undo(),
             Self::Directory(change) => change.undo(),
             Self::Member(change) => change.undo(),
