@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A command to run in a guest.
-use crate::protocol::MOST_BYTES;
+use crate::frame::MOST_BYTES;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 

@@ -15,6 +15,7 @@ pub mod cache;
 mod checksum;
 mod console;
 pub mod files;
+mod frame;
 mod guest;
 pub mod initramfs;
 pub mod job;

@@ -8,14 +8,13 @@
 use crate::Job;
 use serde::{Deserialize, Serialize};
 
+pub use crate::frame::MOST_BYTES;
+
 /// Raised when frames change: host and guest are the same `tek`, unless a user mixes versions.
 pub const VERSION: u32 = 3;
 
 /// Name of the port: /sys/class/virtio-ports/*/name in the guest.
 pub const PORT: &str = "tek.lab";
-
-/// Most bytes after a frame's length.
-pub const MOST_BYTES: usize = 1 << 16;
 
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
