@@ -1,8 +1,10 @@
-"""Tests of the style checks: what clippy warned of while it compiled must not pass."""
+"""Tests of the style checks: clippy's warnings and circles of modules must not pass."""
 
+import tempfile
 import unittest
+from pathlib import Path
 
-from checks import results, style
+from checks import results, rust_modules, style
 
 PASSED, FAILED, _ = results.Outcome
 
@@ -35,3 +37,52 @@ class Clippy(unittest.TestCase):
     def test_a_remark_about_a_library_of_others_does_not_fail(self):
         self.assertEqual(self.verdict(OF_A_LIBRARY).outcome, PASSED)
         self.assertEqual(self.verdict("").outcome, PASSED)
+
+
+class RustModules(unittest.TestCase):
+    """The check for circles, on crates that are made up here."""
+
+    def circles(self, files):
+        with tempfile.TemporaryDirectory() as top:
+            for name, text in files.items():
+                path = Path(top, "crates/fridge/src", name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            return rust_modules.circles(Path(top))
+
+    def test_modules_that_use_each_other_are_a_circle_with_its_uses(self):
+        files = {"door.rs": "use crate::lamp::Lamp;\n", "lamp.rs": "use super::door;\n"}
+        self.assertEqual(self.circles(files),
+                         ["fridge: door uses lamp::Lamp; lamp uses door"])
+
+    def test_a_circle_is_found_through_braces_paths_and_a_third_module(self):
+        files = {"door.rs": "use crate::{\n    lamp::{self, Lamp as Light},\n};\n",
+                 "lamp.rs": "fn f() { crate::motor::stop() }\n",
+                 "motor/mod.rs": "mod belt;\n", "motor/belt.rs": "use super::super::door::Door;\n"}
+        self.assertEqual(len(self.circles(files)), 1)
+
+    def test_a_name_that_is_passed_on_counts_as_its_module(self):
+        files = {"lib.rs": "mod door;\npub use lamp::Lamp;\n", "door.rs": "use crate::Lamp;\n",
+                 "lamp.rs": "use crate::door::Door;\n"}
+        self.assertEqual(len(self.circles(files)), 1)
+
+    def test_a_circle_within_a_folder_is_told_with_the_folder(self):
+        files = {"cold/air.rs": "use super::water::W;\n", "cold/water.rs": "use super::air::A;\n"}
+        self.assertEqual(self.circles(files), ["fridge::cold: cold::air uses cold::water::W; "
+                                               "cold::water uses cold::air::A"])
+
+    def test_tests_comments_and_strings_use_nothing(self):
+        files = {"door.rs": "use crate::lamp::Lamp;\n",
+                 "lamp.rs": '// crate::door::Door\nconst A: &str = "crate::door::Door";\n'
+                            'const B: (char, &str) = (\'"\', r#"crate::door"#);\n'
+                            "#[cfg(test)]\nmod tests {\n    use crate::door::Door;\n}\n",
+                 "lamp_tests.rs": "use crate::door::Door;\n"}
+        self.assertEqual(self.circles(files), [])
+
+    def test_a_child_may_use_what_its_folders_file_defines(self):
+        files = {"door/mod.rs": "mod hinge;\nuse hinge::Hinge;\n",
+                 "door/hinge.rs": "use super::Size;\n"}
+        self.assertEqual(self.circles(files), [])
+
+    def test_the_crates_have_no_circle(self):
+        self.assertEqual(rust_modules.circles(Path(__file__).parents[1]), [])
