@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-
 Module = tuple[str, ...]  # the path below the crate; () is the crate itself
 Graph = dict[str, set[str]]
 
