@@ -56,7 +56,7 @@ static void clear(void)
 	atomic_store_explicit(tek_sync__process_word, 0, memory_order_relaxed);
 }
 
-__attribute__((constructor)) void tek_sync__process_start(void)
+void tek_sync__process_start(void)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	const int before = errno;
@@ -72,4 +72,13 @@ __attribute__((constructor)) void tek_sync__process_start(void)
 		tek_sync__process_word = word;
 	}
 	errno = before;
+}
+
+/*
+ * A function of its own: the link-time optimizer of gcc 12 loses a constructor that is called by
+ * name, too.
+ */
+__attribute__((constructor)) static void start(void)
+{
+	tek_sync__process_start();
 }
