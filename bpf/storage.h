@@ -288,8 +288,9 @@ static __always_inline void storage_cancelled(struct work_struct *work)
 		bpf_map_delete_elem(&pending, &key);
 }
 
-/* Whether the thread belongs to a file system or a disk, or moves pages of tasks, which must wait
- * for it meanwhile. Userland checks the full names and ignores threads that it does not know. */
+/* Whether tasks may wait for the thread: it belongs to a file system or a disk, or it moves pages
+ * of tasks (khugepaged, kcompactd). This compares only the beginning of the name. tekd checks the
+ * full name and ignores unknown threads. */
 static __always_inline bool serves_storage(struct task_struct *task)
 {
 	if ((task->flags & (PF_KTHREAD | PF_WQ_WORKER)) != PF_KTHREAD)

@@ -70,9 +70,10 @@ static __always_inline void drop_work(__u64 work)
 	send(event, false);
 }
 
-/* A task that wants a waiting work sooner dequeues it and queues it again. The work still belongs
- * to the first critical task that queued it, unless another critical task queues it now. False: no
- * critical task waits for it. */
+/* Whether a critical task waits for this work already. A task that wants a waiting work sooner
+ * dequeues it and queues it again. Then the work still belongs to the first critical task, unless
+ * another critical task queues it now. `ours`: it is queued for the critical task *member now.
+ * If not, and the result is true, *member becomes the first critical task. */
 static __always_inline bool waits_already(struct work_struct *work, bool ours,
 					  struct member *member)
 {

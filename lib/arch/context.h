@@ -2,18 +2,19 @@
 /*
  * Contexts: the saved state of a thread, on a stack of its own.
  *
- *   tek__context_make()    a context that will call entry(argument), on the stack that ends at
- *                          `top`, and then go on with the context that it returns, for good
- *   tek__context_switch()  leaves the calling context and goes on with another, without a system
- *                          call; returns when another context switches back.  Signal masks stay
+ *   tek__context_make()    makes a context that will call entry(argument), on the stack that ends
+ *                          at `top`. Then it continues with the context that entry() returns, and
+ *                          never comes back.
+ *   tek__context_switch()  saves the calling context and continues with another one, without a
+ *                          system call. Returns when a context switches back. Signal masks stay
  *                          as they are.
- *   tek__context_go()      goes on with another for good: the calling context is not saved
- *   tek__context_call()    calls a function of the program's that may switch, as the last thing
- *                          before the program's own code goes on: so the processor predicts
- *                          where that is
+ *   tek__context_go()      continues with another context; the calling one is not saved
+ *   tek__context_call()    calls a function that may switch, as the last act of an interposed
+ *                          symbol. It returns by a jump, because a switch makes the processor
+ *                          mispredict a return instruction.
  *
- * A context that left in a signal handler is switched back to like any other: all its registers lie
- * in the frame that the kernel made for the handler.
+ * A context that left in a signal handler needs no special switch: the frame that the kernel made
+ * for the handler contains all registers of the interrupted code.
  */
 #ifndef TEK_ARCH_CONTEXT_H
 #define TEK_ARCH_CONTEXT_H

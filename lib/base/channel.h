@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Where TEK says what it has to say: the file that $TEK_EVENTS names, or standard error, as long as
- * that is what it was at the start.  Neither kills the program nor holds it up.
+ * The output of TEK's messages: events go to the file that $TEK_EVENTS names, lines to standard
+ * error.  Lines are dropped if the program has put another file in the place of standard error.
  *
- * But for the start all of it is async-signal-safe, and past the symbols of the C library that a
- * program may find replaced.
+ * A write never blocks on a full pipe, and its signals (SIGPIPE, SIGXFSZ, SIGTTOU) do not reach the
+ * program: then the message is lost.
+ *
+ * All functions except tek__channel_start() are async-signal-safe. They make raw system calls,
+ * because programs and tools can replace the C library's write(2) and its like.
  */
 #ifndef TEK_BASE_CHANNEL_H
 #define TEK_BASE_CHANNEL_H
@@ -14,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Before anything else: looks at the environment. */
+/* Reads the environment. To be called before the other functions. */
 void tek__channel_start(void);
 
 /* The name that the program had at tek__channel_start(). */
@@ -23,16 +26,19 @@ const char *tek__channel_program(void);
 /* Whether there is a file for events. */
 bool tek__channel_has_file(void);
 
-/* An event of this kind, now, of this process. */
+/* Makes an event of this kind with the present time and the process id. */
 struct tek_event tek__channel_event(unsigned int kind);
 
-/* Into the file. Whether there is one. */
+/* Appends an event to the file. False: there is no file, or it cannot be opened. */
 bool tek__channel_append(const struct tek_event *event);
 
-/* Onto standard error. */
+/* Writes a line to standard error. */
 void tek__channel_say(const char *line, size_t length);
 
-/* The end of a path says more than its beginning. To zeroed memory. */
+/*
+ * Copies the end of a path, which identifies a program better than its beginning. `to` is zeroed
+ * memory of `size` bytes, and stays terminated.
+ */
 void tek__channel_copy_tail(tek_u8 *to, size_t size, const char *from);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The function of a std::thread of GNU's C++ library. All such threads have one start routine, in
- * that library. Its argument is a std::thread::_State: an object with a virtual function, of a
- * class that is made for the type of the callable. So its vtable distinguishes lambdas and function
- * objects. For a plain or a member function the object holds its address.
+ * that library. Its argument is a std::thread::_State: an object with a virtual function. Each type
+ * of callable has a class of its own, so the vtable identifies lambdas and function objects. For a
+ * plain or a member function the object also contains the function's address.
  *
- * Functions that need no lock and must not be called under it.
+ * The creator of the thread calls these, by base/start_routine.c. It must not hold TEK's lock
+ * (threads/process.h), because tek_files.note() takes that.
  */
 #ifndef TEK_BASE_CXX_THREAD_H
 #define TEK_BASE_CXX_THREAD_H

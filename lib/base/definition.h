@@ -9,8 +9,9 @@
  * Some functions of the C library have several versions that differ.  A program that is linked
  * today gets the default one, and so does a caller of these functions.
  *
- * The list of loaded files is read without a lock: a search passes only files that are there since
- * the process began, unless no file defines the name.
+ * The functions read the list of loaded files without a lock, from its beginning. The files that
+ * were loaded at the start of the process come first, and stay. A search reaches a file that was
+ * loaded later only if no earlier file defines the name.
  */
 #ifndef TEK_BASE_DEFINITION_H
 #define TEK_BASE_DEFINITION_H

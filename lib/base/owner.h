@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What parts that several libraries share ask of the library that they are linked into: libtek.so
- * (life/start.c) or one of those with user-level threads (uthread/table_process.c).
+ * The functions of a library that the parts shared by several libraries call.  libtek.so fills the
+ * table in life/start.c, the libraries of user-level threads fill it in uthread/table_process.c.
  */
 #ifndef TEK_BASE_OWNER_H
 #define TEK_BASE_OWNER_H
@@ -15,10 +15,10 @@ struct tek_table_header;
 struct tek_owner {
 	/* The process id. */
 	pid_t (*pid)(void);
-	/* The lock of table and modules. False: it cannot be had, and nothing is changed. */
+	/* Takes the lock of table and modules. False: not taken, so the caller changes nothing. */
 	bool (*lock)(void);
 	void (*unlock)(void);
-	/* A variable of the environment was not understood and is not followed. */
+	/* Reports a variable of the environment that is not understood and is ignored. */
 	void (*bad_option)(const char *variable, const char *value);
 	/* tek__table_list_modules() (threads/table.h). Under the lock. */
 	void (*list_modules)(const struct tek_module *modules, unsigned int count,
@@ -27,7 +27,7 @@ struct tek_owner {
 	void (*describe_stacks)(struct tek_table_header *header);
 };
 
-/* Set first thing at the start of the library; constant afterwards. */
+/* The library sets it first at its start. It is constant afterwards. */
 extern const struct tek_owner *tek__owner;
 
 #endif

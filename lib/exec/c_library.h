@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Whether a program with a loader of its own (Nix, Guix, snap, a bundle) has a C library for which
- * TEK's was not built: an older one lacks versions of functions, and the loader then refuses to
- * start the program.
+ * Whether the C library of a program is recent enough for libtek.so. A program with a loader of its
+ * own (Nix, Guix, snap, a bundle) has a C library of its own, too. An older one lacks versions of
+ * functions that libtek.so needs, and its loader refuses to start the program with libtek.so.
  *
- * Async-signal-safe.
+ * Async-signal-safe; allocates nothing.
  */
 #ifndef TEK_EXEC_C_LIBRARY_H
 #define TEK_EXEC_C_LIBRARY_H
@@ -15,8 +15,9 @@
 
 /*
  * Whether the C library that `program` gets from the loader at the path `loader` defines each
- * version that the library at the path `library` needs.  It is looked for as the loader does it, in
- * DT_RPATH and DT_RUNPATH, and beside the loader; false if it is in none of these places.
+ * version that the library at the path `library` needs.  The function searches for the C library
+ * as the loader does: in DT_RPATH and DT_RUNPATH, and beside the loader.  False if none of these
+ * places has it.
  */
 bool tek__c_library_serves(const struct tek_image *program, const char *loader,
 			   const char *library);

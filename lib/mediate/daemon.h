@@ -44,7 +44,7 @@ int tek__daemon_enter(pid_t tid, struct tek_member *member, int nice, uint64_t u
 /* Another priority or time for one that entered. */
 void tek__daemon_move(pid_t tid, struct tek_member *member, int nice, uint64_t until_ns);
 
-/* Have it given back what it had. */
+/* Has tekd restore the values that the thread had before it became Fast. */
 void tek__daemon_leave(pid_t tid, struct tek_member *member);
 
 /*

@@ -37,8 +37,8 @@ static bool begins(struct span *span, const char *word)
 }
 
 /*
- * Puts the text before the next such byte into *first, and the text behind it into *rest. False:
- * there is none.
+ * Splits *rest at the first `separator`: *first is the text before it, *rest the text behind it.
+ * False if *rest has no separator; then nothing is changed.
  */
 static bool split(struct span *rest, char separator, struct span *first)
 {

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Chooses the size of a stack. */
+/*
+ * Chooses the size of a new thread's stack, from what TEK knows of the thread's kind (stack/fit.h)
+ * and from the size that the program wants.
+ *
+ * The creator calls tek__size_choose() before the C library creates the thread
+ * (tek__stack_choose()). It never fails: without a choice the thread gets the program's attributes.
+ */
 #ifndef TEK_STACK_SIZE_H
 #define TEK_STACK_SIZE_H
 
@@ -10,6 +16,7 @@ struct tek_thread;
 
 #include <pthread.h>
 
+/* At the start of the process: queries the default attributes. */
 void tek__size_start(void);
 
 /* The program has changed the attributes of threads that have none. Needs no lock. */

@@ -78,8 +78,8 @@ void tek_ut__bound_create(struct tek_uthread *thread, struct tek_carrier *carrie
 }
 
 /*
- * Between tek_ut__enter() and tek_ut__leave(): whether no other worker runs a thread, or the end of
- * one.
+ * Whether no other worker runs a thread. A thread that is ending counts as running. To be called
+ * between tek_ut__enter() and tek_ut__leave().
  */
 static bool others_are_idle(const struct tek_worker *self)
 {

@@ -227,14 +227,17 @@ static bool carries(struct tek_carrier *carrier, struct tek_worker *worker,
 	return atomic_load(&worker->carrier) == carrier && tek_ut__runs_on(worker) == thread;
 }
 
-/* The thread that the carrier runs does not enter any more, until the entry is open again. */
+/*
+ * Closes the entry: until open_entry() the carrier's thread cannot enter the engine. False: the
+ * entry was not that of `worker`, and nothing is changed.
+ */
 static bool close_entry(struct tek_here *here, struct tek_worker *worker)
 {
 	return __atomic_compare_exchange_n(&here->entry, &worker, NULL, false, __ATOMIC_RELAXED,
 					   __ATOMIC_RELAXED);
 }
 
-/* Unless it has got a worker by now. */
+/* Opens the entry again, unless the carrier has got a worker meanwhile. */
 static void open_entry(struct tek_here *here, struct tek_worker *worker)
 {
 	struct tek_worker *nobody = NULL;
@@ -243,7 +246,7 @@ static void open_entry(struct tek_here *here, struct tek_worker *worker)
 				    __ATOMIC_RELAXED);
 }
 
-/* It is not in the engine, and cannot have entered since the entry was closed. */
+/* Whether the thread is not in the engine. It cannot have entered since the entry was closed. */
 static bool is_outside(const struct tek_here *here)
 {
 	return !__atomic_load_n(&here->defer, __ATOMIC_ACQUIRE) &&

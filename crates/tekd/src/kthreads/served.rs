@@ -123,7 +123,8 @@ impl Served {
         names.iter().any(|name| name.is_empty()) || names[0] == names[1]
     }
 
-    /// Like the functions below, returns whether R(k) changed.
+    /// Adds a dependant to R(k), the dependants of this kernel thread. Like each function below
+    /// that changes R(k), it returns whether the set changed.
     pub fn begin(&mut self, who: i32, priority: RtPriority, why: Why) -> bool {
         self.whys.insert(who, why);
         self.members.begin(who, priority)
