@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a fork does to TEK. */
+/*
+ * How TEK continues after a fork: the work of the parent before it, and of the child after it.
+ */
 #ifndef TEK_LIFE_FORK_H
 #define TEK_LIFE_FORK_H
 

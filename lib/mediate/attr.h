@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * SCHED_TEK in a pthread_attr_t: a thread that is born critical.
+ * SCHED_TEK in a pthread_attr_t: a thread that is critical from its creation.
  *
- * POSIX keeps the attribute object opaque and the C library refuses policies it
- * does not know.  The policy and the priority are two ints in it, and where they
- * lie is found out, once, by setting them with the C library's own functions and
- * looking which bytes changed.  So no state is kept beside the object: it can be
- * copied, and pthread_attr_getschedpolicy() and _getschedparam() of the C library
- * read back what was put in.
+ * POSIX keeps the attribute object opaque, and the C library refuses policies that it does not
+ * know. The policy and the priority are two ints in the object. TEK determines their places once:
+ * it sets them by the C library's own functions and compares the bytes.
+ *
+ * So no state lies beside the object. A program can copy it, and the C library's
+ * pthread_attr_getschedpolicy() and pthread_attr_getschedparam() return the values that were set.
  */
 #ifndef TEK_MEDIATE_ATTR_H
 #define TEK_MEDIATE_ATTR_H

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The group of a thread, given by its program or by a rule. Inside the process it defines which
- * marks belong together (region.h); on the device it is a control group with a weight, into which
- * tekd puts the thread. A thread begins in the groups of its creator, both of them, so tekd is
- * asked only where a group is given that the thread is not in.
+ * marks belong together (region.h). On the device it is a control group with a weight, in which
+ * tekd places the thread.
  *
- * Without tekd, or where it makes no groups, groups only have their meaning inside the process.
- * tekd is not called again then for ten seconds; the same holds for a group that it refuses.
+ * A thread begins in both groups of its creator. So TEK asks tekd only if the thread gets a group
+ * that it is not in.
+ *
+ * Without tekd, or if tekd makes no groups, groups have their meaning inside the process only. TEK
+ * does not call tekd again for ten seconds then, nor for a group that tekd refused.
  *
  * All functions need the lock (threads/process.h).
  */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The guard: one thread of ours, `tek-guard`, above all Fast threads of the
- * process.  It sends back those that use up their budget and ends timed stays.
- * It is made when something first becomes Fast and sleeps while nothing is.  It
- * goes when the last thread that is known goes: a process ends with its last
- * thread, and that must not be ours.
+ * The guard: TEK's thread `tek-guard`, whose priority is above all Fast threads of the process. It
+ * sends back threads that use up their budget, and ends timed stays.
+ *
+ * The first Fast thread makes TEK create it. It sleeps while no thread is Fast. It ends with the
+ * last thread that TEK knows: a process ends with its last thread, and that must be one of the
+ * program.
  *
  * All functions need the lock (threads/process.h).
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The profiler's clock: the processor's counter where `tek profile` says that it counts evenly and
- * alike on all processors, which takes half of what clock_gettime() does; else CLOCK_MONOTONIC.
+ * The profiler's clock. If `tek profile` reports that the processor's counter runs evenly, and
+ * alike on all processors, it is that counter, which takes half the time of clock_gettime(). Else
+ * it is CLOCK_MONOTONIC.
  */
 #ifndef TEK_PROFILE_CLOCK_H
 #define TEK_PROFILE_CLOCK_H

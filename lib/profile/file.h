@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The file of a profiled process (abi/tek_profile.h): made when counting begins, mapped as a whole,
- * never closed again.  A child has one of its own.  Pages are asked for before they are used, so
- * that a full file system costs counts and not the program; until then they cannot be reached, and
- * what mlockall() asks for does not fill the whole file.
+ * The file of a profiled process (abi/tek_profile.h). It is made when counting begins, mapped as a
+ * whole, and never closed. A child has a file of its own.
+ *
+ * Pages are requested before they are used, so a full file system costs counts and not the program.
+ * Until then they cannot be accessed, so mlockall() does not fill the whole file.
  */
 #ifndef TEK_PROFILE_FILE_H
 #define TEK_PROFILE_FILE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Where threads are created and what they run: the half of stack/kind.h that is known before a
- * thread exists.  Needs the lock unless it says otherwise.
+ * The place of creation and the function of a thread: the half of stack/kind.h that is known before
+ * the thread exists. Functions need the lock (threads/process.h) unless noted otherwise.
  */
 #ifndef TEK_STACK_SITE_H
 #define TEK_STACK_SITE_H

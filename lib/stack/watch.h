@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Measures the stacks of running threads from time to time, so that the table is up to date and a
- * nearly full stack is reported while the program runs. A helper thread of ours, `tek-stack`, made
- * with the second thread of the process, gone with the last one that is known, or a period after
- * all threads but one have gone: a process with two threads may not do all that a process with one
- * may, unshare(2) for example.
+ * Measures the stacks of running threads from time to time. So the table is up to date, and a
+ * nearly full stack is reported while the program runs.
+ *
+ * TEK's helper thread `tek-stack` does so. It is created with the second thread of the process. It
+ * ends with the last thread that TEK knows, or a period after the process has one thread left: some
+ * calls, such as unshare(2), are allowed to a process with one thread only.
  *
  * All functions need the lock.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Where the stack of a thread lies.  pthread_getattr_np(3) says it, but allocates memory to do
- * so, which would give each thread a malloc arena, and makes system calls; so the first threads
- * find out where the C library keeps its answer, and ask it only where they cannot.
+ * The place of a thread's stack. pthread_getattr_np(3) reports it, but allocates memory, which
+ * would give each thread a malloc arena, and makes system calls. So the first threads determine
+ * where the C library stores the answer. TEK calls pthread_getattr_np() only where they cannot.
  */
 #ifndef TEK_THREADS_AREA_H
 #define TEK_THREADS_AREA_H

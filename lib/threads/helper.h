@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A helper: a thread of ours in the program's process.  It is not one of the program's threads:
- * it takes no signals, has no slot, does not exist in the child of a fork, and goes with
- * the last thread that is known: a process ends with its last thread, which must not be ours.
+ * A helper: a thread of TEK's in the program's process. It is not one of the program's threads: it
+ * takes no signals, has no slot, and does not exist in the child of a fork. It ends with the last
+ * thread that TEK knows, because a process ends with its last thread, and that must be one of the
+ * program.
  *
- * It calls turn() again and again, with the lock, and sleeps until the time (CLOCK_MONOTONIC) that
- * it returns; 0: no sleep, but other threads may take the lock in between. It exits when neither
- * has_work() nor any thread is left, and when turn() returns TEK_HELPER_GOES.
+ * It calls turn() again and again, with the lock. turn() returns the time (CLOCK_MONOTONIC) until
+ * which the helper sleeps. 0: no sleep, but other threads may take the lock in between. The helper
+ * exits when neither has_work() nor any thread is left, and when turn() returns TEK_HELPER_GOES.
  *
  * All functions need the lock (threads/process.h).
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the records of threads ask of the layers above: the start, the child of a fork, and what the
- * features do when a thread becomes known or is gone.
+ * The functions of the layers above that this layer calls: at the start, in the child of a fork,
+ * and when a thread becomes known or is gone.
  *
- * One constant table, which life/hooks.c fills.  The functions are called with the lock, unless
+ * They are one constant table, which life/hooks.c fills. They are called with the lock, unless
  * noted otherwise.
  */
 #ifndef TEK_THREADS_HOOKS_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Finds the pages of a stretch of this process's memory that are present, or were and are swapped
- * out. The kernel is asked: by PAGEMAP_SCAN (Linux 6.7), else from pagemap, else by mincore(2),
- * which does not know of pages that were swapped out, and which a process with a filter of system
- * calls (seccomp) does not ask.
+ * Finds the pages of a range of this process's memory that are present, or were present and are
+ * swapped out. It queries the kernel: by PAGEMAP_SCAN (Linux 6.7), else by pagemap, else by
+ * mincore(2). mincore() does not report swapped-out pages. A process with a filter of system calls
+ * (seccomp) does not use it.
  *
- * One descriptor of /proc/self/pagemap is kept, since opening it costs more than asking.  The
- * program may close it or put a file of its own there: then it is opened anew.  It is never
- * used in the child of a fork, where it would tell of the parent's memory.
+ * One descriptor of /proc/self/pagemap stays open, because opening it costs more than a query. If
+ * the program closes it, or puts a file of its own there, it is opened again. The child of a fork
+ * never uses it, because it shows the parent's memory.
  *
  * Nothing here needs a lock or allocates memory; async-signal-safe.
  */

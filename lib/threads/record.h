@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * From what TEK knows of a thread to what the table says of it.
+ * Writes TEK's data about a thread (threads/thread.h) into its record in the table
+ * (threads/table.h).
  *
  * All functions need the lock (threads/process.h).
  */

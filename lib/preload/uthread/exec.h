@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What libtek-uthread.so does around exec and spawn: preload/exec.c and preload/spawn.c call it.
- * The functions are those of life/replace.h, life/start.h and threads/process.h in libtek.so.
+ * The work of libtek-uthread.so before and after exec and spawn. preload/exec.c and preload/spawn.c
+ * call it. In libtek.so life/replace.h, life/start.h and threads/process.h have these functions.
  */
 #ifndef TEK_PRELOAD_UTHREAD_EXEC_H
 #define TEK_PRELOAD_UTHREAD_EXEC_H
