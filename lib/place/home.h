@@ -3,11 +3,11 @@
  * Stacks that are local to the CPU of their thread, on machines where memory is nearer to some CPUs
  * than to others (the page homing of rtos-linux-scalability-2018, 3.1.4).
  *
- * Linux takes a page from the node of the CPU that touches it first. A thread that was placed
- * touches its stack itself, but for two cases: the C library gives it the stack of a thread that
- * has ended, maybe elsewhere; and the creator has written the top of a new one. Those pages are
- * moved, with what is in them: dropping them (MADV_DONTNEED) would cost a fault for each that is
- * used again, and lose the paint that measures stacks.
+ * Linux takes a page from the node of the CPU that touches it first. A placed thread
+ * touches its stack first, except in two cases. The C library may give it the stack of a thread
+ * that ended, maybe on another CPU; and the creator has written the top of a new stack. TEK moves
+ * these pages with their content. Dropping them (MADV_DONTNEED) would cost a fault for each page
+ * that is used again, and lose the paint that measures stacks.
  */
 #ifndef TEK_PLACE_HOME_H
 #define TEK_PLACE_HOME_H

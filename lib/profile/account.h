@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The parts of a thread's time. A call is in one part (TEK_PROFILE_SYNC, ...); calls that it makes
- * inside itself are its own business and do not count: malloc() inside fopen() is file, the lock
- * inside malloc() is allocator.
+ * The parts of a thread's time. A call is in one part (TEK_PROFILE_SYNC, ...). Nested calls count
+ * for the outermost one: malloc() inside fopen() is file, the lock inside malloc() is allocator.
  *
- *   timed       every call's time is taken: what waits, and what goes into the kernel.  Around a few of those
- *               for files the kernel is asked how long the thread ran: the rest of them it was blocked
- *   counted     every call is counted, and of a few the time is taken, which then stands for all:
- *               malloc() and calls of stdio, which take less time than a look at the clock.  The first
- *               ones of a thread are all timed, and so is what is known to take long
- *   a wait      is timed, and the thread counts as one that does nothing meanwhile
+ *   timed       Each call is timed: calls that wait, and calls that go into the kernel. Around a
+ *               few calls for files the profiler asks the kernel how long the thread ran. During
+ *               the rest of the call it was blocked.
+ *   counted     Each call is counted, and a few are timed, which stand for all: malloc() and calls
+ *               of stdio, which take less time than reading the clock. The first calls of a thread
+ *               are all timed, and so are calls that are known to take long.
+ *   a wait      It is timed, and meanwhile the thread counts as one that does nothing.
  *
  * None of this takes a lock, allocates, or changes errno.
  */

@@ -5,10 +5,10 @@
 
 #include "base/files.h"
 
-/* Writes down those that there are now and were not before; takes the loader's lock. */
+/* Adds the modules that were loaded since the last call; takes the loader's lock. */
 void tek_prof__modules_note(void);
 
-/* Those in the file, for base/start_routine.h. */
+/* The modules in the file, for base/start_routine.h. */
 extern const struct tek_files tek_prof__files;
 
 struct tek_profile_header;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * How much of a stack was used.
+ * Measures the used part of a stack.
  *
- * Pages that are not present were not used: the lowest present page is the bound. A word that
- * differs from its earlier value was certainly used. A page that is not present is never read,
- * because reading makes it present.
+ * An absent page was not used: the lowest present page gives the bound. A word that differs from
+ * its earlier value was certainly used. The lowest such word gives the peak. Absent pages are never
+ * read, because reading makes them present.
  *
- * Before: pages that the kernel gives are zero, so a word that is not was written; one that is may
- * have been, too. Where the C library hands on the stack of an earlier thread, and where all pages
- * are present from the start (mlockall(2)), what is present is painted before the thread runs:
- * there both numbers are the same. A painted page that was taken away (the C library drops all but
- * the top of a stack that it keeps) has zeros instead of paint: then only the bound says so. Stacks
- * that the program gave are never painted, but their content is read beforehand: it may be one
- * value over and over.
+ * Fresh pages of the kernel are zero. A word that is not zero was written; a zero may have been
+ * written, too. Some stacks have present pages before the thread runs: the C library reuses the
+ * stack of an earlier thread, or mlockall(2) is in force. TEK paints these pages, and then peak and
+ * bound are equal. The C library drops all but the top of a stack that it keeps. A painted page
+ * that was dropped has zeros instead of paint, so only the bound counts it.
+ *
+ * A stack that the program gave is never painted. TEK reads its content before the thread runs: it
+ * may be one value over and over.
  */
 #ifndef TEK_STACK_MEASURE_H
 #define TEK_STACK_MEASURE_H

@@ -24,7 +24,10 @@ static atomic_bool is_confined; /* because of a seccomp filter */
 
 unsigned int tek__process_epoch;
 
-/* What has to be seen to first when anything is new. False: nothing here is the caller's own. */
+/*
+ * Before the first lock of this process: starts TEK, or begins again in the child of a fork. False:
+ * TEK cannot work here (not started, stood down, or in the child of a vfork()).
+ */
 __attribute__((cold)) static bool get_to_know(void)
 {
 	if (!tek__hooks.start() || stands_down || tek__self_is_borrower())

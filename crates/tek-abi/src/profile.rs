@@ -229,7 +229,7 @@ pub struct ProfileObject {
     pub reserved: u32,
     /// Acquisitions, waits, arrivals.
     pub count: u64,
-    /// Those of `count` that could not be had at once.
+    /// The part of `count` for which a thread had to wait.
     pub contended: u64,
     /// Time waited for it.
     pub wait_ticks: u64,

@@ -131,7 +131,7 @@ pub enum What {
     WbAhead { wb: u64, work: u64, worker: Thread },
     /// This worker runs that work.
     WbStarted { wb: u64, work: u64, worker: Thread },
-    /// That work has run; inodes may still be dirty.
+    /// The worker has run that work; inodes may still be dirty.
     WbEnded { wb: u64, work: u64, worker: Thread },
     /// A task sleeps because too many pages are dirty; reported for each of its sleeps.
     Throttled { member: Member, wb: u64, ktimers: Option<Thread> },

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files of the kernel, such as the attributes of a cgroup: one write sets the whole.
 //!
-//! What the kernel shows may be worded otherwise than what was written ("max" becomes
-//! "max 100000"), so the file is read again after it was written, and both count as ours.
+//! The kernel may show a written value in other words ("max" becomes "max 100000"). So the file is
+//! read again after a write, and both texts count as TEK's value.
 use crate::step;
 use crate::{Error, Undone};
 use serde::{Deserialize, Serialize};

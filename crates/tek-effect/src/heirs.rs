@@ -145,7 +145,7 @@ struct Listed {
     last_id: i32,
     at_ticks: u64,
     pids: Vec<i32>,
-    /// Those that were asked for; `None`: it has ended.
+    /// The identities that were requested so far; `None`: the process has ended.
     identities: HashMap<i32, Option<Identity>>,
 }
 

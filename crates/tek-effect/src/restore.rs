@@ -21,8 +21,8 @@ pub struct Restored {
     pub gone: usize,
     /// Things that another process has changed since, which stay.
     pub changed: usize,
-    /// What could not be undone and is tried again with the next journal's owner, and lines of the
-    /// journal that are damaged; a sentence each.
+    /// A sentence for each change that could not be undone, which the next owner of the journal
+    /// tries again, and for each damaged line of the journal.
     pub failed: Vec<String>,
 }
 

@@ -24,7 +24,7 @@ const LIFE: Duration = Duration::from_millis(120);
 const LIVES: u32 = 3;
 const RR: Scheduling = Scheduling { policy: 2, nice: 0, priority: 5, reset_on_fork: true };
 
-/// What is played with.
+/// The groups, threads and processes of a test.
 struct Scene {
     place: Place,
     within: Hierarchy,

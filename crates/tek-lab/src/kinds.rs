@@ -120,7 +120,7 @@ fn amd64() -> String {
 }
 
 impl Kinds {
-    /// Those that come with TEK.
+    /// The kinds that come with TEK.
     pub fn own() -> Self {
         Self::parse(OWN).expect("lab/kinds.toml is tested")
     }

@@ -26,9 +26,9 @@ pub enum Node {
 /// The bytes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bytes {
-    /// Those of a file of this machine.
+    /// The bytes of a file of this machine.
     Of(PathBuf),
-    /// These.
+    /// These bytes.
     Are(Vec<u8>),
 }
 

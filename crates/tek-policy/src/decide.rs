@@ -5,8 +5,8 @@ use crate::glob::Glob;
 use crate::rule::{Group, Match, Rule};
 use crate::value::{Priority, Role};
 
-/// What rules look at. The bytes come from a foreign process, so they need not be UTF-8. An empty
-/// name is as good as none: no pattern fits it.
+/// The properties of a thread that rules match. The bytes come from a foreign process, so they need
+/// not be UTF-8. An empty name counts as no name: no pattern fits it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'a> {
     /// The name by which the program was called, without directories.

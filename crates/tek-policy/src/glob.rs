@@ -143,7 +143,7 @@ fn shortest_match(glob: &str) -> Result<usize, Invalid> {
     Ok(least)
 }
 
-/// What follows a bracket expression, given what follows its `[`.
+/// The text behind a bracket expression; `inside` is the text behind its `[`.
 fn after_bracket(inside: &[u8]) -> Option<&[u8]> {
     let mut at = usize::from(matches!(inside.first(), Some(b'!' | b'^')));
     // A `]` in first place stands for itself.

@@ -180,7 +180,7 @@ impl Default for Weights {
 }
 
 impl Weights {
-    /// That of a group.
+    /// The weight of a group.
     pub fn of(&self, group: Group) -> Weight {
         match group {
             Group::Urgent => self.urgent,

@@ -40,7 +40,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Those of this machine and of most programs.
+    /// The costs on this machine, for most programs.
     pub fn here() -> Self {
         let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
         Self {

@@ -15,7 +15,7 @@ const MOST_BYTES: u64 = 1 << 20;
 pub struct Subordinates(Vec<(Range<u32>, u32)>);
 
 impl Subordinates {
-    /// Those of /etc/subuid; without that file there are none.
+    /// Reads the ranges of /etc/subuid; without that file there are none.
     pub fn read() -> Self {
         let mut text = Vec::new();
         let read = File::open(FILE).and_then(|file| file.take(MOST_BYTES).read_to_end(&mut text));

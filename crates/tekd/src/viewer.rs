@@ -15,7 +15,7 @@ const SYS_PTRACE: u32 = 19;
 pub enum Viewer {
     /// All processes of tekd's pid namespace.
     All,
-    /// Those of one user.
+    /// The processes of one user.
     User(u32),
     /// None: its ids differ from those of tekd.
     Nobody,

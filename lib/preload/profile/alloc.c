@@ -76,7 +76,7 @@ TEK_EXPORT void *malloc(size_t bytes)
 
 TEK_EXPORT void *calloc(size_t count, size_t bytes)
 {
-	/* Those of the loader are small, and this memory is zero. */
+	/* The loader requests little, so the product cannot overflow. Early memory is zero. */
 	if (is_too_early())
 		return early_malloc(count * bytes);
 	TEK_ALLOCATES(count * bytes, REAL(calloc)(count, bytes));

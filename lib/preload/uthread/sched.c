@@ -107,7 +107,7 @@ TEK_EXPORT int pthread_getaffinity_np(pthread_t handle, size_t bytes, cpu_set_t 
 	}
 }
 
-/* Those of a kernel thread. */
+/* The CPUs of a kernel thread. */
 TEK_EXPORT int sched_getaffinity(pid_t tid, size_t bytes, cpu_set_t *cpus)
 {
 	int result = TEK_REAL(sched_getaffinity)(tid, bytes, cpus);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The program's handlers, called by one of ours.
+ * The program's signal handlers, which the engine's handler calls.
  *
- * A handler that the program installs is stored here; the kernel gets ours, which checks where the
- * signal has arrived:
+ * A handler that the program installs is stored here. The kernel gets the engine's handler, which
+ * checks where the signal has arrived:
  *   - while the thread runs the program's code: the handler is called, and the thread's mask is the
  *     handler's meanwhile;
  *   - the same, but it is for the process and the first thread takes it: router.h passes it on;

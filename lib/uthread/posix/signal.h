@@ -5,11 +5,11 @@
  * Each thread has a mask (struct tek_uthread.mask), which its kernel thread has while it runs. So a
  * signal to the process is then handled at once, on that thread's stack. A signal to one thread is
  * put into that thread's list. So is one that arrives while the engine is at work, or while no
- * thread runs that would take it (router.h). The thread takes the signal when it next goes on, by
- * sending it to its current kernel thread: so the kernel does what the program has asked for:
- * handler, stop, or death.
+ * thread runs that would take it (router.h). The thread takes the signal when it next runs: it
+ * sends the signal to its current kernel thread, and the kernel performs the program's action
+ * (handler, stop, or death).
  *
- * Handlers of the program are called by one of ours (action.h), never between tek_ut__enter() and
+ * The engine's handler (action.h) calls the program's handlers, never between tek_ut__enter() and
  * tek_ut__leave().
  */
 #ifndef TEK_UTHREAD_POSIX_SIGNAL_H

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread::{self, Builder};
 use std::time::Duration;
 
-/// What a process does until it is killed.
+/// The work of a process until it is killed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Does {
     /// Nothing.
@@ -44,7 +44,7 @@ impl Victim {
         Self { pid: child.as_raw() }
     }
 
-    /// Those that it has now.
+    /// The threads that the process has now.
     pub fn tids(&self) -> Vec<i32> {
         let list = fs::read_dir(format!("/proc/{}/task", self.pid)).unwrap();
         list.flatten().map(|entry| entry.file_name().to_str().unwrap().parse().unwrap()).collect()

@@ -41,11 +41,11 @@ pub struct Births {
 /// The children of one scan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Look {
-    /// Those of this process, whose limit is raised.
+    /// The children of this process, whose limit is raised.
     Limit(i32),
-    /// Those of threads of this process that are away.
+    /// The children of threads of this process that are away from their control group.
     Home(i32),
-    /// All that must leave the group of the Fast Region.
+    /// All children that must leave the group of the Fast Region.
     OutOfFast,
 }
 

@@ -58,7 +58,7 @@ const MOST_BYTES: usize = 4096;
 pub(super) struct Settings(BTreeMap<PathBuf, String>);
 
 impl Settings {
-    /// Those that can be changed.
+    /// Reads the settings that can be changed.
     pub(super) fn take() -> Self {
         let mut paths = Vec::new();
         collect(Path::new("/proc/sys"), &mut paths);

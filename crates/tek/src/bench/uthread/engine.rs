@@ -119,9 +119,9 @@ pub fn quantum(us: u64) -> String {
 /// The kind of threads that a program has.
 #[derive(Clone, Copy)]
 pub enum Threads<'a> {
-    /// Those that it was built with, as they are.
+    /// The threads that it was built with.
     Own,
-    /// Those that it was built with, with this setting.
+    /// The threads that it was built with, under this setting.
     Told(&'a Setting),
     /// libtek-uthread.so's instead of the C library's.
     Preloaded(&'a Setting),
