@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * TEK_ALLOC: what kind of allocator libtek-alloc.so is.  `tek run --alloc` reads the same
- * (crates/tek/src/run/libraries.rs).
+ * The variable TEK_ALLOC: the kind of allocator that libtek-alloc.so is.  `tek run --alloc` accepts
+ * the same text (crates/tek/src/run/libraries.rs).
  */
 #ifndef TEK_ALLOC_OPTIONS_H
 #define TEK_ALLOC_OPTIONS_H

@@ -4,7 +4,10 @@
 
 #include "alloc/tlsf.h"
 
-/* For tests: NULL, or what is wrong in the piece of memory that was added as `memory`. It loops. */
+/*
+ * For tests: checks the piece of memory that was added as `memory`. Returns NULL, or the text of the
+ * first mistake. Its time grows with the number of blocks.
+ */
 const char *tek_alloc__tlsf_check(const struct tek_tlsf *heap, const void *memory);
 
 #endif

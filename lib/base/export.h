@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols of a library: without this a function or variable is hidden in it. */
+/* Marks a symbol that a library exports. All other functions and variables are hidden in it. */
 #ifndef TEK_BASE_EXPORT_H
 #define TEK_BASE_EXPORT_H
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * futex(2): a thread sleeps in the kernel until a word changes. No lock, no allocation;
+ * async-signal-safe.
+ */
 #ifndef TEK_BASE_FUTEX_H
 #define TEK_BASE_FUTEX_H
 

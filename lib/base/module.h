@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The files that start routines lie in: the program and its libraries, as the table lists them
- * (struct tek_module), so that other processes can name a routine without reading this one.
+ * The files that contain start routines: the program and its libraries. The table lists them (struct
+ * tek_module), so that other processes can name a routine without reading this process.
  *
- * A file is looked up when a thread first begins in it, and assumed to stay loaded. Of two that
- * cover an address (the first was unloaded) the later one counts.
+ * A file is listed when a thread first begins in it, and stays listed. If two listed files cover an
+ * address, because the first one was unloaded, the later one counts.
  */
 #ifndef TEK_BASE_MODULE_H
 #define TEK_BASE_MODULE_H
@@ -17,7 +17,8 @@
 #include <stdint.h>
 
 /*
- * Have the file of an address listed. Not under the lock, which it takes; not in a signal handler.
+ * Lists the file of an address. It takes the lock, so the caller must not hold it. Not in a signal
+ * handler.
  */
 void tek__module_note(uintptr_t address);
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The next definitions of functions after ours.
+ * The functions that TEK's interposed symbols call: the next definition of the same name. Any
+ * thread may call these at any time, also before a constructor has run.
  */
 #ifndef TEK_BASE_NEXT_H
 #define TEK_BASE_NEXT_H
 
 /*
- * The function of a name in the next file that defines it, in the order in which the loader loaded
- * them: that of another library which is preloaded after ours, or the C library's.  As
- * dlsym(RTLD_NEXT, name), with these differences: it is the default version of a function, which
- * before glibc 2.36 dlsym() does not return; and if there is none, NULL is returned and nothing is
- * allocated.  Takes the loader's lock only if the definition is an IFUNC.
+ * The function of a name in the next file that defines it, in the loader's order: a library that is
+ * preloaded after the calling one, or the C library. As dlsym(RTLD_NEXT, name), but it always
+ * returns the default version of a function, as dlsym() does from glibc 2.36 on. NULL if there is
+ * none; then nothing is allocated. Takes the loader's lock only if the definition is an IFUNC.
  */
 void *tek__next_definition(const char *name);
 
 /*
- * TEK_REAL(read)(file, bytes, size): the next definition of a function after ours.  Looked up at
- * the first call from each place, so it works before any constructor has run.
+ * TEK_REAL(read)(file, bytes, size) calls the next definition of a function. Each place of a call
+ * looks it up at its first call.
  */
 #define TEK_REAL(name) \
 	({ \

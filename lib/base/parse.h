@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The parsers that the variables of the environment share.  Each takes text that
- * begins at *text, moves *text behind what it took, and returns false, with its
- * result as it was, where the text is not what it looks for.
+ * The parsers that the variables of the environment share.  Each parses the beginning of *text and
+ * moves *text behind the parsed part.  False: the text has another form; the result is unchanged.
  */
 #ifndef TEK_BASE_PARSE_H
 #define TEK_BASE_PARSE_H
@@ -11,8 +10,8 @@
 #include <stdint.h>
 
 /*
- * CPU time that a Fast thread may use in each window: of a rule's budget from a window's
- * beginning to its end, of the process's in whichever window one looks at.
+ * The CPU time that a Fast thread may use in each window. A rule's budget has fixed windows, one
+ * after the other. For the budget of the process each interval of that length is a window.
  */
 struct tek_budget {
 	uint64_t cpu_ns; /* 0: no limit */

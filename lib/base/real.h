@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The functions behind the symbols that libtek exports.
+ * The next definitions of the functions that libtek.so interposes, such as the C library's
+ * pthread_create(). Other libraries of TEK use base/next.h.
  */
 #ifndef TEK_BASE_REAL_H
 #define TEK_BASE_REAL_H

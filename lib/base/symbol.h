@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The name of a function, out of the tables of symbols (.symtab, .dynsym) in the file that
- * it lies in.  Names are as nm(1) prints them, so mangled for C++.  The loader is not asked:
- * a constructor of a library that waits for a thread holds its lock.
+ * The name of a function, from the symbol tables (.symtab, .dynsym) of its file.  Names are as nm(1)
+ * prints them, so mangled for C++.  TEK does not ask the loader: a library's constructor holds the
+ * loader's lock, and may wait for a thread.
  */
 #ifndef TEK_BASE_SYMBOL_H
 #define TEK_BASE_SYMBOL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The environment without TEK's library in LD_PRELOAD, or with another one in its place, and
- * without the libraries of `tek run --alloc` and `--libm`: a program that cannot have one of them
- * cannot have any.
+ * The environment for a program that cannot have TEK's libraries in LD_PRELOAD. It lacks libtek.so,
+ * or has another library in its place, and lacks the libraries of `tek run --alloc` and `--libm`:
+ * a program that cannot have one of these libraries cannot have any.
  *
  * Allocates nothing, so that it can be used after fork() and vfork().
  */
@@ -13,14 +13,14 @@
 #include <stddef.h>
 
 /*
- * Bytes that the result needs; 0: there is no LD_PRELOAD, the environment is good as it is.
+ * The number of bytes that the result needs; 0: there is no LD_PRELOAD, so the environment can stay.
  * `other`: the path that takes the place of libtek.so; NULL: none.
  */
 size_t tek__preload_list_size(char *const environment[], const char *other);
 
 /*
- * The names of the libraries, as many as fit, that are left out with `other` in the place of
- * libtek.so, with commas between.  False: none is.
+ * Writes the names of the libraries that the result lacks, as many as fit, separated by commas.
+ * False: it lacks none.
  */
 bool tek__preload_list_lacks(char *const environment[], const char *other, char *names,
 			     size_t size);

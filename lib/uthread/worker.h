@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Workers: each runs one user-level thread at a time. A worker is carried by a kernel thread
- * (carrier.h): when that blocks in the kernel, another takes the worker over.
+ * Workers: each runs one user-level thread at a time. A kernel thread, the carrier, runs the worker
+ * (carrier.h). If the carrier blocks in the kernel, another carrier takes the worker.
  *
  * A switch goes straight from one thread to the next one. The thread that left may run elsewhere as
  * soon as its context is saved. So the next thread completes the switch, first thing (struct
  * tek_left). With no thread left to run the carrier's own context waits for one (idle.c).
  *
  * Parking: tek_ut__park() stops the calling thread until tek_ut__unpark() is called for it; an
- * earlier call counts, too. It may also return for an unpark that was meant for something earlier:
- * callers check again.
+ * earlier call counts, too. It may also return for an unpark of an earlier wait, so callers
+ * check their condition again.
  */
 #ifndef TEK_UTHREAD_WORKER_H
 #define TEK_UTHREAD_WORKER_H

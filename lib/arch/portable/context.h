@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * See arch/context.h.  For processors without a switch of their own here: the C library's ucontext.
+ * See arch/context.h.  This switch is for processors without one of their own. It uses the C
+ * library's ucontext.
  *
- * That one takes the mask of signals along, with a system call.  So that masks stay as they are,
- * the mask in force is put into the context that comes next: one system call more.
+ * ucontext also switches the mask of signals, by a system call.  arch/context.h promises that masks
+ * stay.  So each switch first writes the present mask into the next context, by a second one.
  */
 #ifndef TEK_ARCH_PORTABLE_CONTEXT_H
 #define TEK_ARCH_PORTABLE_CONTEXT_H
