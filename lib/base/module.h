@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The files that contain start routines: the program and its libraries. The table lists them (struct
- * tek_module), so that other processes can name a routine without reading this process.
+ * The files that contain start routines: the program and its libraries. The table lists them
+ * (struct tek_module), so that other processes can name a routine without reading this process.
  *
  * A file is listed when a thread first begins in it, and stays listed. If two listed files cover an
  * address, because the first one was unloaded, the later one counts.

@@ -13,7 +13,8 @@
 #include <stddef.h>
 
 /*
- * The number of bytes that the result needs; 0: there is no LD_PRELOAD, so the environment can stay.
+ * The number of bytes that the result needs. 0: there is no LD_PRELOAD, so the environment can
+ * stay.
  * `other`: the path that takes the place of libtek.so; NULL: none.
  */
 size_t tek__preload_list_size(char *const environment[], const char *other);
