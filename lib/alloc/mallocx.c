@@ -93,7 +93,7 @@ size_t sallocx(const void *block, int flags)
 	return tek_alloc__heap_usable((void *)block);
 }
 
-/* The program may use so many bytes of what mallocx() returns; 0: there are not so many. */
+/* The number of usable bytes that mallocx() would return; 0: it would fail. */
 size_t nallocx(size_t bytes, int flags)
 {
 	return bytes > PTRDIFF_MAX || alignment_of(flags) > PTRDIFF_MAX ? 0 : bytes;

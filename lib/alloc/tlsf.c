@@ -22,8 +22,8 @@ static void mark_used(struct tek_tlsf_block *block)
 }
 
 /*
- * A block that is in no list goes into one, together with its neighbours that are free.  Free at
- * once: in a copy of the memory that a fork makes in between it must not count as used
+ * Puts a block into a list, merged with its free neighbours.  It is marked as free first: a fork
+ * may copy the memory in between, and the block must not count as used there
  * (tek_alloc__tlsf_rebuild()).
  */
 static void give(struct tek_tlsf *heap, struct tek_tlsf_block *block)

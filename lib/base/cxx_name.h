@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Reads the type names of std::thread states (base/cxx_thread.h). No lock, no allocation. */
 #ifndef TEK_BASE_CXX_NAME_H
 #define TEK_BASE_CXX_NAME_H
 

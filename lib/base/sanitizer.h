@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Detects the run-time of a sanitizer, which restricts the threads in which TEK can work. The start
+ * of TEK calls these. They need no lock.
+ */
 #ifndef TEK_BASE_SANITIZER_H
 #define TEK_BASE_SANITIZER_H
 

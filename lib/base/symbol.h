@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The name of a function, from the symbol tables (.symtab, .dynsym) of its file.  Names are as
- * nm(1) prints them, so mangled for C++.  TEK does not ask the loader: a library's constructor holds the
- * loader's lock, and may wait for a thread.
+ * nm(1) prints them, so mangled for C++.
+ *
+ * TEK does not ask the loader: a library's constructor holds the loader's lock, and may wait for a
+ * thread.
  */
 #ifndef TEK_BASE_SYMBOL_H
 #define TEK_BASE_SYMBOL_H

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The creation of a thread: calls the features in order. preload/create.c calls it. */
 #ifndef TEK_LIFE_CREATE_H
 #define TEK_LIFE_CREATE_H
 

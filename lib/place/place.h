@@ -75,9 +75,10 @@ void tek__place_leave(void);
 void tek__place_withdraw(void);
 
 /*
- * Around exec and spawn: the calling thread may run everywhere meanwhile, if it is where TEK put
- * it.  True: _step_in() has to follow.  _end(), between the two, before an exec that will probably
- * succeed: it gives up its policy, and the next program goes on with its number.
+ * Around exec and spawn.  step_out(): a thread that is where TEK put it may run everywhere until
+ * step_in().  True: the caller must call step_in().  end(): between the two, before an exec that
+ * will probably succeed.  The thread gives up its policy and its number (place/turn.h), which the
+ * next program takes.
  */
 bool tek__place_step_out(void);
 void tek__place_end(void);

@@ -13,16 +13,16 @@
 void tek__fit_start(void);
 
 /*
- * The size for a stack of which so much is known, in bytes, TLS included; 0: the program's own.
- * A kind that overflowed gets the program's own if that is larger, and no more than four times
- * that: tek__fit() does it.
+ * The size of a stack of this kind, in bytes, TLS included; 0: the program's own size. It does not
+ * limit the size of a kind that overflowed. tek__fit() does so: such a kind gets at least the
+ * program's own size, and at most four times that.
  */
 size_t tek__size_for(const struct tek_known *known);
 
-/* No stack of auto is smaller, unless the user says so. */
+/* The smallest size that `--stack auto` chooses, unless the user sets another one. */
 size_t tek__fit_floor(void);
 
-/* The same where the program would have it be so large; 0: the program's own. */
+/* As tek__size_for(), for a thread whose own size is `programs` bytes. */
 size_t tek__fit(const struct tek_known *known, size_t programs);
 
 #endif

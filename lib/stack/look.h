@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A look at a stack: its lowest page that is present, then from there up to where it differs from
- * what was there before its thread ran (stack/measure.h has the reasons).
+ * Measures a stack in addresses. It finds the lowest present page, and reads from there upwards to
+ * the first word that differs from its value before the thread ran. stack/measure.h has the
+ * reasons.
  */
 #ifndef TEK_STACK_LOOK_H
 #define TEK_STACK_LOOK_H
@@ -24,8 +25,8 @@ uintptr_t tek__look_low(const struct tek_stack *stack);
 bool tek__look(const struct tek_stack *stack, tek_words_reader *read, struct tek_found *found);
 
 /*
- * Through [low, end) only, of which all pages are present and nothing below was used.  True: what
- * is sought was found there.
+ * The same in [low, end) only. All its pages are present, and nothing below was used.  True: a
+ * changed word was found there.
  */
 bool tek__look_through(const struct tek_stack *stack, tek_words_reader *read, uintptr_t low,
 		       uintptr_t end, struct tek_found *found);

@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <ucontext.h>
 
-/* Have TEK's handler of SIGSEGV in place. Cheap where it is. Needs no lock. */
+/* Installs TEK's handler of SIGSEGV. Cheap if it is installed. Needs no lock. */
 void tek__overflow_watch(void);
 
 /*
- * In the handler: SIGSEGV has come.  True: the thread can go on, it has more stack.  False:
- * hand the signal over; if it was an overflow it has been reported.
+ * In the handler of SIGSEGV.  True: the thread has more stack now and can continue.  False: the
+ * caller passes the signal on; an overflow has been reported.
  */
 bool tek__overflow_at(const siginfo_t *info, ucontext_t *context);
 

@@ -23,7 +23,7 @@ int tek_sync__forked_lock_adopt_until(struct tek_lock *lock, atomic_uint *proces
 int tek_sync__forked_lock_unlock(struct tek_lock *lock, atomic_uint *process,
 				 const struct tek_lock_kind *kind);
 
-/* 0. */
+/* Takes the lock. Returns 0. */
 static inline int tek_sync__forked_lock(struct tek_lock *lock, atomic_uint *process,
 					const struct tek_lock_kind *kind)
 {
@@ -52,7 +52,7 @@ static inline int tek_sync__forked_lock_until(struct tek_lock *lock, atomic_uint
 	return error ? error : kind->lock_until(lock, until);
 }
 
-/* 0. */
+/* Releases the lock. Returns 0. */
 static inline int tek_sync__forked_unlock(struct tek_lock *lock, atomic_uint *process,
 					  const struct tek_lock_kind *kind)
 {

@@ -103,7 +103,7 @@ impl Placement {
         Ok(())
     }
 
-    /// Whether `tidy` has work although no thread is Fast.
+    /// Whether `tidy` has work left, also while no thread is Fast.
     pub fn owes(&self) -> bool {
         self.there.as_ref().is_some_and(|there| there.is_late || !there.owed.is_empty())
     }
