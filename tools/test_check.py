@@ -312,7 +312,8 @@ class Run(unittest.TestCase):
 
     def test_output_and_status_come_back(self):
         finished = self.run_shell("echo out; echo err >&2; exit 3")
-        self.assertEqual((finished.output, finished.status, finished.hung), ("out\nerr\n", 3, False))
+        self.assertEqual((finished.output, finished.status, finished.hung),
+                         ("out\nerr\n", 3, False))
 
     def test_a_silent_command_is_ended_and_called_hung(self):
         finished = self.run_shell("echo begin; sleep 60", silence=1)
@@ -326,7 +327,8 @@ class Run(unittest.TestCase):
         self.assertNotEqual(process.run(self.context, "test", ["/nowhere/x"]).status, 0)
 
     def test_results_of_parallel_runs_are_in_order(self):
-        found = process.side_by_side(lambda time: self.run_shell(f"sleep {time}; echo {time}").output,
+        found = process.side_by_side(lambda time: self.run_shell(
+            f"sleep {time}; echo {time}").output,
                                      ["0.3", "0.1", "0"])
         self.assertEqual(found, ["0.3\n", "0.1\n", "0\n"])
 

@@ -39,7 +39,8 @@ class KernelSymbols(unittest.TestCase):
                                   check=True)
         self.assertEqual(said.stderr, "")
         rows = [line.split() for line in said.stdout.splitlines()]
-        kinds = {row[7]: (int(row[1], 16), row[3]) for row in rows if len(row) == 8 and row[4] == "GLOBAL"}
+        kinds = {row[7]: (int(row[1], 16), row[3]) for row in rows if len(row) == 8
+                 and row[4] == "GLOBAL"}
         return kinds, said.stdout
 
     def test_functions_and_data_of_the_kernel_itself_are_in_it(self):

@@ -88,7 +88,8 @@ class Plan(unittest.TestCase):
 
     def test_tests_of_a_kind_share_a_boot_if_it_holds_the_same(self):
         made = boots("rt", entry(command=["a"]), entry(name="b", command=["b"]),
-                     entry(name="c", command=["c"], memory="2G"), entry(kinds=["v1"], command=["d"]))
+                     entry(name="c", command=["c"], memory="2G"),
+                     entry(kinds=["v1"], command=["d"]))
         self.assertEqual([[job.name for job in boot.jobs] for boot in made], [["own", "b"], ["c"]])
 
     def test_two_jobs_of_one_name_would_overwrite_each_other(self):
@@ -108,7 +109,8 @@ class Plan(unittest.TestCase):
             self.assert_mistake(text)
 
     def test_mistakes_are_reported_before_anything_is_booted(self):
-        for wrong, told in (('kinds = ["v2"]\ncommand = ["b"]', "there is no kind v2; there are rt"),
+        for wrong, told in (('kinds = ["v2"]\ncommand = ["b"]',
+                             "there is no kind v2; there are rt"),
                             ('kinds = ["rt"]\ncommand = "true"', "`command` is a list of strings"),
                             ('kinds = ["rt"]\npytest = ["none.py"]', "there is no none.py")):
             self.assert_mistake(f'[[tests]]\nname = "a"\n{wrong}\n', told)
@@ -364,13 +366,15 @@ class JobsOfTheGuest(unittest.TestCase):
                 self.assertIn(FAILED, outcomes, (format, end))
 
     def test_the_reason_says_what_happened(self):
-        case, = self.cases("status", {"job": "name", "outcome": "panicked", "why": "sysrq triggered"})
+        case, = self.cases("status",
+                           {"job": "name", "outcome": "panicked", "why": "sysrq triggered"})
         self.assertEqual(case.reason, "the guest's kernel panicked: sysrq triggered")
         case, = self.cases("status", {"job": "name", "outcome": "panicked", "why": "in interrupt",
                                       "console": PANIC})
         self.assertEqual(case.reason, "the guest's kernel panicked: in interrupt: "
                          "BUG: kernel NULL pointer dereference, address: 0008; "
-                         "Oops: 0002 [#1] SMP; RIP: 0010:put_prev+0x1/0x2; put_prev < switch.isra.0 < schedule")
+                         "Oops: 0002 [#1] SMP; RIP: 0010:put_prev+0x1/0x2; put_prev < "
+                         "switch.isra.0 < schedule")
         case, = self.cases("status", {"job": "name", "outcome": "killed", "signal": 9,
                                       "out_of_memory": True})
         self.assertEqual(case.reason, "killed by SIGKILL, the guest had no memory left")
@@ -383,8 +387,10 @@ class JobsOfTheGuest(unittest.TestCase):
         self.assertFalse(lab_tests.died_of_emulation({}))
 
     def test_a_cpu_that_does_not_get_past_nothing_is_an_emulated_one(self):
-        before_nothing, elsewhere = "Code: ef e8 7a <0f> 1f 44 00 00 49 8b", "Code: ef e8 7a <f3> 90 44 00 00 49 8b"
-        stuck = ["[ 76.5] watchdog: BUG: soft lockup - CPU#0 stuck for 45s! [kworker/u4:4:133]", "RIP: 0010:a+0x1/0x2"]
+        before_nothing, elsewhere = ("Code: ef e8 7a <0f> 1f 44 00 00 49 8b",
+                                     "Code: ef e8 7a <f3> 90 44 00 00 49 8b")
+        stuck = ["[ 76.5] watchdog: BUG: soft lockup - CPU#0 stuck for 45s! [kworker/u4:4:133]",
+                 "RIP: 0010:a+0x1/0x2"]
         hung = {"outcome": "hung", "console": [*stuck, before_nothing, *stuck, before_nothing]}
         self.assertTrue(lab_tests.died_of_emulation(hung))
         self.assertFalse(lab_tests.died_of_emulation(hung | {"outcome": "timed-out"}))
@@ -393,7 +399,8 @@ class JobsOfTheGuest(unittest.TestCase):
 
     def test_so_is_one_that_does_not_answer_another_that_changes_the_code(self):
         waits = "[ 140.7]  text_poke_bp_batch+0xb7/0x300"
-        trace = ["[ 140.7] watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [python3:4848]", "[ 140.7] Call Trace:", waits]
+        trace = ["[ 140.7] watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [python3:4848]",
+                 "[ 140.7] Call Trace:", waits]
         hung = {"outcome": "hung", "console": [waits, *trace]}
         self.assertTrue(lab_tests.died_of_emulation(hung))
         self.assertFalse(lab_tests.died_of_emulation(hung | {"console": [waits, waits]}))
@@ -446,7 +453,8 @@ class JobsOfTheGuest(unittest.TestCase):
         cases = self.cases("pytest", {"job": "name", "outcome": "hung"}, "", text)
         self.assertEqual([(case.name, case.outcome) for case in cases],
                          [("t", PASSED), ("u", FAILED), ("title", FAILED)])
-        self.assertEqual(self.outcomes("pytest", self.exited(1), "", "no module named pytest"), [FAILED])
+        self.assertEqual(self.outcomes("pytest", self.exited(1), "", "no module named pytest"),
+                         [FAILED])
 
     def test_the_lines_of_the_lab_are_found_among_others(self):
         text = 'tek: booting\n{"job": "a", "outcome": "hung"}\n{"half": \n{"event": "x"}\n'

@@ -39,7 +39,8 @@ class Layers(unittest.TestCase):
 
     def test_an_upward_use_fails_without_an_include_too(self):
         self.assertEqual(self.breaches({
-            "base/line.c": "void tek__place_leave(void);\nint f(void)\n{\n\ttek__place_leave();\n}\n",
+            "base/line.c": "void tek__place_leave(void);\nint "
+                           "f(void)\n{\n\ttek__place_leave();\n}\n",
             "place/place.c": "void tek__place_leave(void)\n{\n}\n"}),
             ["lib/base/line.c: uses tek__place_leave of place/"])
 

@@ -21,7 +21,8 @@ import threading
 import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-DEVICES = ["fridge", "tv", "car", "robot", "printer", "synth", "gateway", "doorbell", "scanner", "drone"]
+DEVICES = ["fridge", "tv", "car", "robot", "printer", "synth", "gateway", "doorbell", "scanner",
+           "drone"]
 WANTED = 0.9
 
 # Programs that bring their events with them, or get them from here, and their time-critical threads.
@@ -35,7 +36,8 @@ def pipes_of(device):
 
 def answers_of(devices, name):
     """The thread names of a device, each with its answer."""
-    told = subprocess.run([devices, name, "--answers"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    told = subprocess.run([devices, name, "--answers"], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
     return {thread: answer for answer, thread in (line.split() for line in told.splitlines())}
 
 
@@ -54,16 +56,20 @@ def watch_device(options, name, directory):
     pipes = pipes_of(name)
     reads, writes = zip(*pipes)
     life = str(options.seconds + 2)
-    with subprocess.Popen([options.devices, name, "--world", life, *map(str, writes)], pass_fds=writes) as world:
-        kinds = suggested(options, [options.devices, name, life, *map(str, reads)], directory, reads)
+    with subprocess.Popen([options.devices, name, "--world", life, *map(str, writes)],
+                          pass_fds=writes) as world:
+        kinds = suggested(options, [options.devices, name, life, *map(str, reads)],
+                          directory, reads)
         for descriptor in reads + writes:
             os.close(descriptor)
         world.wait()
-    return {thread for thread, answer in answers.items() if answer == "critical"}, set(answers), kinds
+    return {thread for thread, answer in answers.items()
+            if answer == "critical"}, set(answers), kinds
 
 
 def watch_example(options, directory):
-    kinds = suggested(options, [options.build / "examples" / "fridge", str(options.seconds + 2), "5"], directory)
+    kinds = suggested(options, [options.build / "examples" / "fridge", str(options.seconds + 2),
+                                "5"], directory)
     return EXAMPLE, None, kinds
 
 
@@ -87,7 +93,8 @@ def watch_redis(options, directory):
         port = free.getsockname()[1]
     asker = threading.Thread(target=ask_redis, args=(port, time.monotonic() + options.seconds + 2))
     asker.start()
-    server = ["timeout", "-s", "INT", str(options.seconds + 3), "redis-server", "--port", str(port), "--save", ""]
+    server = ["timeout", "-s", "INT", str(options.seconds + 3), "redis-server", "--port", str(port),
+              "--save", ""]
     kinds = suggested(options, server, directory)
     asker.join()
     return REDIS, None, {thread: reason for thread, reason in kinds.items() if thread != "timeout"}
@@ -102,9 +109,11 @@ def watch(options, name):
             critical, known, kinds = watch_redis(options, directory)
         else:
             critical, known, kinds = watch_device(options, name, directory)
-    patterns = {re.compile(re.escape(kind).replace(r"\[0\-9\]\*", r"\d+")): reason for kind, reason in kinds.items()}
+    patterns = {re.compile(re.escape(kind).replace(r"\[0\-9\]\*", r"\d+")): reason
+                for kind, reason in kinds.items()}
     names = known or critical | set(kinds)
-    reasons = {thread: reason for thread in names for pattern, reason in patterns.items() if pattern.fullmatch(thread)}
+    reasons = {thread: reason for thread in names for pattern, reason in patterns.items()
+               if pattern.fullmatch(thread)}
     return critical, {thread for thread, reason in reasons.items() if reason is None}, reasons
 
 
@@ -121,8 +130,10 @@ def measure(options, hogs):
             right, wrong, missed = (count + len(more) for count, more in (
                 (right, critical & found), (wrong, found - critical), (missed, critical - found)))
             odd = [f"{thread} too" for thread in sorted(found - critical)]
-            odd += [f"not {thread}: {reasons.get(thread, 'not seen')}" for thread in sorted(critical - found)]
-            print(f"{hogs:>4}  {name:<9} {len(critical & found)} of {len(critical)}  {'; '.join(odd)}", flush=True)
+            odd += [f"not {thread}: {reasons.get(thread, 'not seen')}"
+                    for thread in sorted(critical - found)]
+            print(f"{hogs:>4}  {name:<9} {len(critical & found)} of {len(critical)}  "
+                  f"{'; '.join(odd)}", flush=True)
     finally:
         for hog in spinning:
             hog.kill()
@@ -135,16 +146,24 @@ def measure(options, hogs):
 def arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="EXAMPLES:\n  bench/suggest/answers.py\n  bench/suggest/answers.py --hogs 20 fridge redis\n")
+        epilog="EXAMPLES:\n  bench/suggest/answers.py\n  bench/suggest/answers.py --hogs 20 fridge "
+               "redis\n")
     build = pathlib.Path(os.environ.get("TEK_BUILD", TOP / "build"))
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="of those that --list shows (default: all)")
-    parser.add_argument("--hogs", type=int, nargs="+", default=[0, 20], help="beside so many (default: 0 20)")
-    parser.add_argument("--seconds", type=int, default=15, help="watch each for so long (default: 15)")
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM",
+                        help="of those that --list shows (default: all)")
+    parser.add_argument("--hogs", type=int, nargs="+", default=[0, 20],
+                        help="beside so many (default: 0 20)")
+    parser.add_argument("--seconds", type=int, default=15,
+                        help="watch each for so long (default: 15)")
     parser.add_argument("--assert", action="store_true", dest="asserts",
-                        help=f"exit with status 1 unless precision and recall are at least {WANTED}")
-    parser.add_argument("--json", type=pathlib.Path, help="also write precision and recall to this file")
-    parser.add_argument("--list", action="store_true", help="show the programs and their time-critical threads")
-    parser.add_argument("--devices", type=pathlib.Path, default=build / "bench" / "suggest" / "devices",
+                        help="exit with status 1 unless precision and recall are at least "
+                             f"{WANTED}")
+    parser.add_argument("--json", type=pathlib.Path,
+                        help="also write precision and recall to this file")
+    parser.add_argument("--list", action="store_true",
+                        help="show the programs and their time-critical threads")
+    parser.add_argument("--devices", type=pathlib.Path,
+                        default=build / "bench" / "suggest" / "devices",
                         help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.build, options.tek = build, build / "bin" / "tek"
@@ -160,7 +179,8 @@ def main():
     if options.list:
         for name in options.programs:
             critical = {"example": EXAMPLE, "redis": REDIS}.get(name) or {
-                thread for thread, answer in answers_of(options.devices, name).items() if answer == "critical"}
+                thread for thread, answer in answers_of(options.devices, name).items()
+                if answer == "critical"}
             print(f"{name:<9} {' '.join(sorted(critical))}")
         return
     print("hogs  program   time-critical threads that are suggested, and what is wrong", flush=True)

@@ -97,7 +97,8 @@ def test_budgets_hold_when_the_cpu_of_the_guard_goes_away(run):
 def test_a_series_of_ps_goes_on_while_cpus_come_and_go(tek, run):
     run(["--critical=spin", BUDGET], "spin")
     with subprocess.Popen([BUILD / "bin" / "tek", "ps", "--sample=200ms", "--count=10", "--json",
-                           "--name=spin", "-o", "tid,cpu"], stdout=subprocess.PIPE, text=True) as series:
+                           "--name=spin", "-o", "tid,cpu"], stdout=subprocess.PIPE,
+                          text=True) as series:
         for cpu in (3, 2, 1):
             switch(cpu, False)
         for cpu in (1, 2, 3):

@@ -39,7 +39,8 @@ def test_ps_shows_the_threads_of_interrupts_and_timers_with_their_priorities(tek
     interrupts = [thread for thread in kernel if thread["name"].startswith("irq/")]
     assert interrupts
     assert all((thread["policy"], thread["rt_priority"]) == ("fifo", 50) for thread in interrupts)
-    assert {thread["name"] for thread in kernel} >= {f"ktimers/{cpu}" for cpu in range(os.cpu_count())}
+    assert {thread["name"] for thread in kernel} >= {f"ktimers/{cpu}"
+                                                     for cpu in range(os.cpu_count())}
 
 
 def test_a_touch_is_answered_faster_under_tek_than_without(tek):

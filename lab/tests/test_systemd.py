@@ -45,7 +45,8 @@ pytestmark = pytest.mark.skipif(not SYSTEMD.exists() or not (GROUPS / "cgroup.pr
 
 
 def children(pid):
-    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(child)
+            for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 class Machine:
@@ -69,9 +70,12 @@ class Machine:
         self.said.touch()
         with self.log.open("w") as log:
             self.unshare = subprocess.Popen(
-                ["unshare", "--pid", "--fork", "--mount", "--kill-child", "sh", "-c", BOOT, "sh", str(directory)],
-                env={**os.environ, "container": "tek"}, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        eventually(lambda: self.systemctl("is-system-running", check=False).stdout == "running\n", 60)
+                ["unshare", "--pid", "--fork", "--mount", "--kill-child", "sh", "-c", BOOT, "sh",
+                 str(directory)],
+                env={**os.environ, "container": "tek"}, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log)
+        eventually(lambda: self.systemctl("is-system-running", check=False).stdout == "running\n",
+                   60)
 
     def inside(self, *command):
         """A command with the view of a process that systemd starts."""
@@ -117,12 +121,14 @@ class Machine:
     def critical(self, group):
         """The first process of a group is critical, with all its threads."""
         pid = self.pids(group)[0]
-        inner = pathlib.Path(f"/proc/{pid}/status").read_text().split("NSpid:")[1].splitlines()[0].split()[-1]
+        inner = pathlib.Path(f"/proc/{pid}/status").read_text().split(
+            "NSpid:")[1].splitlines()[0].split()[-1]
         self.run(BUILD / "bin" / "tek", "critical", inner, "--for", "60s")
 
     def main(self):
         """tekd, by its path outside of the namespaces."""
-        return next(pid for pid in self.pids(OWN) if pathlib.Path(f"/proc/{pid}/comm").read_text() == "tekd\n")
+        return next(pid for pid in self.pids(OWN)
+                    if pathlib.Path(f"/proc/{pid}/comm").read_text() == "tekd\n")
 
     def pids(self, group):
         """Processes of a group and of the groups below it."""
@@ -184,7 +190,8 @@ def test_the_unit_starts_serves_and_stops_as_confined_as_it_says(machine):
     assert fields["NoNewPrivs"] == "1" and fields["Seccomp"] == "2"
     # DAC_READ_SEARCH, NET_ADMIN, IPC_LOCK, SYS_PTRACE, SYS_NICE, SYS_RESOURCE, SYSLOG, PERFMON, BPF
     assert int(fields["CapBnd"], 16) == sum(1 << bit for bit in (2, 12, 14, 19, 23, 24, 34, 38, 39))
-    written = subprocess.run(["nsenter", "-t", str(machine.main()), "-m", "touch", "/etc/tek/tekd.toml"],
+    written = subprocess.run(["nsenter", "-t", str(machine.main()), "-m", "touch",
+                              "/etc/tek/tekd.toml"],
                              check=False, text=True, stderr=subprocess.PIPE)
     assert "Read-only" in written.stderr
     machine.systemctl("start", "app")
@@ -194,7 +201,8 @@ def test_the_unit_starts_serves_and_stops_as_confined_as_it_says(machine):
     machine.systemctl("stop", "tekd")
     assert machine.shows("Result") == "success"
     assert policies(app) == {os.SCHED_OTHER}
-    assert "tekd.service:" not in machine.log.read_text().replace("tekd.service: Deactivated", "").replace(
+    assert "tekd.service:" not in machine.log.read_text().replace("tekd.service: Deactivated",
+                                                                  "").replace(
         "tekd.service: Consumed", "")
 
 
@@ -218,7 +226,8 @@ def test_the_watchdog_sleeps_with_tekd_and_bites_when_tekd_hangs(machine):
     assert policies(app) == {os.SCHED_RR}
     hung = machine.main()
     os.kill(hung, signal.SIGSTOP)
-    eventually(lambda: machine.shows("NRestarts") == "1" and machine.shows("ActiveState") == "active", 30)
+    eventually(lambda: machine.shows("NRestarts") == "1"
+               and machine.shows("ActiveState") == "active", 30)
     assert policies(app) == {os.SCHED_OTHER}
 
 
@@ -284,5 +293,6 @@ def test_a_stranger_in_the_groups_of_tekds_own_unit_outlives_every_end_of_it(mac
             assert machine.shows("ActiveState") == "active"
             machine.systemctl("stop", "tekd")
         assert pathlib.Path(f"/proc/{stranger}/comm").read_text() == "sleep\n"
-        assert policies(stranger) == {os.SCHED_OTHER} and "tek" not in "".join(groups_of(stranger)).split("/")
+        assert policies(stranger) == {os.SCHED_OTHER} and "tek" not in "".join(
+            groups_of(stranger)).split("/")
         assert own_groups(OWN) == []

@@ -23,7 +23,8 @@ LIMIT = 2  # TEK_GRANT_LIMIT
 GRANTS = '[[grant]]\nusers = ["nobody"]\nrate = 10000\nburst = 10000\n'
 LIMITS = resource.RLIMIT_RTPRIO, resource.RLIMIT_NICE, resource.RLIMIT_RTTIME
 # Attributes of groups that a process sets; all other files are counters.
-ATTRIBUTES = re.compile(r"cpu\.(weight|shares|idle|max|cfs_.*|rt_.*|uclamp.*)|cgroup\.(type|subtree_control)")
+ATTRIBUTES = re.compile(
+    r"cpu\.(weight|shares|idle|max|cfs_.*|rt_.*|uclamp.*)|cgroup\.(type|subtree_control)")
 # connect, sendto, recvfrom, sendmsg, recvmsg
 ASKING = {42, 44, 45, 46, 47}
 PLACES = '[groups]\n[[place]]\ngroup = "background"\nnames = ["python*"]\n'
@@ -78,7 +79,9 @@ def become_nobody():
 
 
 def start(script, *arguments, **options):
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path[-1:] + [str(pathlib.Path(__file__).parent)]))
+    environment = dict(os.environ,
+                       PYTHONPATH=os.pathsep.join(sys.path[-1:]
+                                                  + [str(pathlib.Path(__file__).parent)]))
     return subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], env=environment,
                             preexec_fn=become_nobody, text=True, **options)
 
@@ -92,7 +95,8 @@ def snapshot():
             fields = (directory / "stat").read_text().rsplit(")", 1)[1].split()
             found[tid, fields[19]] = (scheduling(tid), sorted(os.sched_getaffinity(tid)),
                                       (directory / "cgroup").read_text(),
-                                      [resource.prlimit(int(directory.parts[2]), limit) for limit in LIMITS])
+                                      [resource.prlimit(int(directory.parts[2]), limit)
+                                       for limit in LIMITS])
         except OSError:
             pass  # it has ended
     return found
@@ -212,7 +216,8 @@ def system_calls(tid, act):
     finally:
         (event / "enable").write_text("0")
         (event / "filter").write_text("0")
-    return [int(number) for number in re.findall(r"sys_enter: NR (\d+)", (tracing / "trace").read_text())]
+    return [int(number)
+            for number in re.findall(r"sys_enter: NR (\d+)", (tracing / "trace").read_text())]
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of system calls are x86-64's")
@@ -238,7 +243,8 @@ def test_with_a_raised_limit_switches_do_not_ask_tekd(
         client.process.communicate()
 
 
-@pytest.mark.parametrize("breach", ["os.execv('/bin/sleep', ['sleep', '60'])", "client.close(); time.sleep(60)"],
+@pytest.mark.parametrize("breach", ["os.execv('/bin/sleep', ['sleep', '60'])",
+                                    "client.close(); time.sleep(60)"],
                          ids=["executes another program", "closes its connection"])
 def test_a_raised_limit_is_lowered_when_the_program(device, breach):
     device.start(GRANTS + "limit = true\n")
@@ -328,8 +334,10 @@ for priority in map(int, sys.stdin):
         become_nobody()
 
     environment = dict(os.environ, PYTHONPATH=sys.path[-1])
-    with subprocess.Popen([sys.executable, "-c", script, str(device.socket)], env=environment, text=True,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=own_limit) as client:
+    with subprocess.Popen([sys.executable, "-c", script, str(device.socket)], env=environment,
+                          text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          preexec_fn=own_limit) as client:
         try:
             client.stdout.readline()
             for priority, kept in (48, (os.SCHED_OTHER, 0)), (20, (os.SCHED_RR, 20)):

@@ -41,7 +41,8 @@ def test_a_thread_in_a_group_with_the_least_weight_becomes_critical_and_stays_th
     directory, inside = group
     (directory / "cpu.shares").write_text("2")
     report = tmp_path / "report.json"
-    ended = tek("run", "--critical=ui", "--report-json", report, threads, "ui", "other", "5", prefix=inside)
+    ended = tek("run", "--critical=ui", "--report-json", report, threads, "ui", "other", "5",
+                prefix=inside)
     assert (ended.returncode, ended.stderr) == (5, "")
     fast, = json.loads(report.read_text())["threads"]
     assert (fast["thread"], fast["overruns"]) == ("ui", 0)
@@ -51,7 +52,8 @@ def test_a_thread_in_a_group_with_the_least_weight_becomes_critical_and_stays_th
 
 def test_explain_tells_the_group_of_a_thread(tek, waiting, group):
     directory, inside = group
-    with subprocess.Popen([*inside, waiting, "heater"], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([*inside, waiting, "heater"], stdout=subprocess.PIPE,
+                          text=True) as process:
         try:
             assert process.stdout.readline() == "ready\n"
             told = tek("explain", str(process.pid)).stdout

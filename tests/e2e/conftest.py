@@ -165,7 +165,8 @@ def open_build(open_directory):
         return BUILD
     copy = open_directory / "build"
     shutil.copytree(BUILD / "bin", copy / "bin")
-    for lib in ("lib/libtek.so", "lib/libtek-profile.so", "lib/libtek-uthread.so", "lib/libtek-rtfifo.so", "lib/libtek-alloc.so",
+    for lib in ("lib/libtek.so", "lib/libtek-profile.so", "lib/libtek-uthread.so",
+                "lib/libtek-rtfifo.so", "lib/libtek-alloc.so",
                 "lib/libtek-libm-musl.so", "lib32/libtek.so", "lib32/libtek-rtfifo.so",
                 "lib32/libtek-alloc.so"):
         # With the links that have names with a version.
@@ -247,7 +248,8 @@ def complaint_of_compiler(source, command, program):
     """Builds a program; returns the compiler's messages if it fails."""
     file = program.with_suffix(".c")
     file.write_text(source)
-    built = subprocess.run([*command, str(file), "-o", str(program)], capture_output=True, text=True,
+    built = subprocess.run([*command, str(file), "-o", str(program)], capture_output=True,
+                           text=True,
                            timeout=60, check=False)
     return built.returncode != 0 and (built.stderr or f"exit status {built.returncode}")
 

@@ -60,7 +60,8 @@ class FakeTekd:
                     continue
                 reply = REPLY.pack(MAGIC, version, kind, number, 0, 0, 0, 0, 0, b"")
                 file = os.memfd_create("said")
-                os.write(file, self.said if isinstance(self.said, bytes) else json.dumps(self.said).encode())
+                os.write(file, self.said if isinstance(self.said, bytes)
+                         else json.dumps(self.said).encode())
                 socket.send_fds(client, [reply], [file])
                 os.close(file)
 

@@ -30,22 +30,26 @@ def header(pid, slots, *, program="handmade", modules=0, kinds=0, program_module
 def record(tid, *, seq=2, role="", start_routine=0, stack_pages=0, peak=0, bound_pages=0, place=0,
            flags=0):
     return struct.pack("<IIQQIIHHBbBB", seq, tid, time.clock_gettime_ns(time.CLOCK_BOOTTIME),
-                       start_routine, stack_pages, peak, bound_pages, len(role.encode()), 0, 0, place, flags)
+                       start_routine, stack_pages, peak, bound_pages, len(role.encode()), 0, 0,
+                       place, flags)
 
 
 def side(*, role="", name="", creator=0, call_site=0, reasons=0, rule=0, kind=0, stack_end=0,
          worker=0, waits=0):
-    return struct.pack("<16sQQIIBBBBIQBB2xHBxQ64sHB5x", name.encode(), 0, 0, 0, 0, 0, 0, 0, 0, creator, call_site,
+    return struct.pack("<16sQQIIBBBBIQBB2xHBxQ64sHB5x", name.encode(), 0, 0, 0, 0, 0, 0, 0, 0,
+                       creator, call_site,
                        reasons, rule, kind, 0, stack_end, role.encode(), worker, waits)
 
 
 def module(path, start, end, bias, build_id):
-    return struct.pack("<QQQ20sI464s", start, end, bias, build_id, len(build_id), str(path).encode())
+    return struct.pack("<QQQ20sI464s", start, end, bias, build_id, len(build_id),
+                       str(path).encode())
 
 
 def kind(function, *, seq=2, threads=1, call_site=0, stack=8 << 20, overflow=0, peak=0, bound=0,
          overflows=0, stack_flags=0, label_is=0, label=""):
-    return struct.pack("<IIQQQQIIIBB10x64s", seq, threads, function, call_site, stack, overflow, peak,
+    return struct.pack("<IIQQQQIIIBB10x64s", seq, threads, function, call_site, stack,
+                       overflow, peak,
                        bound, overflows, stack_flags, label_is, label.encode())
 
 
@@ -57,7 +61,8 @@ def write(directory, pid, threads, *, modules=(), kinds=(), workers=(), name=Non
         for slot, thread in enumerate(threads):
             of_record = {"tid", "seq", "role", "start_routine", "stack_pages", "peak",
                          "bound_pages", "place", "flags"}
-            of_side = {"role", "name", "creator", "call_site", "reasons", "rule", "kind", "stack_end",
+            of_side = {"role", "name", "creator", "call_site", "reasons", "rule", "kind",
+                       "stack_end",
                        "worker", "waits"}
             chunk = HEADER_BYTES + slot // CHUNK_SLOTS * CHUNK_BYTES
             index = slot % CHUNK_SLOTS

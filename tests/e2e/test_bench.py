@@ -162,9 +162,11 @@ def stack(tmp_path_factory):
     """One run for all: (its result, its document, the default directory of profiles)."""
     directory = tmp_path_factory.mktemp("stack")
     result, state = directory / "result.json", directory / "state"
-    command = [BUILD / "bin" / "tek", "bench", "stack", "--quick", "--days", "3", "--hour-ms", "0", "--assert",
+    command = [BUILD / "bin" / "tek", "bench", "stack", "--quick", "--days", "3", "--hour-ms", "0",
+               "--assert",
                "--json", result]
-    done = subprocess.run(command, env={**os.environ, "XDG_STATE_HOME": str(state)}, stdin=subprocess.DEVNULL,
+    done = subprocess.run(command, env={**os.environ, "XDG_STATE_HOME": str(state)},
+                          stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=280)
     return done, json.loads(result.read_text()), state
 
@@ -177,7 +179,8 @@ def test_stack_compares_conventional_stacks_with_what_is_used(stack):
     assert rows[at_once, "8 MiB", "used of stacks"] == 50828
     assert rows[at_once, "8 MiB", "allocated by used"] == pytest.approx(44, abs=0.1)
     assert rows["RLIMIT_AS 1 GiB", "8 MiB", "running threads"] == pytest.approx(127, abs=3)
-    assert rows["RLIMIT_AS 1 GiB", "8 MiB", "failed of 2,000 creations"] == pytest.approx(1873, abs=3)
+    assert rows["RLIMIT_AS 1 GiB", "8 MiB", "failed of 2,000 creations"] == pytest.approx(1873,
+                                                                                          abs=3)
     assert done.stdout.count(" PASS") + done.stdout.count(" short") == 10
 
 
@@ -186,7 +189,8 @@ def test_stack_measures_tek_or_says_why_not(stack):
     done, document, _ = stack
     not_run = {entry["variant"]: entry["reason"] for entry in document["not_run"]}
     needs_more = ("stackusage", "32 bits", "mlockall")
-    assert not {name: why for name, why in not_run.items() if not any(it in name for it in needs_more)}
+    assert not {name: why for name, why in not_run.items()
+                if not any(it in name for it in needs_more)}
     assert all(f"NOT RUN {name}" in done.stdout for name in not_run)
 
 
@@ -211,9 +215,10 @@ def test_without_its_programs_it_says_where_it_looked(tmp_path):
     assert "libexec/tek/appliance" in done.stderr
 
 
-@pytest.mark.parametrize("args", [("response", "--variants", "fastest"), ("response", "--rounds", "0"),
-                                  ("observe", "--seconds", "1"), ("ident", "--threads", "1"),
-                                  ("stack", "--days", "2"), ("device", "--parts", "kills"),
-                                  ("kthread", "--parts", "pdflash"), ()])
+@pytest.mark.parametrize("args",
+                         [("response", "--variants", "fastest"), ("response", "--rounds", "0"),
+                          ("observe", "--seconds", "1"), ("ident", "--threads", "1"),
+                          ("stack", "--days", "2"), ("device", "--parts", "kills"),
+                          ("kthread", "--parts", "pdflash"), ()])
 def test_nonsense_is_refused(args):
     assert bench(*args).returncode == 2

@@ -12,14 +12,17 @@ from test_bench import document_of
 
 # Their loads leave nothing of the machine to other programs.
 pytestmark = pytest.mark.alone()
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a tekd that grants something")
+needs_root = pytest.mark.skipif(os.geteuid() != 0,
+                                reason="needs root, for a tekd that grants something")
 
 
 def device(directory, parts):
     """A short run of these parts: (its result, its document)."""
     result = directory / "result.json"
-    command = [BUILD / "bin" / "tek", "bench", "device", "--quick", "--parts", parts, "--assert", "--json", result]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    command = [BUILD / "bin" / "tek", "bench", "device", "--quick", "--parts", parts, "--assert",
+               "--json", result]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE,
                           text=True, timeout=280)
     return done, json.loads(result.read_text())
 
@@ -38,7 +41,8 @@ def daemon_itself(tmp_path_factory):
 @needs_root
 def test_device_measures_every_variant_under_every_load(response):
     _, document = response
-    rows = {(row["case"], row["variant"]): row for row in document["rows"] if row["metric"] == "response"}
+    rows = {(row["case"], row["variant"]): row for row in document["rows"]
+            if row["metric"] == "response"}
     loaded = {(case, variant) for case in ("20 hogs", "200 hogs")
               for variant in ("conventional", "groups only", "rt", "fair")}
     without = {tuple(entry["variant"].rsplit(", ", 1)) for entry in document["not_run"]}
@@ -52,7 +56,8 @@ def test_device_measures_every_variant_under_every_load(response):
 def test_device_measures_tekd_itself_or_says_why_not(daemon_itself):
     done, document = daemon_itself
     not_run = [entry["variant"] for entry in document["not_run"]]
-    ways = {row["variant"] for row in document["rows"] if row["metric"] == "time to become critical"}
+    ways = {row["variant"] for row in document["rows"]
+            if row["metric"] == "time to become critical"}
     assert "rt" in ways and ("rt, limit" in ways or any("rt, limit" in name for name in not_run))
     assert all(f"NOT RUN {name}" in done.stdout for name in not_run)
     floors = [row["value"] for row in document["rows"] if row["metric"] == "left to others"]
@@ -79,7 +84,8 @@ def test_device_leaves_nothing_behind_when_it_is_killed(open_directory):
     command = [BUILD / "bin" / "tek", "bench", "device", "--parts", "faults,rest"]
     memory = pathlib.Path("/dev/shm")  # the place of tekd's state then
     before = set(memory.glob("tek-bench-*"))
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL,
                           env={**os.environ, "TMPDIR": str(open_directory)}) as running:
         directory, = eventually(lambda: list(open_directory.glob("tek-bench-*")))
         eventually(lambda: listens_at(directory / "run" / "tekd"))
@@ -119,7 +125,8 @@ def test_kthread_puts_the_machine_back_when_it_is_killed(open_directory):
     before = settings_of_dirty_memory()
     directory = open_directory / "kthread"
     directory.mkdir()
-    command = [BUILD / "bin" / "tek", "bench", "kthread", "--quick", "--parts", "pdflush", "--directory", directory]
+    command = [BUILD / "bin" / "tek", "bench", "kthread", "--quick", "--parts", "pdflush",
+               "--directory", directory]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as running:
         eventually(lambda: settings_of_dirty_memory() != before)

@@ -16,7 +16,8 @@ MODELS = {"1:1": [], "m:1": ["--model", "m:1"], "m:n": ["--model", "m:n", "--wor
 
 def bench(*args, timeout=280):
     return subprocess.run([TEK, "bench", "manycore", *args], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=timeout)
 
 
 def path_of(name):
@@ -81,8 +82,10 @@ def test_swaptions_takes_tens_of_locks_and_dedup_very_many():
     assert program("dedup")["locks"] > 20_000
 
 
-@pytest.mark.parametrize("name, args", [("swaptions", ["--files", "memory"]), ("dedup", ["--barrier", "mutex"]),
-                                        ("blackscholes", ["--files", "disk"]), ("streamcluster", ["--threads", "0"])])
+@pytest.mark.parametrize("name, args",
+                         [("swaptions", ["--files", "memory"]), ("dedup", ["--barrier", "mutex"]),
+                          ("blackscholes", ["--files", "disk"]),
+                          ("streamcluster", ["--threads", "0"])])
 def test_a_program_refuses_what_it_does_not_know(name, args):
     done = subprocess.run([path_of(name), *args], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
                           text=True, timeout=60)
@@ -92,7 +95,8 @@ def test_a_program_refuses_what_it_does_not_know(name, args):
 def test_programs_are_measured_under_each_model(quick):
     _, document, _ = quick
     assert not document["failed"], document["failed"]
-    walls = {(row["case"], row["variant"]) for row in document["rows"] if row["metric"] == "wall time"}
+    walls = {(row["case"], row["variant"]) for row in document["rows"]
+             if row["metric"] == "wall time"}
     for name in ("blackscholes", "swaptions", "streamcluster"):
         for threads in (1, 2):
             for model in ("1:1", "m:n-fifo", "m:n-steal"):
@@ -102,7 +106,8 @@ def test_programs_are_measured_under_each_model(quick):
 def test_what_each_preset_stands_for_is_printed(quick):
     done, _, _ = quick
     for preset in ("fmp-base", "fmp-k42", "linux-base", "linux-cfs", "linux-base-pt"):
-        assert any(line.strip().startswith(preset) and " -> " in line for line in done.stdout.splitlines())
+        assert any(line.strip().startswith(preset)
+                   and " -> " in line for line in done.stdout.splitlines())
     assert "paper, Figs 11 to 13" in done.stdout
 
 
@@ -135,5 +140,6 @@ def test_the_result_of_another_benchmark_is_refused(tmp_path):
 
 
 def test_short_runs_do_not_pass_an_assertion():
-    done = bench("--quick", "--no-figures", "--parts", "streamcluster", "--threads", "2", "--assert")
+    done = bench("--quick", "--no-figures", "--parts", "streamcluster", "--threads", "2",
+                 "--assert")
     assert done.returncode == 1 and "rounds of streamcluster" in done.stderr

@@ -15,8 +15,10 @@ SCHEDULERS = ["rr", "mlfq", "psjf", "fifo", "steal"]
 
 
 def bench(*args, timeout=280):
-    return subprocess.run([BUILD / "bin" / "tek", "bench", "uthread", *args], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout)
+    return subprocess.run([BUILD / "bin" / "tek", "bench", "uthread", *args],
+                          stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=timeout)
 
 
 def measured(directory, parts, *args, status=0):
@@ -61,8 +63,10 @@ def test_a_program_gives_the_same_result_whatever_the_number_of_threads(name):
 def test_every_program_runs_under_every_scheduler_with_the_right_result(programs):
     _, document = programs
     assert not document["failed"], document["failed"]
-    walls = {(row["case"], row["variant"]) for row in document["rows"] if row["metric"] == "wall time"}
-    variants = ["pthread", "pthread, 1 CPU"] + [f"{name}, 5 ms" for name in SCHEDULERS + ["m:n rr", "m:n steal"]]
+    walls = {(row["case"], row["variant"]) for row in document["rows"]
+             if row["metric"] == "wall time"}
+    variants = ["pthread", "pthread, 1 CPU"] + [f"{name}, 5 ms"
+                                                for name in SCHEDULERS + ["m:n rr", "m:n steal"]]
     assert walls >= {(f"{name}, 10 threads", variant) for name in PROGRAMS for variant in variants}
     for entry in document["raw"]["programs"]["cells"]:
         assert len({(run["result"], run["size"]) for run in entry["runs"]}) == 1
@@ -86,7 +90,8 @@ def test_the_tables_of_the_paper_are_printed(programs):
 
 def test_calls_of_every_library_are_measured_or_named_with_the_reason(micro):
     done, document = micro
-    rows = {(row["case"], row["variant"]): row["p50"] for row in document["rows"] if row["metric"] == "time of a call"}
+    rows = {(row["case"], row["variant"]): row["p50"] for row in document["rows"]
+            if row["metric"] == "time of a call"}
     not_run = {entry["variant"]: entry["reason"] for entry in document["not_run"]}
     assert not set(not_run) - {"State Threads", "Pth", "Boost.Fiber", "Go"}, not_run
     assert all("install" in reason for reason in not_run.values())
@@ -101,9 +106,11 @@ def test_calls_of_every_library_are_measured_or_named_with_the_reason(micro):
 
 def test_preemption_is_measured_beside_a_bare_timer(micro):
     _, document = micro
-    rows = {(row["case"], row["variant"]) for row in document["rows"] if row["metric"] == "overhead, median"}
+    rows = {(row["case"], row["variant"]) for row in document["rows"]
+            if row["metric"] == "overhead, median"}
     cases = [f"preemption, quantum {quantum}" for quantum in ("10 ms", "1 ms", "200 us", "50 us")]
-    assert rows == {(case, variant) for case in cases for variant in ("bare signal", "defer", "klt")}
+    assert rows == {(case, variant) for case in cases
+                    for variant in ("bare signal", "defer", "klt")}
     for series in document["raw"]["preemption"]["series"]:
         assert all(round["signals"] > 3 for round in series["rounds"])
 
@@ -111,7 +118,8 @@ def test_preemption_is_measured_beside_a_bare_timer(micro):
 def test_many_live_threads_take_little_memory(tmp_path):
     _, document = measured(tmp_path, "million")
     assert not document["not_run"], document["not_run"]
-    rows = {row["variant"]: row["value"] for row in document["rows"] if row["metric"] == "memory of a thread"}
+    rows = {row["variant"]: row["value"] for row in document["rows"]
+            if row["metric"] == "memory of a thread"}
     assert set(rows) == {"TEK, parked", "TEK, once preempted", "TEK preloaded, parked", "glibc"}
     assert 1000 < rows["TEK, parked"] <= rows["TEK, once preempted"] * 1.1
 
@@ -121,7 +129,8 @@ def test_schedulers_are_compared(fairness):
     assert not document["not_run"], document["not_run"]
     rows = {(row["case"], row["variant"]): row["value"] for row in document["rows"]}
     for case in ("share of a CPU", "interactive thread", "mixed jobs"):
-        assert all((case, name) in rows for name in ("pthread, 1 CPU", "rr", "mlfq", "psjf", "steal"))
+        assert all((case, name) in rows
+                   for name in ("pthread, 1 CPU", "rr", "mlfq", "psjf", "steal"))
     assert rows["priorities", "fifo"] == 0
     assert document["raw"]["fairness"]["checks"] > 100
 
@@ -132,7 +141,8 @@ def test_each_lock_is_measured_with_more_and_more_workers(tmp_path):
     rows = {(row["case"], row["variant"]): row["value"] for row in document["rows"]}
     for work in ("yields on one's own worker", "hand-overs between workers"):
         for workers in {1, len(os.sched_getaffinity(0))}:
-            for variant in ("fifo, giant lock", "fifo, worker lock", "fifo, object lock", "rr", "steal", "glibc"):
+            for variant in ("fifo, giant lock", "fifo, worker lock", "fifo, object lock", "rr",
+                            "steal", "glibc"):
                 assert rows[f"{work}, {workers} workers", variant] > 0
 
 
@@ -143,9 +153,11 @@ def test_assert_asks_for_as_many_rounds_as_the_bars_do(fairness):
 
 def test_without_the_library_it_says_what_to_do(tmp_path):
     path = tmp_path / "result.json"
-    command = [BUILD / "bin" / "tek", "bench", "uthread", "--quick", "--parts", "programs", "--json", path]
+    command = [BUILD / "bin" / "tek", "bench", "uthread", "--quick", "--parts", "programs",
+               "--json", path]
     done = subprocess.run(command, env={**os.environ, "TEK_LIBRARY": str(tmp_path / "libtek.so")},
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     entry, = json.loads(path.read_text())["failed"]
     assert "libtek-uthread.so" in entry["reason"] and "make build" in entry["reason"]

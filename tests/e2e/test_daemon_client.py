@@ -178,9 +178,11 @@ def test_a_program_runs_on_when_tekd_is_killed_and_is_served_by_the_next(tekd, o
 def test_threads_that_a_rule_names_are_critical_by_tekd_within_its_quota(
         tekd, open_build, waiting, as_nobody):
     tekd.start()
-    command = [*as_nobody, open_build / "bin" / "tek", "run", "--critical=ui*", waiting, "ui1", "gas",
+    command = [*as_nobody, open_build / "bin" / "tek", "run", "--critical=ui*", waiting,
+               "ui1", "gas",
                "ui2", "ui3"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as run:
         try:
             run.stdout.readline()
             tids = tids_by_name(child_of(run.pid), ["ui1", "ui2", "ui3", "gas"])
@@ -258,13 +260,15 @@ def test_status_shows_who_is_critical_by_whom_and_who_was_refused(tekd, tek, obe
     program.end()
 
 
-def test_nobody_makes_others_critical_and_what_is_not_there_cannot_be(tekd, tek, waiting, as_nobody):
+def test_nobody_makes_others_critical_and_what_is_not_there_cannot_be(tekd, tek, waiting,
+                                                                      as_nobody):
     tekd.start()
     with subprocess.Popen([waiting, "one"], stdout=subprocess.PIPE, text=True) as process:
         try:
             process.stdout.readline()
             refused = tek("critical", process.pid, prefix=as_nobody)
-            assert refused.returncode == 1 and refused.stderr.startswith("tek: tekd does not do it: ")
+            assert refused.returncode == 1 and refused.stderr.startswith("tek: tekd does not do "
+                                                                         "it: ")
             assert os.sched_getscheduler(process.pid) == os.SCHED_OTHER
         finally:
             process.kill()

@@ -38,7 +38,8 @@ def test_a_user_without_privilege_is_told_how_to_get_it(tek, as_nobody):
 
 
 @pytest.mark.parametrize("limit", [1, 5, 10, 30, 49, 50])
-def test_any_limit_above_0_is_enough_for_doctor_and_library(tek, threads, as_nobody, real_time, limit):
+def test_any_limit_above_0_is_enough_for_doctor_and_library(tek, threads, as_nobody,
+                                                            real_time, limit):
     prefix = ["prlimit", f"--rtprio={limit}:{limit}"]
     if shutil.which("prlimit") is None or subprocess.run([*prefix, "true"], check=False).returncode:
         pytest.skip("needs prlimit and CAP_SYS_RESOURCE")

@@ -112,7 +112,8 @@ def test_a_thread_that_the_guard_sent_back_is_told_so(tek, start, waiting, real_
     facts = wait_until(tek, tids["busy"], lambda facts: facts["tek"]["overruns"] > 0)
     assert facts["tek"]["budget"] == "50ms/1s"
     # Once, unless this machine is so slow that a second window begins.
-    assert re.search(r"The guard sent it back (once|twice|\d+ times)", tek("explain", tids["busy"]).stdout)
+    assert re.search(r"The guard sent it back (once|twice|\d+ times)",
+                     tek("explain", tids["busy"]).stdout)
 
 
 def test_a_program_without_tek_is_explained_as_far_as_the_kernel_tells(tek, start, waiting):

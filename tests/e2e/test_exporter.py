@@ -32,14 +32,17 @@ json.dump([[one.name, one.type, one.documentation,
 def reference(text):
     """A page as prometheus_client parses it."""
     python = ["/usr/bin/python3", "-B", "-c"]
-    if subprocess.run([*python, "import prometheus_client"], capture_output=True, check=False).returncode:
+    if subprocess.run([*python, "import prometheus_client"], capture_output=True,
+                      check=False).returncode:
         pytest.skip("needs python3-prometheus-client")
-    ended = subprocess.run([*python, REFERENCE], input=text, stdout=subprocess.PIPE, text=True, check=True,
+    ended = subprocess.run([*python, REFERENCE], input=text, stdout=subprocess.PIPE, text=True,
+                           check=True,
                            timeout=60)
     return json.loads(ended.stdout)
 
 
-SAMPLE = re.compile(r'([a-z_]+)(\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\})? '
+SAMPLE = re.compile(
+    r'([a-z_]+)(\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\})? '
                     r'(-?[0-9.]+)')
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"')
 
@@ -63,7 +66,8 @@ def metrics(text):
             sample = SAMPLE.fullmatch(line)
             assert sample and sample[1] == current and current in types, line
             assert sample[1].startswith("tek_")
-            series = (sample[1], *(f"{name}={value}" for name, value in LABEL.findall(sample[2] or "")))
+            series = (sample[1],
+                      *(f"{name}={value}" for name, value in LABEL.findall(sample[2] or "")))
             assert series not in found, line
             found[series] = float(sample[3])
     return {" ".join(series): value for series, value in found.items()}
@@ -106,9 +110,11 @@ def test_what_tekd_tells_becomes_metrics_and_it_is_asked_for_nothing_else(tek, f
         "tek_fast_threads user_class=root": 1, "tek_fast_threads user_class=user": 1,
         "tek_fast_threads user_class=system": 0, "tek_fast_longest_stay_seconds": 65,
         "tek_tekd_grants_total": 50, "tek_tekd_refusals_total": 6, "tek_tekd_expulsions_total": 7,
-        "tek_tekd_canary_alarms_total": 2, "tek_tekd_canary_limit_seconds": 1.5, "tek_tekd_changes": 3,
+        "tek_tekd_canary_alarms_total": 2, "tek_tekd_canary_limit_seconds": 1.5,
+        "tek_tekd_changes": 3,
         "tek_tekd_connections": 4, "tek_lowered_threads": 0, "tek_floor_ratio": 0.05,
-        "tek_groups_entered": 1, "tek_group_threads group=fast": 2, "tek_group_threads group=normal": 9,
+        "tek_groups_entered": 1, "tek_group_threads group=fast": 2,
+        "tek_group_threads group=normal": 9,
         "tek_group_processes group=urgent": 1, "tek_group_weight group=urgent": 400,
     }
     assert {name: told.get(name) for name in wanted} == wanted
@@ -146,7 +152,8 @@ def test_stacks_threads_and_groups_are_summed_up_by_program(tek, directory, wait
             told = once(tek)
         finally:
             process.kill()
-    of = {name.split(" ")[0]: value for name, value in told.items() if name.endswith("program=fridge")}
+    of = {name.split(" ")[0]: value for name, value in told.items()
+          if name.endswith("program=fridge")}
     assert of == {
         "tek_program_processes": 1, "tek_program_threads": 3, "tek_program_fast_threads": 0,
         "tek_program_lost_threads": 0, "tek_program_stack_reserved_bytes": 2064 * 4096,
@@ -205,7 +212,8 @@ def test_a_parser_of_prometheus_reads_the_page(tek, fake, crowd):
 @pytest.mark.skipif(not TEKD.exists(), reason="tekd is not built")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start tekd")
 @pytest.mark.usefixtures("real_time")
-def test_the_daemon_itself_is_told_of_and_anybody_may_ask(tek, directory, open_directory, as_nobody, waiting,
+def test_the_daemon_itself_is_told_of_and_anybody_may_ask(tek, directory, open_directory, as_nobody,
+                                                          waiting,
                                                           monkeypatch):
     run = open_directory / "exported"
     run.mkdir(mode=0o755)
@@ -223,7 +231,8 @@ def test_the_daemon_itself_is_told_of_and_anybody_may_ask(tek, directory, open_d
             assert (before["tek_tekd_up"], before["tek_responsiveness_mode"]) == (1, 0)
             assert tek("critical", "--thread", tid).returncode == 0
             told = once(tek, prefix=as_nobody)
-            assert (told["tek_responsiveness_mode"], told["tek_fast_threads user_class=root"]) == (1, 1)
+            assert (told["tek_responsiveness_mode"],
+                    told["tek_fast_threads user_class=root"]) == (1, 1)
             assert told["tek_tekd_grants_total"] == 1 and told["tek_tekd_changes"] >= 1
             assert 0 < told["tek_responsiveness_mode_seconds_total"] < 60
             # A query is no request that could be refused, by any client.
@@ -233,12 +242,15 @@ def test_the_daemon_itself_is_told_of_and_anybody_may_ask(tek, directory, open_d
             daemon.terminate()
 
 
-def test_the_capability_of_its_unit_is_enough_to_read_the_tables_of_others(tek, directory, as_nobody, waiting):
+def test_the_capability_of_its_unit_is_enough_to_read_the_tables_of_others(tek, directory,
+                                                                           as_nobody, waiting):
     unit = UNIT.read_text().splitlines()
-    capability, = [line.partition("=")[2] for line in unit if line.startswith("AmbientCapabilities=")]
+    capability, = [line.partition("=")[2] for line in unit
+                   if line.startswith("AmbientCapabilities=")]
     assert f"CapabilityBoundingSet={capability}" in unit
     name = "+" + capability.lower().removeprefix("cap_")
-    allowed = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", f"--inh-caps=-all,{name}",
+    allowed = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+               f"--inh-caps=-all,{name}",
                f"--ambient-caps=-all,{name}", f"--bounding-set=-all,{name}", "--no-new-privs"]
     directory.chmod(0o700)
     with subprocess.Popen([waiting, "one"], stdout=subprocess.PIPE) as process:
@@ -264,8 +276,9 @@ class Server:
         self.process = subprocess.Popen([command, "exporter", "--listen", "127.0.0.1:0", *options],
                                         stderr=subprocess.PIPE, text=True)
         told = self.process.stderr.readline()
-        self.address = ("127.0.0.1", int(re.fullmatch(r"tek: metrics are at http://127.0.0.1:(\d+)/metrics\n",
-                                                      told)[1]))
+        self.address = ("127.0.0.1",
+                        int(re.fullmatch(r"tek: metrics are at http://127.0.0.1:(\d+)/metrics\n",
+                                         told)[1]))
 
     def connect(self, seconds=60):
         client = socket.create_connection(self.address, timeout=seconds)
@@ -278,7 +291,8 @@ class Server:
             client.sendall(request.encode("latin-1"))
             head, _, body = answer(client).partition(b"\r\n\r\n")
         status, *headers = head.decode().split("\r\n")
-        return int(status.split(" ")[1]), dict(line.split(": ", 1) for line in headers), body.decode()
+        return int(status.split(" ")[1]), dict(line.split(": ", 1)
+                                               for line in headers), body.decode()
 
     def memory(self):
         return int(re.search(r"VmRSS:\s*(\d+) kB", read(f"/proc/{self.process.pid}/status"))[1])
@@ -342,7 +356,8 @@ def test_names_that_are_given_are_its_own_too(open_build, fake):
 @pytest.mark.parametrize("request_, wanted", [
     ("GET / HTTP/1.1\r\n\r\n", 404), ("GET /../etc/passwd HTTP/1.1\r\n\r\n", 404),
     ("POST /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 405), ("hello\r\n\r\n", 400),
-    ("GET /metrics HTTP/1.1\r\nA: \0\r\n\r\n", 400), ("\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", 400),
+    ("GET /metrics HTTP/1.1\r\nA: \0\r\n\r\n", 400),
+    ("\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", 400),
     ("GET /metrics HTTP/1.1\r\nA: " + "b" * 10_000, 431), ("GET /" + "m" * 10_000, 431),
     ("GET /metrics HTTP/1.1\r\n" + "A: b\r\n" * 100 + "\r\n", 431),
 ])
@@ -469,7 +484,8 @@ def test_an_address_that_is_taken_is_told_with_what_to_do(tek, server):
     assert ended.returncode == 125 and "--listen ADDRESS:PORT" in ended.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--listen", "localhost"], ["--programs", "1001"], ["--programs", "-1"],
-                                       ["--once", "--listen", "127.0.0.1:1"]])
+@pytest.mark.parametrize("arguments",
+                         [["--listen", "localhost"], ["--programs", "1001"], ["--programs", "-1"],
+                          ["--once", "--listen", "127.0.0.1:1"]])
 def test_what_makes_no_sense_is_refused(tek, arguments):
     assert tek("exporter", *arguments).returncode == 2

@@ -106,7 +106,8 @@ def shown(tek, tid):
     return (threads["threads"] if isinstance(threads, dict) else threads)[0]["group"]
 
 
-def test_a_program_begins_in_the_group_that_tek_run_gives_it_and_so_do_its_threads(tek, tekd, start):
+def test_a_program_begins_in_the_group_that_tek_run_gives_it_and_so_do_its_threads(tek,
+                                                                                   tekd, start):
     tekd.start().needs_groups(tek)
     _, pid, tids = start("ui", "net", under=["--group", "background"])
     for tid in (pid, *tids.values()):

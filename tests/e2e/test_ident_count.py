@@ -165,7 +165,8 @@ def test_programs_killed_while_they_create_threads_leave_nothing(tek, churn, und
 
 
 @pytest.mark.parametrize("way", ["returned", "detached"])
-def test_a_program_stopped_while_it_creates_threads_is_read_at_once(tek, churn, under_tek, tmp_path, way):
+def test_a_program_stopped_while_it_creates_threads_is_read_at_once(tek, churn, under_tek,
+                                                                    tmp_path, way):
     process = under_tek(churn, way, 0)
     table = tmp_path / f"{process.pid}.table"
     eventually(lambda: process.pid in tracked(tek, tmp_path))
@@ -181,7 +182,8 @@ def test_a_program_stopped_while_it_creates_threads_is_read_at_once(tek, churn, 
         process.send_signal(signal.SIGCONT)
 
 
-def test_children_of_every_kind_of_fork_have_tables_of_their_own_or_none(churn, forks, under_tek, tmp_path):
+def test_children_of_every_kind_of_fork_have_tables_of_their_own_or_none(churn, forks, under_tek,
+                                                                         tmp_path):
     process = under_tek(forks, max(5, ROUNDS), stderr=subprocess.PIPE)
     _, said = process.communicate(timeout=90)
     assert (process.returncode, said) == (0, "")

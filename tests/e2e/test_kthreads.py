@@ -86,7 +86,8 @@ def tekd(tmp_path, real_time):
                 # pylint: disable-next=consider-using-with
                 started.append(subprocess.Popen(
                     [TEKD, "--socket", tmp_path / "tekd", "--state", state + "/state", "--config",
-                     config, "--domain", f"pid:{os.getpid()}"], stdin=subprocess.DEVNULL, stderr=log))
+                     config, "--domain", f"pid:{os.getpid()}"], stdin=subprocess.DEVNULL,
+                    stderr=log))
             eventually(lambda: listens_at(tmp_path / "tekd") or started[-1].poll() is not None)
             eventually(lambda: not is_starting(tmp_path / "tekd"))
 
@@ -142,7 +143,8 @@ def follows(tek):
 def boosted(tek, pid):
     """The threads that have a priority of this task now."""
     threads = report_of(tek)["threads"]
-    return [one for one in threads if one["priority"] and pid in [it["tid"] for it in one["members"]]]
+    return [one for one in threads if one["priority"]
+            and pid in [it["tid"] for it in one["members"]]]
 
 
 # Without tekd
@@ -158,7 +160,8 @@ def test_without_tekd_the_reason_and_all_threads_of_the_kernel_are_shown(tek):
         pytest.skip("needs /proc to show the kernel's threads")
     assert rows["kthreadd"]["class"] == "kthreadd" and rows["kthreadd"]["boosts"] == 0
     text = tek("kthreads", "--all", "--class", "kthreadd").stdout.splitlines()
-    assert [line.split()[:3] for line in text if " kthreadd" in line] == [["2", "kthreadd", "kthreadd"]]
+    assert [line.split()[:3] for line in text
+            if " kthreadd" in line] == [["2", "kthreadd", "kthreadd"]]
     refused = tek("kthreads", "--class", "pdflush")
     assert refused.returncode == 2 and "kswapd" in refused.stderr
 

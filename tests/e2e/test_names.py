@@ -102,7 +102,8 @@ def own_functions():
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_the_functions_of_a_program_are_called_by_the_program_only(tek, compile_c, mode):
     program = compile_c(own_functions(), *C11)
-    plain = subprocess.run([program], capture_output=True, text=True, check=False, timeout=60 * PATIENCE)
+    plain = subprocess.run([program], capture_output=True, text=True, check=False,
+                           timeout=60 * PATIENCE)
     assert (plain.stdout, plain.stderr, plain.returncode) == ("4000\n", "", 0)
     run = tek(*mode, "--", program)
     assert "captured" not in run.stderr

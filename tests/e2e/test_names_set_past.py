@@ -63,13 +63,16 @@ def listed(tmp_path, tek):
     (tmp_path / "program.py").write_text(PROGRAM)
 
     def run(words, is_right, *, rules=("--rules", str(tmp_path / "rules.toml"))):
-        command = [str(BUILD / "bin" / "tek"), "run", *rules, "--", sys.executable, str(tmp_path / "program.py"), *words]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        command = [str(BUILD / "bin" / "tek"), "run", *rules, "--", sys.executable,
+                   str(tmp_path / "program.py"), *words]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as process:
             pid = int(process.stdout.readline())
             try:
                 def threads():
                     ended = tek("ps", "--json", "--pid", pid)
-                    return [(thread["name"], thread["role"]) for thread in json.loads(ended.stdout)["threads"]]
+                    return [(thread["name"], thread["role"])
+                            for thread in json.loads(ended.stdout)["threads"]]
 
                 eventually(lambda: is_right(threads()))
                 names = list(names_of(pid).values())
@@ -91,7 +94,8 @@ def test_rules_follow_a_name_however_it_was_set(listed, how):
 
 def test_a_name_that_a_thread_has_from_its_creator_is_not_its_own(listed):
     def is_right(threads):
-        return sorted(role for name, role in threads if name == "deep-1" and role) == ["deep work"] and \
+        return sorted(role for name, role in threads if name == "deep-1"
+                      and role) == ["deep work"] and \
             len([name for name, _ in threads if name == "deep-1"]) == 2
 
     listed(["prctl:deep-1:child"], is_right)

@@ -21,7 +21,8 @@ with open(os.environ["TEK_EVENTS"], "ab", 0) as file:
 
 
 def address_of(program, symbol):
-    names = subprocess.run(["nm", program], capture_output=True, text=True, timeout=60, check=True).stdout
+    names = subprocess.run(["nm", program], capture_output=True, text=True, timeout=60,
+                           check=True).stdout
     return int(re.search(rf"^(\w+) T {symbol}$", names, re.MULTILINE).group(1), 16)
 
 
@@ -38,7 +39,8 @@ def test_an_overflow_is_told_with_its_backtrace_in_names(tek, compile_c):
     ended = tek("run", "--no-rules", "--", "python3", "-c", WRITES, repr(events))
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.splitlines() == [
-        "tek: thread gas (gas detection) [13] of fridge [12] ran out of its stack of 64.0K, which TEK "
+        "tek: thread gas (gas detection) [13] of fridge [12] ran out of its stack of 64.0K, which "
+        "TEK "
         "chose; the next run gives it more",
         "tek:   [13] runs main",
         "tek:   [13] #1 recurse_for_ever+0x3",

@@ -243,7 +243,8 @@ def assert_sums(process):
     assert process["threads_ns"] == lives
     assert abs(sum(process["parts"][part] for part in PARTS) - lives) <= 0.02 * lives
     for thread in process["threads"]:
-        assert abs(sum(thread["parts"].values()) - thread["life_ns"]) <= 0.02 * thread["life_ns"] + 1000
+        assert (abs(sum(thread["parts"].values()) - thread["life_ns"])
+                <= 0.02 * thread["life_ns"] + 1000)
         assert thread["life_ns"] <= process["wall_ns"] * 1.001 + 100_000
 
 
@@ -308,7 +309,8 @@ def test_the_program_that_a_process_becomes_is_told_of(profile, compile_c):
     assert result.returncode == 7
     assert processes[-1]["threads"][0]["locks"] == 100
     # The report on the program before comes first, where its time was long enough.
-    before, behind = profile("sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exec sleep 0.1")[0]
+    before, behind = profile("sh", "-c",
+                             "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exec sleep 0.1")[0]
     assert before["became_another"] and before["ended"] and not behind["became_another"]
     assert behind["program"].rsplit("/", 1)[-1] != before["program"].rsplit("/", 1)[-1]
 
@@ -316,9 +318,11 @@ def test_the_program_that_a_process_becomes_is_told_of(profile, compile_c):
 @pytest.mark.parametrize("options", [[], ["--follow"]])
 @pytest.mark.parametrize("command", [["musl-gcc"], ["cc", "-fsanitize=address"], ["cc", "-m32"]])
 def test_a_program_that_cannot_have_the_library_runs_without_it(tek, compile_c, command, options):
-    program = compile_c('extern int puts(const char *); int main(void) { puts("ran"); return 0; }', *command)
+    program = compile_c('extern int puts(const char *); int main(void) { puts("ran"); return 0; }',
+                        *command)
     # From a fork, by posix_spawn(), and in the place of the first program.
-    starts = ["sh", "-c", f"{program}; true"], ["python3", "-c", f"import os; os.waitpid(os.posix_spawn('{program}',"
+    starts = ["sh", "-c", f"{program}; true"], ["python3", "-c",
+                                                f"import os; os.waitpid(os.posix_spawn('{program}',"
               f" ['{program}'], os.environ), 0)"], ["env", program]
     for start in starts:
         result = tek("profile", *options, "--", *start)
@@ -364,11 +368,13 @@ def test_a_thread_that_loses_its_cpu_was_delayed(profile, compile_c):
 
 def test_helpers_of_tek_are_no_threads_of_the_program(tek, open_build, compile_c, tmp_path):
     file = tmp_path / "profile.json"
-    result = tek("run", "--stack", "report", "--", open_build / "bin" / "tek", "profile", "--json", file, "--",
+    result = tek("run", "--stack", "report", "--", open_build / "bin" / "tek", "profile", "--json",
+                 file, "--",
                  compile_c(FOR_EVER, "cc", "-pthread"))
     assert result.returncode == 0
     [process] = json.loads(file.read_text())["processes"]
-    assert [thread["name"] for thread in process["threads"] if thread["name"].startswith("tek-")] == []
+    assert [thread["name"] for thread in process["threads"]
+            if thread["name"].startswith("tek-")] == []
 
 
 def test_outputs_are_told_apart(tek):
@@ -421,7 +427,8 @@ def profile_of_killed(command, file, number):
             if number == signal.SIGINT:
                 tek.send_signal(number)
             else:
-                children = pathlib.Path(f"/proc/{tek.pid}/task/{tek.pid}/children").read_text().split()
+                children = pathlib.Path(
+                    f"/proc/{tek.pid}/task/{tek.pid}/children").read_text().split()
                 os.kill(int(children[0]), number)
             _, said = tek.communicate(timeout=60)
         finally:
@@ -432,9 +439,11 @@ def profile_of_killed(command, file, number):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_program_that_never_ends_is_told_of_when_it_is_killed(open_build, compile_c, tmp_path, number):
+def test_a_program_that_never_ends_is_told_of_when_it_is_killed(open_build, compile_c, tmp_path,
+                                                                number):
     file = tmp_path / "profile.json"
-    command = [open_build / "bin" / "tek", "profile", "--json", file, "--", compile_c(ENDLESS, "cc", "-pthread")]
+    command = [open_build / "bin" / "tek", "profile", "--json", file, "--",
+               compile_c(ENDLESS, "cc", "-pthread")]
     for _ in range(3):
         process = profile_of_killed(command, file, number)
         assert not process["ended"]
@@ -442,7 +451,8 @@ def test_a_program_that_never_ends_is_told_of_when_it_is_killed(open_build, comp
         spin, main = (next(thread for thread in process["threads"] if thread["role"] == role)
                       for role in ("spin", "main"))
         parts = spin["parts"]
-        assert parts["work"] + parts["serial"] + parts["delay"] > 0.9 * (spin["life_ns"] - parts["other"])
+        assert parts["work"] + parts["serial"] + parts["delay"] > 0.9 * (
+            spin["life_ns"] - parts["other"])
         # Other is time that the machine's host took away, if anything.
         if parts["other"] < 0.1 * spin["life_ns"] and main["parts"]["sync"] > 0.5 * main["life_ns"]:
             return
@@ -471,13 +481,16 @@ def test_what_cannot_be_profiled_is_refused_with_the_reason(tek, compile_c):
 
 
 @pytest.mark.parametrize("command", [
-    ["python3", "-c", "import threading as t; l = t.Lock(); x = [t.Thread(target=lambda: sum(range(10**6)))"
-                      " for _ in range(4)]; [i.start() for i in x]; [i.join() for i in x]; print('done')"],
+    ["python3", "-c",
+     "import threading as t; l = t.Lock(); x = [t.Thread(target=lambda: sum(range(10**6)))"
+                      " for _ in range(4)]; [i.start() for i in x]; [i.join() for i in x]; "
+                      "print('done')"],
     ["sh", "-c", "seq 200000 | sort -n --parallel=2 -S 1M | tail -1 >/dev/null; echo done"],
     ["ls", "-lR", "/usr/share/doc/libc6"],
 ])
 def test_programs_of_others_run_as_they_do_without(tek, command):
-    plain = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+    plain = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True,
+                           timeout=60).stdout
     result = tek("profile", "--follow", "--", *command)
     assert result.returncode == 0 and result.stdout == plain
     assert "WHERE THE THREADS' TIME WENT" in result.stderr

@@ -170,7 +170,8 @@ def assert_sums(process):
     assert process["threads_ns"] == lives
     assert abs(sum(process["parts"][part] for part in PARTS) - lives) <= 0.02 * lives
     for thread in process["threads"]:
-        assert abs(sum(thread["parts"].values()) - thread["life_ns"]) <= 0.02 * thread["life_ns"] + 1000
+        assert (abs(sum(thread["parts"].values()) - thread["life_ns"])
+                <= 0.02 * thread["life_ns"] + 1000)
         assert thread["life_ns"] <= process["wall_ns"] * 1.001 + 100_000
 
 
@@ -200,7 +201,8 @@ def test_a_sampler_finds_the_same_shares(profile, compile_c):
         [process], result = profile(program, prefix=ALL, start_new_session=True)
         files, allocator, _, samples = result.stdout.split()
         assert int(samples) > 1000
-        threads = [thread["parts"] for thread in process["threads"] if thread["role"].startswith("run")]
+        threads = [thread["parts"] for thread in process["threads"]
+                   if thread["role"].startswith("run")]
         total = {part: sum(parts[part] for parts in threads) for part in PARTS}
         running = total["work"] + total["serial"] + total["file"] + total["allocator"]
         differences = [abs(total["file"] / running - int(files) / 1000),
@@ -221,7 +223,8 @@ def test_a_thread_that_waits_in_a_read_leaves_the_other_one_alone(profile, compi
 
 def test_threads_of_cpp_are_told_apart_by_what_they_run(profile, compile_c):
     [process], _ = profile(compile_c(STAGES, "c++", "-pthread", "-x", "c++"))
-    assert [thread["role"] for thread in process["threads"]] == ["main", "reader", "compress", "Writer::go"]
+    assert [thread["role"] for thread in process["threads"]] == ["main", "reader", "compress",
+                                                                 "Writer::go"]
 
 
 def test_many_threads_that_wait_once_have_a_critical_path(profile, compile_c):
@@ -242,7 +245,8 @@ def test_a_child_has_no_time_behind_its_end(profile, compile_c, end):
 
 
 def test_an_exit_that_no_destructor_sees_is_an_end(tek):
-    assert "It did not end by itself" not in tek("profile", "--", "sh", "-c", "sleep 0.1; true").stderr
+    assert "It did not end by itself" not in tek("profile", "--", "sh", "-c",
+                                                 "sleep 0.1; true").stderr
 
 
 def test_names_that_a_program_chose_do_nothing_to_a_terminal(tek, compile_c, tmp_path):

@@ -504,7 +504,8 @@ def profile(tek, open_build, tmp_path):
     def run(*command, options=(), under=(), **more):
         file = tmp_path / "profile.json"
         words = ["profile", "--json", file, *options, "--", *command]
-        result = tek("run", *under, "--", open_build / "bin" / "tek", *words, **more) if under else tek(*words, **more)
+        result = tek("run", *under, "--", open_build / "bin" / "tek", *words,
+                     **more) if under else tek(*words, **more)
         assert file.exists(), result.stderr
         return json.loads(file.read_text())["processes"], result
 
@@ -533,7 +534,8 @@ def test_conditions_work_with_the_locks_of_libtek_sync(profile, compile_c, lock,
     assert any(entry["name"] == "turned" for entry in process["objects"])
 
 
-def test_libtek_sees_what_the_program_runs_and_where_it_creates_it(tek, open_build, compile_c, tmp_path):
+def test_libtek_sees_what_the_program_runs_and_where_it_creates_it(tek, open_build, compile_c,
+                                                                   tmp_path):
     program, profiles = compile_c(COND, "cc", "-pthread"), tmp_path / "profiles"
     profiles.mkdir()
     inner = [open_build / "bin" / "tek", "profile", "--", program]
@@ -546,9 +548,11 @@ def test_libtek_sees_what_the_program_runs_and_where_it_creates_it(tek, open_bui
 
 def test_a_full_file_system_costs_threads_and_not_the_program(open_build, compile_c, tmp_path):
     file = tmp_path / "profile.json"
-    command = [open_build / "bin" / "tek", "profile", "--json", file, "--", compile_c(THREADS, "cc", "-pthread")]
+    command = [open_build / "bin" / "tek", "profile", "--json", file, "--",
+               compile_c(THREADS, "cc", "-pthread")]
     done = subprocess.run(["unshare", "--mount", "sh", "-c",
-                           'mount -t tmpfs -o size=400k tmpfs /dev/shm || exit 77; exec "$@"', "sh", *command],
+                           'mount -t tmpfs -o size=400k tmpfs /dev/shm || exit 77; exec "$@"', "sh",
+                           *command],
                           capture_output=True, text=True, timeout=60, check=False)
     if done.returncode == 77 or "unshare failed" in done.stderr:
         pytest.skip("needs root")
@@ -565,18 +569,21 @@ def test_a_full_file_system_costs_threads_and_not_the_program(open_build, compil
     (CALL_FORK, "5\n", ["--follow"]),
     (SEMAPHORE_CANCEL, "cancelled\n", []),
     (LOADER_FORK, "0\n", ["--follow"]),
-], ids=["forks in a handler", "forks in a handler, followed", "forks out of a call", "forks out of a call, followed",
+], ids=["forks in a handler", "forks in a handler, followed", "forks out of a call",
+        "forks out of a call, followed",
         "a free semaphore", "the loader's lock"])
 def test_a_hard_program_runs_as_it_does_without(profile, compile_c, source, said, options):
     program = compile_c(source, "cc", "-pthread")
-    assert subprocess.run([program], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout == said
+    assert subprocess.run([program], stdout=subprocess.PIPE, text=True, timeout=60,
+                          check=True).stdout == said
     _, result = profile(program, options=options)
     assert (result.returncode, result.stdout) == (0, said)
 
 
 def test_threads_of_a_librarys_constructor_do_no_harm(profile, compile_c, tmp_path):
     library = tmp_path / "libearly.so"
-    subprocess.run(["cc", "-x", "c", "-", "-shared", "-fPIC", "-pthread", "-o", library], input=EARLY_LIBRARY, text=True,
+    subprocess.run(["cc", "-x", "c", "-", "-shared", "-fPIC", "-pthread", "-o", library],
+                   input=EARLY_LIBRARY, text=True,
                    check=True)
     link = ["-Wl,--no-as-needed", f"-Wl,-rpath,{tmp_path}", f"-L{tmp_path}", "-learly"]
     [process], result = profile(compile_c(EARLY, "cc", *link))
@@ -625,30 +632,38 @@ def test_a_child_by_plain_fork_does_not_end_its_parent(profile, compile_c):
 @pytest.mark.parametrize("does", ["threads", "program", "_exit", "exit"])
 @pytest.mark.parametrize("way", ["fork", "_Fork", "clone", "clone3", "twice", "vfork", "spawn"])
 def test_a_child_made_in_any_way_runs_as_without(profile, compile_c, way, does):
-    processes, result = profile(compile_c(CHILDREN, "cc", "-pthread"), way, does, options=["--follow"])
+    processes, result = profile(compile_c(CHILDREN, "cc", "-pthread"), way, does,
+                                options=["--follow"])
     assert (result.returncode, int(result.stdout)) == (0, 3 << 8), result
     parent = processes[0]
     assert [thread["role"] for thread in parent["threads"]].count("work [worker]") == 21
     if does == "threads" and way not in ("vfork", "spawn"):
-        counted = [[thread["role"] for thread in process["threads"]].count("work [worker]") for process in processes[1:]]
+        counted = [[thread["role"] for thread in process["threads"]].count("work [worker]")
+                   for process in processes[1:]]
         assert 4 in counted
 
 
 def test_clocks_that_make_no_sense_are_refused_as_without(profile, compile_c):
     program = compile_c(CLOCKS, "cc", "-pthread")
-    plain = subprocess.run([program], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+    plain = subprocess.run([program], stdout=subprocess.PIPE, text=True, timeout=60,
+                           check=True).stdout
     assert profile(program)[1].stdout == plain
 
 
 def test_calls_that_wait_in_the_c_library_are_known_by_all_their_names():
-    listed = re.findall(r"FUNCTION\((\w+)\)", (HERE.parents[2] / "lib/preload/profile/functions.h").read_text())
-    [library] = [line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines()
+    listed = re.findall(r"FUNCTION\((\w+)\)",
+                        (HERE.parents[2] / "lib/preload/profile/functions.h").read_text())
+    [library] = [line.split()[-1]
+                 for line in pathlib.Path("/proc/self/maps").read_text().splitlines()
                  if re.search(r"/libc[.-]\S*so\S*$", line)][:1]
     names = {line.split()[-1].split("@")[0]
-             for line in subprocess.run(["nm", "-D", "--defined-only", library], stdout=subprocess.PIPE, text=True,
+             for line in subprocess.run(["nm", "-D", "--defined-only", library],
+                                        stdout=subprocess.PIPE, text=True,
                                         check=True).stdout.splitlines()}
     # A known call can have a fortified form, one without stream lock, and one for large files.
-    forms = [form for name in listed for form in (f"__{name}_chk", f"{name}_unlocked", f"{name}64", f"__{name}64_chk")]
+    forms = [form for name in listed
+             for form in (f"__{name}_chk", f"{name}_unlocked", f"{name}64", f"__{name}64_chk")]
     # These only copy bytes in memory.
     known = {"__realpath_chk", "__readlink_chk", "__readlinkat_chk"}
-    assert [form for form in forms if form in names and form not in listed and form not in known] == []
+    assert [form for form in forms if form in names and form not in listed
+            and form not in known] == []

@@ -87,9 +87,11 @@ def serve_redis(prefix, directory):
         client = [*prefix, needs("redis-cli"), "-s", str(socket)]
         said = [outcome([*client, *words]) for words in (
             ["set", "key", "value"], ["get", "key"], ["lrange", "none", "0", "-1"], ["nonsense"])]
-        benchmark = outcome([*prefix, needs("redis-benchmark"), "-s", str(socket), "-q", "-n", "5000",
+        benchmark = outcome([*prefix, needs("redis-benchmark"), "-s", str(socket), "-q",
+                             "-n", "5000",
                              "-t", "set,get,lpush", "--threads", "2"])
-        tests = re.findall(rb"^([A-Z]+): [0-9.]+ requests per second", benchmark[1].replace(b"\r", b"\n"),
+        tests = re.findall(rb"^([A-Z]+): [0-9.]+ requests per second",
+                           benchmark[1].replace(b"\r", b"\n"),
                            re.MULTILINE)
         said.append((benchmark[0], sorted(set(tests))))
         said.append(outcome([*client, "shutdown", "nosave"]))

@@ -113,7 +113,8 @@ def functions(open_directory):
         own = [line.split()[0].split("-") for line in maps if line.endswith(str(program))]
         start, end = int(own[0][0], 16), int(own[-1][1], 16)
         symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
-        addresses = {name: int(at, 16) for at, name in re.findall(r"^(\w+) \w (\S+)$", symbols, re.M)}
+        addresses = {name: int(at, 16)
+                     for at, name in re.findall(r"^(\w+) \w (\S+)$", symbols, re.M)}
         yield process.pid, program, (start, end, start, build_id), addresses
         process.kill()
 
@@ -134,7 +135,8 @@ def test_every_thread_of_the_kernel_is_listed_and_marked(ps):
     before = kernel_threads()
     if not before:
         pytest.skip("this machine shows no threads of the kernel")
-    listed = {row["tid"] for row in threads_of(ps, "--kernel", "-o", "tid,name,kernel", stderr=None)}
+    listed = {row["tid"]
+              for row in threads_of(ps, "--kernel", "-o", "tid,name,kernel", stderr=None)}
     assert before & kernel_threads() <= listed
 
 
@@ -148,7 +150,8 @@ def test_without_privilege_every_thread_is_listed_too(ps, victim, as_nobody):
     fridge = victim("gas", "ui")
     listed = threads_of(ps, prefix=as_nobody, stderr=None)
     assert set(fridge.tids.values()) <= {row["tid"] for row in listed}
-    assert kernel_threads() & {row["tid"] for row in listed if row["kernel"]} or not kernel_threads()
+    assert kernel_threads() & {row["tid"] for row in listed
+                               if row["kernel"]} or not kernel_threads()
 
 
 def test_columns_are_chosen_in_their_order_and_listed_with_what_they_mean(ps, tek, victim):
@@ -157,8 +160,10 @@ def test_columns_are_chosen_in_their_order_and_listed_with_what_they_mean(ps, te
     assert text.splitlines()[0].split() == ["NAME", "TID", "POLICY", "VM"]
     assert rows(text)[0][:3] == ["gas", str(fridge.tids["gas"]), "other"]
     known = re.findall(r"^[ *] (\S+) +\S", tek("ps", "--columns", "help").stdout, re.M)
-    assert set("pid tid program name role function group region policy priority stack peak zone age "
-               "cpu cpu% run-delay switches vm creator call-site state critical".split()) <= set(known)
+    assert set("pid tid program name role function group region policy priority stack peak zone "
+               "age "
+               "cpu cpu% run-delay switches vm creator call-site state critical".split()) <= set(
+                   known)
     every = threads_of(ps, "--tid", fridge.tids["gas"], "-o", ",".join(known), stderr=None)
     assert len(every[0]) == len(known)
     refused = tek("ps", "-o", "tid,colour")
@@ -273,7 +278,8 @@ def test_what_is_missing_is_named_and_a_thread_is_no_process(ps, victim):
 def test_watch_ends_with_the_process_that_it_looks_at(open_build, victim):
     fridge = victim("gas")
     command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "--watch", "50ms"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as watch:
         watch.stdout.readline()
         fridge.process.kill()
         fridge.process.wait()
@@ -302,7 +308,8 @@ def test_sorting_goes_up_and_down(ps, victim):
     fridge = victim("b", "a", "c")
 
     def order(by):
-        names = [row[0] for row in rows(ps("--pid", fridge.pid, "-o", "name", "--sort", by, stderr=None))]
+        names = [row[0]
+                 for row in rows(ps("--pid", fridge.pid, "-o", "name", "--sort", by, stderr=None))]
         return [name for name in names if name in "abc"]
 
     assert order("name") == order("name:asc") == ["a", "b", "c"]
@@ -360,7 +367,8 @@ def hostile(kind, path, pid):
     ("other owner", "belongs to user 65534"),
     ("stopped in mid-write", "32768"),
 ])
-def test_a_hostile_table_is_named_once_and_its_threads_still_shown(ps, victim, tables, kind, reason):
+def test_a_hostile_table_is_named_once_and_its_threads_still_shown(ps, victim, tables, kind,
+                                                                   reason):
     if kind == "other owner" and os.geteuid() != 0:
         pytest.skip("needs root, to give a file away")
     fridge = victim("gas")
@@ -429,8 +437,10 @@ def test_a_series_tells_what_each_thread_did_in_each_interval(ps, victim, tables
 
 def test_a_series_ends_cleanly_at_an_interrupt(open_build, victim):
     fridge = victim("gas")
-    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "--sample", "20ms", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as series:
+    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "--sample", "20ms",
+               "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as series:
         first = json.loads(series.stdout.readline())
         assert {"time_ns", "interval_ns", "cpu_percent", "run_delay_ns", "switches"} <= set(first)
         series.send_signal(signal.SIGINT)
@@ -442,7 +452,8 @@ def test_a_series_ends_cleanly_at_an_interrupt(open_build, victim):
 
 def test_watch_prints_table_after_table_where_there_is_no_terminal(open_build, victim):
     fridge = victim("gas")
-    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "-o", "name", "--watch", "50ms"]
+    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "-o", "name",
+               "--watch", "50ms"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
         lines = [watch.stdout.readline() for _ in range(8)]
         watch.send_signal(signal.SIGINT)
@@ -453,7 +464,8 @@ def test_watch_prints_table_after_table_where_there_is_no_terminal(open_build, v
 
 def test_watch_on_a_terminal_draws_over_itself_until_q(open_build, victim):
     fridge = victim("gas")
-    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "-o", "name", "--watch", "50ms"]
+    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "-o", "name",
+               "--watch", "50ms"]
     control, terminal = pty.openpty()
     with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as watch:
         os.close(terminal)
@@ -477,7 +489,8 @@ def cpu_of_children():
 def test_two_thousand_threads_are_shown_in_no_time(ps, tables, victim):
     names = [f"worker-{number}" for number in range(2000)]
     fridge = victim(*names)
-    handmade.write(tables, fridge.pid, [{"tid": tid, "role": name} for name, tid in fridge.tids.items()])
+    handmade.write(tables, fridge.pid,
+                   [{"tid": tid, "role": name} for name, tid in fridge.tids.items()])
     took = []
     for _ in range(5):
         begin = cpu_of_children()
@@ -524,7 +537,8 @@ def test_no_command_hands_to_a_terminal_what_a_thread_is_called(tek, victim, com
 def test_a_series_on_a_terminal_has_nothing_that_it_would_obey(open_build, victim, options):
     process = victim("\x1b]0;\x9b\u202e\u2028\x7f")
     control, terminal = pty.openpty()
-    command = [open_build / "bin" / "tek", "ps", "--sample", "100ms", "--count", "2", *options, "--pid"]
+    command = [open_build / "bin" / "tek", "ps", "--sample", "100ms", "--count", "2", *options,
+               "--pid"]
     subprocess.run([*command, str(process.pid)], stdout=terminal, timeout=60, check=True)
     os.close(terminal)
     shown = b""

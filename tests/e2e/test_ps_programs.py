@@ -153,7 +153,8 @@ def test_node_has_workers(ps, running):
     check_functions_known(rows, program.pid)
 
 
-def test_java_has_the_threads_that_its_program_named_and_those_of_its_machine(ps, running, tmp_path):
+def test_java_has_the_threads_that_its_program_named_and_those_of_its_machine(ps, running,
+                                                                              tmp_path):
     java, compiler = needs("java"), needs("javac")
     subprocess.run([compiler, "-d", tmp_path, PROGRAMS / "Sleepers.java"], check=True, timeout=60)
     program = running(java, "-cp", tmp_path, "Sleepers")
@@ -167,8 +168,9 @@ def test_go_makes_its_threads_by_raw_clone(ps, running, tmp_path):
     compiler = needs("go")
     program = tmp_path / "sleepers"
     subprocess.run([compiler, "build", "-o", program, PROGRAMS / "sleepers.go"], check=True,
-                   timeout=100, env=dict(os.environ, CGO_ENABLED="0", GOCACHE=str(tmp_path / "cache"),
-                                         GOFLAGS="-mod=mod"))
+                   timeout=100,
+                   env=dict(os.environ, CGO_ENABLED="0", GOCACHE=str(tmp_path / "cache"),
+                            GOFLAGS="-mod=mod"))
     go = running(program)
     go.wait_until_ready()
     rows = check_all_named(ps, go.pid)
@@ -259,7 +261,8 @@ sys.stdin.read()
 def test_threads_older_than_tek_in_their_process_are_there_and_then_gone(ps, tmp_path):
     environment = dict(os.environ)
     environment.pop("LD_PRELOAD", None)
-    with subprocess.Popen(["/usr/bin/python3", "-c", PYTHON_LOADS_TEK, str(BUILD / "lib" / "libtek.so")],
+    with subprocess.Popen(["/usr/bin/python3", "-c", PYTHON_LOADS_TEK,
+                           str(BUILD / "lib" / "libtek.so")],
                           text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           env=environment) as program:
         assert program.stdout.readline() == "ready\n"

@@ -243,7 +243,8 @@ def test_user_level_threads_are_shown_with_number_worker_state_and_stack(program
         assert named["small"]["peak_bytes"] < 64 << 10
         assert 256 << 10 <= named["small"]["stack_bytes"] < 384 << 10
         assert named["deep"]["stack_bytes"] >= 1 << 20
-        names = {"uthreads", "tek-monitor", "tek-signals"} | ({"tek-worker"} if "m:n" in model else set())
+        names = {"uthreads", "tek-monitor",
+                 "tek-signals"} | ({"tek-worker"} if "m:n" in model else set())
         eventually(lambda: {each["name"] for each in ps(pid, "--no-uthreads")} == names)
 
 
@@ -398,7 +399,8 @@ def test_a_user_level_thread_is_explained_and_so_is_its_carrier(program, model):
         assert "It runs wait_for_ever." in text and "created by [u1], at start+" in text
         assert f"thread {deep['worker_tid']} of the kernel carries" in text
         carrier = explain(str(deep["worker_tid"]))
-        assert f"It carries worker {deep['worker']} of its program's 5 user-level threads" in carrier
+        assert (f"It carries worker {deep['worker']} of its program's 5 user-level threads"
+                in carrier)
         ended = subprocess.run([TEK, "explain", f"{pid}/99"], capture_output=True, text=True,
                                check=False, timeout=60)
         assert ended.returncode == 1 and "no user-level thread 99" in ended.stderr

@@ -110,14 +110,17 @@ def test_pigz_compresses_to_the_same_bytes(data, alloc):
 def test_redis_answers(alloc, tmp_path):
     path = tmp_path / "redis.sock"
     server = subprocess.Popen(
-        [TEK, "run", *alloc, "--", needs("redis-server"), "--port", "0", "--unixsocket", str(path), "--save", "",
-         "--dir", str(tmp_path), "--io-threads", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        [TEK, "run", *alloc, "--", needs("redis-server"), "--port", "0", "--unixsocket", str(path),
+         "--save", "",
+         "--dir", str(tmp_path), "--io-threads", "2"], stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL)
     client = [needs("redis-cli"), "-s", str(path)]
     try:
         eventually(lambda: listens_at(path))
         for number in range(3):
             value = "x" * 10 ** (2 * number)
-            assert outcome([*client, "-x", "set", f"key{number}"], input=value.encode())[1] == b"OK\n"
+            assert outcome([*client, "-x", "set", f"key{number}"],
+                           input=value.encode())[1] == b"OK\n"
             assert outcome([*client, "get", f"key{number}"], text=True)[1] == value + "\n"
         outcome([*client, "flushall"])
         outcome([*client, "shutdown", "nosave"])
@@ -273,8 +276,10 @@ def cxx_programs(tmp_path_factory):
     source = directory / "program.cpp"
     source.write_text(CXX)
     for alignment in (64, 256):
-        built = subprocess.run([needs("g++"), "-std=c++17", "-O1", "-pthread", f"-DALIGNMENT={alignment}", source,
-                                "-o", directory / str(alignment)], timeout=120, capture_output=True, text=True,
+        built = subprocess.run([needs("g++"), "-std=c++17", "-O1", "-pthread",
+                                f"-DALIGNMENT={alignment}", source,
+                                "-o", directory / str(alignment)], timeout=120, capture_output=True,
+                               text=True,
                                check=False)
         assert built.returncode == 0, built.stderr
     return {alignment: directory / str(alignment) for alignment in (64, 256)}
@@ -318,7 +323,8 @@ def test_programs_that_cannot_have_libtek_do_not_get_the_allocator_either(compil
     assert (status, out) == (0, "ran\n"), err
 
 
-@pytest.mark.parametrize("wrong", ["malloc", "TLSF", "pool", "pool=", "pool=1", "pool=64m", "pool=1T", ""])
+@pytest.mark.parametrize("wrong",
+                         ["malloc", "TLSF", "pool", "pool=", "pool=1", "pool=64m", "pool=1T", ""])
 def test_what_is_no_allocator_is_refused_and_nothing_runs(tek, wrong):
     refused = tek("run", "--alloc", wrong, "--", "echo", "ran")
     assert (refused.returncode, refused.stdout) == (2, "")
@@ -330,7 +336,8 @@ def test_what_is_no_allocator_is_refused_and_nothing_runs(tek, wrong):
 
 
 def test_the_library_alone_reports_what_it_does_not_understand_and_works(open_build):
-    environment = {**os.environ, "LD_PRELOAD": str(open_build / "lib" / "libtek-alloc.so"), "TEK_ALLOC": "pool=x"}
+    environment = {**os.environ, "LD_PRELOAD": str(open_build / "lib" / "libtek-alloc.so"),
+                   "TEK_ALLOC": "pool=x"}
     status, out, err = outcome(["cat", "/proc/self/maps"], env=environment, text=True)
     assert (status, "libtek-alloc.so" in out) == (0, True)
     assert err.count("TEK_ALLOC is not understood and ignored: pool=x") == 1
@@ -356,7 +363,8 @@ def sine(tmp_path_factory):
     program = tmp_path_factory.mktemp("sine") / "sine"
     source = program.with_suffix(".c")
     source.write_text(SINE)
-    subprocess.run(["cc", "-O1", "-fno-builtin", source, "-o", program, "-lm"], check=True, timeout=60)
+    subprocess.run(["cc", "-O1", "-fno-builtin", source, "-o", program, "-lm"], check=True,
+                   timeout=60)
     return program
 
 
@@ -411,11 +419,13 @@ def test_a_pool_that_a_32_bit_program_cannot_have_is_refused(tek, compile_c):
 def test_a_library_without_mathematics_is_named(tek, compile_c):
     library = compile_c("int none(void) { return 0; }", "gcc", "-shared", "-fPIC")
     ran = tek("run", "--libm", library, "echo", "ran")
-    assert ran.stdout == "ran\n" and "there is no sin, cos, exp, log, pow or sqrt in it" in ran.stderr
+    assert (ran.stdout == "ran\n"
+            and "there is no sin, cos, exp, log, pow or sqrt in it" in ran.stderr)
 
 
 def test_a_program_with_threadsanitizer_keeps_its_own_allocator(tek, compile_c, alloc):
-    program = compile_c('#include <stdio.h>\nint main(void) { puts("ran"); }', "gcc", "-fsanitize=thread")
+    program = compile_c('#include <stdio.h>\nint main(void) { puts("ran"); }', "gcc",
+                        "-fsanitize=thread")
     direct = tek("run", *alloc, program)
     by_shell = tek("run", *alloc, "sh", "-c", f"{program}; true")
     assert direct.stdout == by_shell.stdout == "ran\n", (direct, by_shell)
@@ -424,7 +434,8 @@ def test_a_program_with_threadsanitizer_keeps_its_own_allocator(tek, compile_c, 
         assert "is built with ThreadSanitizer" in by_shell.stderr
 
 
-@pytest.mark.parametrize("wrong", ["newlib", "libm.so", "/nonexistent/libm.so", "/etc/passwd", "libc"])
+@pytest.mark.parametrize("wrong",
+                         ["newlib", "libm.so", "/nonexistent/libm.so", "/etc/passwd", "libc"])
 def test_what_cannot_be_a_mathematical_library_is_refused_with_a_reason(tek, wrong):
     if wrong == "libc":
         wrong = re.search(r"(/\S+/libc\.so\.6)$", maps_of(), re.MULTILINE)[1]

@@ -89,7 +89,8 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("compiler", [["cc"], ["g++", "-x", "c++", "-fpermissive", "-w", "-Wl,--no-as-needed"]],
+@pytest.mark.parametrize("compiler",
+                         [["cc"], ["g++", "-x", "c++", "-fpermissive", "-w", "-Wl,--no-as-needed"]],
                          ids=["C", "C++, whose library allocates first"])
 def test_the_kernel_changes_no_page_table_once_a_program_with_a_pool_runs(compile_c, compiler):
     program = compile_c(FAULTS, needs(compiler[0]), *compiler[1:], "-O1", "-Wl,-z,now")
@@ -106,7 +107,8 @@ def test_the_kernel_changes_no_page_table_once_a_program_with_a_pool_runs(compil
 
 def test_a_pool_is_locked_or_it_says_that_it_is_not(compile_c, as_nobody, open_build):
     program = compile_c('#include <stdio.h>\nint main(void) { char line[200]; FILE *f = '
-                        'fopen("/proc/self/status", "r"); while (fgets(line, 200, f)) if (line[2] == '
+                        'fopen("/proc/self/status", "r"); while (fgets(line, 200, f)) if (line[2] '
+                        '== '
                         "'L' && line[3] == 'c') puts(line); return 0; }", "cc")
     command = [str(open_build / "bin" / "tek"), "run", "--alloc", "pool=32M", "--", program]
     status, out, err = outcome(command, text=True)
@@ -156,7 +158,8 @@ int main(int argc, char **argv)
 @pytest.fixture(scope="session")
 def bounded(tmp_path_factory):
     directory = tmp_path_factory.mktemp("bounded")
-    command = ["cc", "-std=gnu17", "-O2", "-g", f"-I{TOP / 'lib'}", str(TOP / "lib" / "alloc" / "tlsf.c")]
+    command = ["cc", "-std=gnu17", "-O2", "-g", f"-I{TOP / 'lib'}",
+               str(TOP / "lib" / "alloc" / "tlsf.c")]
     program = directory / "bounded"
     assert not complaint_of_compiler(BOUNDED, command, program)
     return program
@@ -165,13 +168,15 @@ def bounded(tmp_path_factory):
 def instructions(program, blocks, directory):
     """The cost of the measured calls, by valgrind: it counts, whatever load the machine has."""
     counted = directory / f"counted.{blocks}"
-    subprocess.run([needs("valgrind"), "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=measured",
+    subprocess.run([needs("valgrind"), "--tool=callgrind", "--collect-atstart=no",
+                    "--toggle-collect=measured",
                     f"--callgrind-out-file={counted}", str(program), str(blocks)],
                    check=True, timeout=280, capture_output=True)
     return int(re.search(r"^(?:summary|totals): (\d+)", counted.read_text(), re.MULTILINE)[1])
 
 
-def test_an_operation_takes_as_many_instructions_in_a_full_heap_as_in_an_empty_one(bounded, tmp_path):
+def test_an_operation_takes_as_many_instructions_in_a_full_heap_as_in_an_empty_one(bounded,
+                                                                                   tmp_path):
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind is not installed")
     empty, some, many = (instructions(bounded, blocks, tmp_path) for blocks in (0, 100, 200000))

@@ -49,7 +49,8 @@ int main(void)
 
 
 def test_a_block_that_grows_and_zeroed_memory_take_no_more_than_they_have(compile_c):
-    status, out, err = outcome([TEK, "run", "--alloc", "tlsf", "--", compile_c(GROWS, "cc", "-O1")], text=True)
+    status, out, err = outcome([TEK, "run", "--alloc", "tlsf", "--", compile_c(GROWS, "cc", "-O1")],
+                               text=True)
     assert (status, err) == (0, "")
     assert int(out) < 350
 
@@ -182,8 +183,9 @@ int main(int argc, char **argv)
 
 
 @pytest.mark.parametrize("name", ["tlsf", "pool=16M"])
-@pytest.mark.parametrize("misuse, line", [("f", "tek: free(0x"), ("r", "tek: realloc(0x"), ("t", "tek: free(0x"),
-                                          ("w", "the heap is damaged")])
+@pytest.mark.parametrize("misuse, line",
+                         [("f", "tek: free(0x"), ("r", "tek: realloc(0x"), ("t", "tek: free(0x"),
+                          ("w", "the heap is damaged")])
 def test_memory_that_the_program_does_not_have_ends_it_with_a_line(compile_c, name, misuse, line):
     program = compile_c(MISUSES, "cc", "-O0", "-w")
     status, out, err = outcome([TEK, "run", "--alloc", name, "--", program, misuse], text=True)
@@ -192,7 +194,8 @@ def test_memory_that_the_program_does_not_have_ends_it_with_a_line(compile_c, na
 
 
 def test_a_pool_larger_than_memory_is_refused_before_the_system_runs_out_of_it():
-    available = int(re.search(r"MemAvailable:\s+(\d+) kB", pathlib.Path("/proc/meminfo").read_text())[1])
+    available = int(re.search(r"MemAvailable:\s+(\d+) kB",
+                              pathlib.Path("/proc/meminfo").read_text())[1])
     size = f"pool={available // 1024 + 4096}M"
     status, out, err = outcome([TEK, "run", "--alloc", size, "--", "echo", "ran"], text=True)
     assert (status, out) == (0, "ran\n")

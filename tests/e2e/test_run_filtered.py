@@ -52,7 +52,8 @@ def filtered():
     command = [sys.executable, "-c", FILTERED, ",".join(allowed)]
     alone = subprocess.run([*command, "true"], capture_output=True, text=True, check=False)
     if alone.returncode != 0:
-        pytest.skip(f"no program runs under the filter here: {alone.stderr.strip() or alone.returncode}")
+        pytest.skip("no program runs under the filter here: "
+                    f"{alone.stderr.strip() or alone.returncode}")
     return command
 
 
@@ -60,7 +61,8 @@ def filtered():
 def test_the_system_calls_of_a_service_are_enough(filtered, open_build, compile_c, tmp_path, mode):
     program = compile_c(PROGRAM, "cc", "-pthread")
     command = [*filtered, str(open_build / "bin" / "tek"), "run", *mode, "--", program]
-    ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE,
                            text=True, check=False, timeout=60 * PATIENCE,
                            env={"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(tmp_path)})
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
@@ -146,16 +148,20 @@ int main(int argc, char **argv)
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the program's filter is for x86-64")
 @pytest.mark.parametrize("mode", [mode for mode in MODES if "--model" not in mode] +
-                         [["--critical", "work", "--stack", "auto", "--lock", "park", "--alloc", "tlsf"],
+                         [["--critical", "work", "--stack", "auto", "--lock", "park", "--alloc",
+                           "tlsf"],
                           ["--place", "rtfifo"], ["--lock", "auto", "--report"]], ids=" ".join)
 @pytest.mark.parametrize("by", [[], ["seccomp"]], ids=["prctl", "seccomp"])
-def test_a_program_that_confines_itself_is_not_killed_for_a_call_of_ours(open_build, compile_c, tmp_path, mode, by):
+def test_a_program_that_confines_itself_is_not_killed_for_a_call_of_ours(open_build, compile_c,
+                                                                         tmp_path, mode, by):
     program = compile_c(CONFINES_ITSELF.replace("STEPS", TIGHT), "cc", "-pthread")
-    alone = subprocess.run([program, *by], capture_output=True, text=True, check=False, timeout=60 * PATIENCE)
+    alone = subprocess.run([program, *by], capture_output=True, text=True, check=False,
+                           timeout=60 * PATIENCE)
     if alone.stdout != "all right\n":
         pytest.skip(f"the C library makes other calls here: {alone.returncode}")
     ended = subprocess.run([str(open_build / "bin" / "tek"), "run", *mode, "--", program, *by],
-                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           text=True,
                            check=False, timeout=60 * PATIENCE,
                            env={"PATH": "/usr/bin:/bin", "TEK_STACK_PROFILES": str(tmp_path)})
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
@@ -166,7 +172,8 @@ def test_a_program_that_confines_itself_is_not_killed_for_a_call_of_ours(open_bu
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the program's filter is for x86-64")
 def test_a_filter_that_kills_for_no_call_of_ours_changes_nothing(open_build, compile_c):
     program = compile_c(CONFINES_ITSELF.replace("STEPS", LOOSE), "cc", "-pthread")
-    ended = subprocess.run([str(open_build / "bin" / "tek"), "run", "--", program], stdin=subprocess.DEVNULL,
+    ended = subprocess.run([str(open_build / "bin" / "tek"), "run", "--", program],
+                           stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
                            timeout=60 * PATIENCE)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "all right\n", "")
@@ -178,10 +185,12 @@ def test_a_program_that_writes_over_its_arguments_and_confines_itself_keeps_its_
     titled = CONFINES_ITSELF.replace(
         "if (rounds(3))", "memset(argv[0], 'x', strlen(argv[0]));\n\tif (rounds(3))", 1)
     program = compile_c(titled.replace("STEPS", TIGHT), "cc", "-pthread")
-    alone = subprocess.run([program], capture_output=True, text=True, check=False, timeout=60 * PATIENCE)
+    alone = subprocess.run([program], capture_output=True, text=True, check=False,
+                           timeout=60 * PATIENCE)
     if alone.stdout != "all right\n":
         pytest.skip(f"the C library makes other calls here: {alone.returncode}")
-    ended = subprocess.run([str(open_build / "bin" / "tek"), "run", "--", program], stdin=subprocess.DEVNULL,
+    ended = subprocess.run([str(open_build / "bin" / "tek"), "run", "--", program],
+                           stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
                            timeout=60 * PATIENCE)
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr

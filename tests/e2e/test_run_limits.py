@@ -45,9 +45,11 @@ def within(open_build, compile_c, tmp_path_factory):
 
     def run(limit, *options):
         return subprocess.run(
-            ["bash", "-c", f'ulimit {limit}; exec "$@"', "bash", str(open_build / "bin" / "tek"), "run", *options,
+            ["bash", "-c", f'ulimit {limit}; exec "$@"', "bash", str(open_build / "bin" / "tek"),
+             "run", *options,
              "--", program],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            check=False,
             timeout=60 * PATIENCE, env={"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(profiles)})
 
     return run
@@ -97,21 +99,26 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can change to a user, and the limit does not bind root")
+@pytest.mark.skipif(os.geteuid() != 0,
+                    reason="root alone can change to a user, and the limit does not bind root")
 @pytest.mark.parametrize("mode", [[], ["--lock", "park"], ["--lock", "mcs"], ["--place", "spread"],
-                                  ["--model", "m:1"], ["--model", "m:n", "--workers", "2", "--sched", "fifo"]],
+                                  ["--model", "m:1"],
+                                  ["--model", "m:n", "--workers", "2", "--sched", "fifo"]],
                          ids=" ".join)
 def test_a_program_that_locks_its_memory_has_room_for_it(open_build, compile_c, mode):
     program = compile_c(LOCKED, "cc", "-pthread")
     ended = subprocess.run(
-        ["bash", "-c", 'ulimit -l 8192; exec "$@"', "bash", "setpriv", "--reuid", "65534", "--clear-groups",
+        ["bash", "-c", 'ulimit -l 8192; exec "$@"', "bash", "setpriv", "--reuid", "65534",
+         "--clear-groups",
          str(open_build / "bin" / "tek"), "run", *mode, "--", program],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        check=False,
         timeout=60 * PATIENCE, env={"PATH": "/usr/bin:/bin"}, cwd="/")
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give up the capability that lifts the limit")
+@pytest.mark.skipif(os.geteuid() != 0,
+                    reason="root alone can give up the capability that lifts the limit")
 @pytest.mark.parametrize("mode", [[], ["--lock", "park"], ["--stack", "auto"]], ids=" ".join)
 def test_tek_locks_little_memory_beside_that_of_the_program(open_build, compile_c, tmp_path, mode):
     needs_real_time()
@@ -119,15 +126,18 @@ def test_tek_locks_little_memory_beside_that_of_the_program(open_build, compile_
 
     def locked_kib(*tek):
         ended = subprocess.run(
-            ["bash", "-c", 'ulimit -l 8192; exec "$@"', "bash", "setpriv", "--bounding-set=-ipc_lock,-sys_resource",
+            ["bash", "-c", 'ulimit -l 8192; exec "$@"', "bash", "setpriv",
+             "--bounding-set=-ipc_lock,-sys_resource",
              "--inh-caps=-all", *tek, program, "tells"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            check=False,
             timeout=60 * PATIENCE, cwd="/", env={"PATH": "/usr/bin:/bin", "MALLOC_ARENA_MAX": "1",
                                                  "TEK_STACK_PROFILES": str(tmp_path)})
         assert ended.returncode == 0 and "cannot" not in ended.stderr, ended.stderr
         return int(re.search(r"VmLck:\s+(\d+) kB", ended.stdout)[1])
 
-    tek = (str(open_build / "bin" / "tek"), "run", "--no-rules", "--critical", "locked*", *mode, "--")
+    tek = (str(open_build / "bin" / "tek"), "run", "--no-rules", "--critical", "locked*",
+           *mode, "--")
     assert locked_kib(*tek) - locked_kib() < 1300
 
 
@@ -137,14 +147,18 @@ def test_what_cannot_be_written_is_not_taken_for_a_mistake(within):
     assert "no thread had a name" in within("-f unlimited", "--critical", "nobody").stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can change to a user that has no other directory")
+@pytest.mark.skipif(os.geteuid() != 0,
+                    reason="root alone can change to a user that has no other directory")
 @pytest.mark.parametrize("mode", [[], ["--stack", "auto"], ["--model", "m:n"]], ids=" ".join)
 @pytest.mark.parametrize("temporary", ["/nonexistent/tmp", "/proc", "not absolute"])
-def test_without_a_directory_for_temporary_files_another_is_taken(open_build, compile_c, tmp_path, mode, temporary):
+def test_without_a_directory_for_temporary_files_another_is_taken(open_build, compile_c, tmp_path,
+                                                                  mode, temporary):
     program = compile_c(PROGRAM, "cc", "-pthread")
     ended = subprocess.run(
-        ["setpriv", "--reuid", "65534", "--clear-groups", str(open_build / "bin" / "tek"), "run", *mode, "--", program],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+        ["setpriv", "--reuid", "65534", "--clear-groups", str(open_build / "bin" / "tek"), "run",
+         *mode, "--", program],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        check=False,
         timeout=60 * PATIENCE, cwd="/",
         env={"PATH": "/usr/bin:/bin", "TMPDIR": temporary, "TEK_STACK_PROFILES": str(tmp_path)})
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
@@ -155,12 +169,16 @@ def test_without_a_directory_for_temporary_files_another_is_taken(open_build, co
 @pytest.mark.parametrize("mode", [[], ["--critical", "work"], ["--model", "m:n"]], ids=" ".join)
 def test_where_no_file_can_be_made_the_program_runs_as_it_is(open_build, compile_c, mode):
     program = compile_c(PROGRAM, "cc", "-pthread")
-    read_only = " && ".join(f"mount -t tmpfs -o ro none {directory}" for directory in ("/run", "/tmp", "/var/tmp"))
+    read_only = " && ".join(f"mount -t tmpfs -o ro none {directory}"
+                            for directory in ("/run", "/tmp", "/var/tmp"))
     # The program may lie in one of them.
     script = f'exec 9< "$0" && {read_only} && exec "$@" -- /proc/self/fd/9'
     ended = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, program, str(open_build / "bin" / "tek"), "run", *mode],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+        ["unshare", "--mount", "sh", "-c", script, program, str(open_build / "bin" / "tek"),
+         "run", *mode],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        check=False,
         timeout=60 * PATIENCE, env={"PATH": "/usr/bin:/bin"}, cwd="/")
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
-    assert len(ended.stderr.splitlines()) == 1 and "runs, but not under TEK" in ended.stderr, ended.stderr
+    assert (len(ended.stderr.splitlines()) == 1
+            and "runs, but not under TEK" in ended.stderr), ended.stderr

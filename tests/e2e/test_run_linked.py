@@ -39,13 +39,15 @@ EPERM = 1
 
 
 def run(command, **options):
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False,
+                          **options)
 
 
 def test_without_privilege_the_api_says_eperm_once_tells_three_ways_and_changes_nothing(
         compile_c, as_nobody, open_build):
     library = open_build / "lib"
-    program = compile_c(ASK, "cc", f"-I{INCLUDE}", "-pthread", f"-L{library}", f"-Wl,-rpath,{library}",
+    program = compile_c(ASK, "cc", f"-I{INCLUDE}", "-pthread", f"-L{library}",
+                        f"-Wl,-rpath,{library}",
                         "-Wl,--no-as-needed", "-ltek")
     ended = run([*as_nobody, program])
     assert (ended.returncode, ended.stdout) == (7, f"{EPERM} {EPERM} {EPERM} 0 {os.nice(0)}\n")
@@ -66,13 +68,15 @@ def installed(tmp_path_factory):
     with records_kept():
         done = run(["make", "-C", TOP, "install", f"DESTDIR={destination}", f"PREFIX={prefix}"])
         if "generated with an old version of meson" in done.stdout:
-            pytest.skip("the build is another system's, and this Meson installs none of an older one")
+            pytest.skip("the build is another system's, and this Meson installs none of an older "
+                        "one")
     assert done.returncode == 0, done.stdout + done.stderr
     return destination / prefix.lstrip("/")
 
 
 @INSTALLS
-def test_a_program_builds_against_the_installed_pkg_config_file_and_runs(installed, tmp_path, real_time):
+def test_a_program_builds_against_the_installed_pkg_config_file_and_runs(installed, tmp_path,
+                                                                         real_time):
     packages = {**os.environ, "PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
     flags = run(["pkg-config", "--define-prefix", "--cflags", "--libs", "tek"], env=packages)
     assert flags.returncode == 0, flags.stderr
@@ -87,12 +91,15 @@ def test_a_program_builds_against_the_installed_pkg_config_file_and_runs(install
 
 
 @INSTALLS
-def test_the_native_example_of_the_man_page_builds_against_its_pkg_config_file_and_runs(installed, tmp_path):
+def test_the_native_example_of_the_man_page_builds_against_its_pkg_config_file_and_runs(installed,
+                                                                                        tmp_path):
     page = (TOP / "docs" / "man" / "libtek-uthread.7").read_text()
-    source = re.search(r"add\.c :\n\.Bd -literal -offset indent\n(.*?)\n\.Ed", page, re.DOTALL).group(1)
+    source = re.search(r"add\.c :\n\.Bd -literal -offset indent\n(.*?)\n\.Ed", page,
+                       re.DOTALL).group(1)
     (tmp_path / "add.c").write_text(source.replace(r"\e", "\\"))
     packages = {**os.environ, "PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
-    flags = run(["pkg-config", "--define-prefix", "--cflags", "--libs", "tek-uthread-native"], env=packages)
+    flags = run(["pkg-config", "--define-prefix", "--cflags", "--libs", "tek-uthread-native"],
+                env=packages)
     assert flags.returncode == 0, flags.stderr
     built = run(["cc", "-Wall", "-Wextra", "-Werror", tmp_path / "add.c", "-o", tmp_path / "add",
                  *flags.stdout.split()])

@@ -119,7 +119,8 @@ def test_an_echo_server_serves_5000_connections(echo, model):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with server_of([*model, echo, "server", str(clients)], **pipes) as server:
         port = server.stdout.readline().strip()
-        assert outcome([echo, "client", port, str(clients), str(rounds)]) == (0, b"all came back\n", b"")
+        assert outcome([echo, "client", port, str(clients), str(rounds)]) == (0, b"all came back\n",
+                                                                              b"")
         out, err = server.communicate(timeout=60)
         done = f"{clients} connections, {clients * rounds * 64} bytes\n"
         assert (server.returncode, out, err) == (0, done, "")
@@ -144,7 +145,8 @@ def talk_to_memcached(path):
     for turn in range(100):
         for number, (client, _) in enumerate(with_client):
             value = f"value {turn} of {number}".encode() * 20
-            client.sendall(b"set key%d 0 0 %d\r\n%s\r\nget key%d\r\n" % (number, len(value), value, number))
+            client.sendall(b"set key%d 0 0 %d\r\n%s\r\nget key%d\r\n" % (number, len(value), value,
+                                                                         number))
         for client, answer in with_client:
             told.append([answer.readline() for _ in range(4)])
     client, answer = with_client[0]
@@ -245,7 +247,8 @@ def test_a_trace_tells_who_ran_where_and_why_he_left(tek, named, tmp_path, optio
     assert ended.stderr.startswith(f"tek: {path}: ") and "user-level threads" in ended.stderr
     assert os.listdir(tmp_path) == ["trace.json"]
     events = json.loads(path.read_text())["traceEvents"]
-    groups = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    groups = {event["pid"]: event["args"]["name"] for event in events
+              if event["name"] == "process_name"}
     workers, = [pid for pid, name in groups.items() if name.endswith(": workers")]
     threads, = [pid for pid, name in groups.items() if name.endswith(": threads")]
     runs = [event for event in events if event["ph"] == "X" and event["pid"] == workers]
@@ -302,14 +305,16 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("options, said", REFUSED, ids=[" ".join(options) for options, _ in REFUSED])
+@pytest.mark.parametrize("options, said", REFUSED,
+                         ids=[" ".join(options) for options, _ in REFUSED])
 def test_options_that_do_not_fit_together_start_nothing(tek, options, said):
     ended = tek("run", *options, "--", "echo", "started")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert said in ended.stderr, ended.stderr
 
 
-def test_what_makes_threads_critical_is_not_followed_on_user_level_threads_and_that_is_told(tek, tmp_path):
+def test_what_makes_threads_critical_is_not_followed_on_user_level_threads_and_that_is_told(
+        tek, tmp_path):
     rules = tmp_path / "config" / "tek"
     rules.mkdir(parents=True)
 
@@ -322,7 +327,8 @@ def test_what_makes_threads_critical_is_not_followed_on_user_level_threads_and_t
 
     critical = "set = { critical = true }"
     followed = 'match = { thread = "ui*" }\nset = { role = "screen" }'
-    assert "rules that make threads of true time-critical" in told(f'match = {{ thread = "ui*" }}\n{critical}')
+    assert "rules that make threads of true time-critical" in told(f'match = {{ thread = "ui*" '
+                                                                   f'}}\n{critical}')
     assert "rules that make threads of true" in told(f'match = {{ program = "t*" }}\n{critical}')
     assert told(f'match = {{ program = "false" }}\n{critical}') == told(followed) == ""
     assert told(followed, TEK_CRITICAL="ui*").startswith("tek: TEK_CRITICAL is not followed")
@@ -360,7 +366,8 @@ NOT_COVERED = {
 
 
 @pytest.mark.parametrize("case", NOT_COVERED)
-def test_a_program_that_cannot_be_on_user_level_threads_is_named_and_runs(tek, compile_c, library, case):
+def test_a_program_that_cannot_be_on_user_level_threads_is_named_and_runs(tek, compile_c,
+                                                                          library, case):
     command, reason = NOT_COVERED[case]
     program = compile_c(PRELOADED, *command)
     ended = tek("run", "--model", "m:1", program)
@@ -372,7 +379,8 @@ def test_a_program_that_cannot_be_on_user_level_threads_is_named_and_runs(tek, c
 
 @pytest.mark.parametrize("start", ['"$0"; exit $?', 'exec "$0"'], ids=["fork", "exec"])
 @pytest.mark.parametrize("case", NOT_COVERED)
-def test_a_child_that_cannot_be_on_user_level_threads_is_named_and_runs_as_it_is(tek, compile_c, library, case, start):
+def test_a_child_that_cannot_be_on_user_level_threads_is_named_and_runs_as_it_is(
+        tek, compile_c, library, case, start):
     program = compile_c(PRELOADED, *NOT_COVERED[case][0])
     ended = tek("run", "--model", "m:n", "sh", "-c", start, program)
     preload = library if case == "static" else "no preload"
@@ -383,7 +391,8 @@ def test_a_child_that_cannot_be_on_user_level_threads_is_named_and_runs_as_it_is
 
 def test_a_program_that_is_linked_with_libtek_is_named_and_runs(tek, compile_c):
     lib = BUILD / "lib"
-    program = compile_c(PRELOADED, "cc", "-Wl,--no-as-needed", f"-L{lib}", f"-Wl,-rpath,{lib}", "-ltek")
+    program = compile_c(PRELOADED, "cc", "-Wl,--no-as-needed", f"-L{lib}", f"-Wl,-rpath,{lib}",
+                        "-ltek")
     ended = tek("run", "--model", "m:n", program)
     assert (ended.returncode, ended.stdout) == (7, "no preload\n")
     assert "is linked with libtek.so: it runs, but not on user-level threads" in ended.stderr
@@ -441,7 +450,8 @@ def test_without_its_library_tek_says_how_to_get_it(tek, open_build, tmp_path):
 
 def test_the_environment_gives_defaults(tek):
     environment = {**os.environ, "TEK_UTHREAD": "quantum=2ms,sched=psjf,promote=7"}
-    ended = tek("run", "--model", "m:1", "--quantum", "1ms", "sh", "-c", "echo $TEK_UTHREAD", env=environment)
+    ended = tek("run", "--model", "m:1", "--quantum", "1ms", "sh", "-c", "echo $TEK_UTHREAD",
+                env=environment)
     assert (ended.stdout, ended.stderr) == ("sched=psjf,promote=7,workers=1,quantum=1ms\n", "")
 
 
@@ -521,11 +531,15 @@ int main(void)
 @pytest.mark.parametrize("sched", ["rr", "mlfq", "psjf", "steal"])
 def test_what_a_program_asks_of_tek_is_done_or_refused(compile_c, sched):
     program = compile_c(CRITICAL, "cc", "-DTEK_OPTIONAL", f"-I{INCLUDE}", "-pthread")
-    ended = subprocess.run([TEK, "run", "--no-rules", "--model", "m:1", "--sched", sched, "--quantum", "1ms", "--",
-                            program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+    ended = subprocess.run([TEK, "run", "--no-rules", "--model", "m:1", "--sched", sched,
+                            "--quantum", "1ms", "--",
+                            program], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                           timeout=120,
                            check=False)
     assert ended.stdout.splitlines() == [
-        "enter 0", "enter 0", "ran 0", "leave 0", "ran 0", "policy 1", "leave 0", "leave 1", "ran 1", "get 0 0 0",
+        "enter 0", "enter 0", "ran 0", "leave 0", "ran 0", "policy 1", "leave 0", "leave 1",
+        "ran 1", "get 0 0 0",
         "set 0", "policy 84 -5", "mark 1", "group 1", "budget 1", "for 1", "check 0 version"]
     assert ended.returncode == 0
-    assert ended.stderr == "tek: tek_thread_mark() and its like are not supported on user-level threads\n"
+    assert (ended.stderr == "tek: tek_thread_mark() and its like are not supported on user-level "
+                            "threads\n")

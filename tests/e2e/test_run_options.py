@@ -81,22 +81,26 @@ def test_a_name_set_by_prctl_counts_and_what_is_marked_follows(tek, program, rea
 @pytest.mark.parametrize("options, variables", [
     (["--no-follow-marked"], {}), ([], {"TEK_FOLLOW_MARKED": "0"})], ids=["option", "variable"])
 def test_what_is_marked_need_not_follow(tek, program, real_time, options, variables):
-    assert said(tek, program, "--critical=ui-*", *options, **variables) == ["named 2 29", "marked 0 0"]
+    assert said(tek, program, "--critical=ui-*", *options, **variables) == ["named 2 29",
+                                                                            "marked 0 0"]
 
 
 @pytest.mark.parametrize("options, variables", [
     (["--rt-range=20-20"], {}), ([], {"TEK_RT_RANGE": "20-20"}),
     (["--rt-range=20-20"], {"TEK_RT_RANGE": "7-7"})], ids=["option", "variable", "both"])
 def test_the_range_gives_the_real_time_priority(tek, program, real_time, options, variables):
-    assert said(tek, program, "--critical=ui-*", *options, **variables) == ["named 2 20", "marked 2 20"]
+    assert said(tek, program, "--critical=ui-*", *options, **variables) == ["named 2 20",
+                                                                            "marked 2 20"]
 
 
 # A thread that is sent back stays so for the rest of a second, in which it sees that and ends.
 @pytest.mark.parametrize("options, variables", [
     (["--budget=50ms/1s"], {}), ([], {"TEK_BUDGET": "50ms/1s"})], ids=["option", "variable"])
-def test_a_thread_that_uses_up_its_budget_is_named(tek, threads, tmp_path, real_time, options, variables):
+def test_a_thread_that_uses_up_its_budget_is_named(tek, threads, tmp_path, real_time, options,
+                                                   variables):
     path = tmp_path / "report.json"
-    ended = tek("run", "--critical=runaway", *options, "--report-json", path, threads, "runaway", "3",
+    ended = tek("run", "--critical=runaway", *options, "--report-json", path, threads,
+                "runaway", "3",
                 env={**os.environ, **variables})
     assert ended.returncode == 3
     assert f"thread runaway of {threads.name}" in ended.stderr

@@ -89,7 +89,8 @@ def needs_real_time():
 def threads_of(pid):
     """CPUs and policy of each thread, in the order in which they were created."""
     tasks = [int(tid) for tid in os.listdir(f"/proc/{pid}/task")]  # not sorted: tids wrap around
-    return [(sorted(os.sched_getaffinity(tid)), os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK)
+    return [(sorted(os.sched_getaffinity(tid)),
+             os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK)
             for tid in tasks]
 
 
@@ -137,7 +138,8 @@ def test_each_cpu_gets_a_thread_before_one_gets_two(crowd, how):
 def test_spread_takes_another_core_each_time_as_lscpu_counts_them(crowd):
     if shutil.which("lscpu") is None:
         pytest.skip("needs lscpu")
-    listed = subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET"], capture_output=True, text=True, timeout=60,
+    listed = subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET"], capture_output=True, text=True,
+                            timeout=60,
                             check=True).stdout
     rows = [line.split(",") for line in listed.splitlines() if not line.startswith("#")]
     cores = {int(cpu): (socket, core) for cpu, core, socket in rows if int(cpu) in ALLOWED}
@@ -162,7 +164,8 @@ def test_where_real_time_is_not_allowed_it_says_so_once_and_places_all_the_same(
     # matters.
     if shutil.which("setpriv") is None:
         pytest.skip("needs setpriv")
-    prefix = ["prlimit", "--rtprio=0:0", "setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
+    prefix = ["prlimit", "--rtprio=0:0", "setpriv", "--bounding-set=-sys_nice",
+              "--inh-caps=-sys_nice"]
     running = Running("--place", "rtfifo", "--", crowd)
     running.command = [*prefix, *running.command]
     if os.geteuid() != 0:
@@ -187,12 +190,14 @@ int main(void)
 
 
 @pytest.mark.parametrize("before", ["", "taskset -c {}"])
-def test_what_replaces_a_program_under_rtfifo_is_an_ordinary_one_wherever_it_may_run(tek, compile_c, before):
+def test_what_replaces_a_program_under_rtfifo_is_an_ordinary_one_wherever_it_may_run(tek, compile_c,
+                                                                                     before):
     needs_real_time()
     if shutil.which("taskset") is None:
         pytest.skip("needs taskset")
     program = compile_c(POLICY, "gcc", "-static")
-    ran = tek("run", "--no-rules", "--place", "rtfifo", "sh", "-c", f"exec {before.format(ALLOWED[-1])} {program}")
+    ran = tek("run", "--no-rules", "--place", "rtfifo", "sh", "-c",
+              f"exec {before.format(ALLOWED[-1])} {program}")
     assert ran.stdout == f"{os.SCHED_OTHER}\n"
 
 
@@ -226,7 +231,8 @@ def test_a_32_bit_program_has_that_spin_lock_too(tek, compile_c, library_32):
     assert library_32.with_name("libtek-rtfifo.so").exists()
     program = compile_c((PROGRAMS / "spin_holder.c").read_text(), *GCC, "-m32")
     direct = tek("run", "--no-rules", "--place", f"rtfifo,cores={ALLOWED[0]}", program)
-    by_shell = tek("run", "--no-rules", "--place", f"rtfifo,cores={ALLOWED[0]}", "sh", "-c", f"{program}; true")
+    by_shell = tek("run", "--no-rules", "--place", f"rtfifo,cores={ALLOWED[0]}", "sh", "-c",
+                   f"{program}; true")
     for ran in (direct, by_shell):
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done 2\n", ""), ran
 
@@ -297,10 +303,12 @@ print(open("/proc/thread-self/status").read().split("Cpus_allowed_list:\t")[1].s
 
 @pytest.mark.parametrize("pinned", [["--place", "spread"], ["--pin"]], ids=" ".join)
 @pytest.mark.parametrize("model", ["m:1", "m:n"])
-def test_placed_workers_are_hidden_from_the_program_and_from_what_it_starts(tek, model, pinned, two_cpus):
+def test_placed_workers_are_hidden_from_the_program_and_from_what_it_starts(tek, model, pinned,
+                                                                            two_cpus):
     if not (BUILD / "lib" / "libtek-uthread.so").exists():
         pytest.skip("libtek-uthread.so is for x86-64 and aarch64")
-    plain = subprocess.run(["python3", "-c", STARTS], capture_output=True, text=True, timeout=60, check=True)
+    plain = subprocess.run(["python3", "-c", STARTS], capture_output=True, text=True, timeout=60,
+                           check=True)
     *started, own = plain.stdout.splitlines()
     ran = tek("run", "--no-rules", "--model", model, *pinned, "python3", "-c", STARTS)
     assert ran.stderr == "" and ran.stdout.splitlines()[:-1] == started, ran
@@ -324,7 +332,8 @@ def test_a_program_does_not_see_the_flag_with_which_it_was_made_real_time(tek, c
 
 
 def test_cpus_of_the_environment_that_cannot_be_used_are_named(tek):
-    ran = tek("run", "--no-rules", "echo", "ran", env={**os.environ, "TEK_PLACE": f"cpus={ALLOWED[0]}:1023"})
+    ran = tek("run", "--no-rules", "echo", "ran",
+              env={**os.environ, "TEK_PLACE": f"cpus={ALLOWED[0]}:1023"})
     assert ran.stdout == "ran\n"
     assert f"TEK_PLACE is cpus={ALLOWED[0]}:1023: of these 1023 cannot be used" in ran.stderr
 
@@ -396,7 +405,8 @@ int main(int argc, char **argv)
 @real_time_load
 def test_threads_that_spin_under_rtfifo_are_ordinary_ones_for_a_share_of_the_time(compile_c):
     needs_real_time()
-    run = subprocess.Popen([BUILD / "bin" / "tek", "run", "--no-rules", "--budget", "100ms/400ms", "--place",
+    run = subprocess.Popen([BUILD / "bin" / "tek", "run", "--no-rules", "--budget", "100ms/400ms",
+                            "--place",
                             f"rtfifo,cores={ALLOWED[0]}", compile_c(SPINS, *GCC), "4", "tells"],
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     pid = int(run.stdout.readline())
@@ -421,7 +431,8 @@ def test_nothing_is_real_time_when_tek_run_has_ended(compile_c, end):
     program = compile_c(SPINS, *GCC)
     # The shell is the program; its background process spins, and starts threads and programs later.
     script = f"{program} 20 daemon & {'sleep 1' if end == 'by itself' else 'sleep 30'}"
-    run = subprocess.Popen([BUILD / "bin" / "tek", "run", "--no-rules", "--place", f"rtfifo=2,cores={ALLOWED[0]}", "sh",
+    run = subprocess.Popen([BUILD / "bin" / "tek", "run", "--no-rules", "--place",
+                            f"rtfifo=2,cores={ALLOWED[0]}", "sh",
                             "-c", script], stdout=subprocess.PIPE, text=True)
     pid = int(run.stdout.readline())
     try:
@@ -479,8 +490,10 @@ def test_what_goes_on_makes_no_thread_real_time_later(compile_c, tmp_path):
     file = tmp_path / "shown"
     file.touch(mode=0o600)
     # A process that goes on keeps its files open.
-    subprocess.run([BUILD / "bin" / "tek", "run", "--no-rules", "--place", f"rtfifo,cores={ALLOWED[0]}",
-                    compile_c(LATER, *GCC), file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
+    subprocess.run([BUILD / "bin" / "tek", "run", "--no-rules", "--place",
+                    f"rtfifo,cores={ALLOWED[0]}",
+                    compile_c(LATER, *GCC), file], stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, timeout=60,
                    check=True)
     file.chmod(0o700)
     for _ in range(200):

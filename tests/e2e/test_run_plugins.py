@@ -70,7 +70,8 @@ int main(int argc, char **argv)
 
 @pytest.fixture(scope="session")
 def program(compile_c):
-    return compile_c(PROGRAM, "cc", "-w", "-rdynamic", "-pthread", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/plugins")
+    return compile_c(PROGRAM, "cc", "-w", "-rdynamic", "-pthread",
+                     "-Wl,--enable-new-dtags,-rpath,$ORIGIN/plugins")
 
 
 @pytest.fixture(scope="session")
@@ -81,16 +82,20 @@ def plugin(open_directory, program, compile_c):
 
 
 def run(open_build, program, *arguments):
-    ended = subprocess.run([str(open_build / "bin" / "tek"), "run", *map(str, arguments)], stdin=subprocess.DEVNULL,
+    ended = subprocess.run([str(open_build / "bin" / "tek"), "run", *map(str, arguments)],
+                           stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
-                           timeout=60 * PATIENCE, cwd="/", env={**os.environ, "LD_LIBRARY_PATH": ""})
+                           timeout=60 * PATIENCE, cwd="/",
+                           env={**os.environ, "LD_LIBRARY_PATH": ""})
     if "apt-get" in ended.stderr and "install" in ended.stderr:
         pytest.skip(ended.stderr)
     return ended
 
 
-REPLACING = [["--alloc", "tlsf"], ["--alloc", "pool=16M"], ["--alloc", "mimalloc"], ["--alloc", "jemalloc"],
-             ["--alloc", "tcmalloc"], ["--lock", "park"], ["--model", "m:1"], ["--model", "m:n", "--workers", "2"],
+REPLACING = [["--alloc", "tlsf"], ["--alloc", "pool=16M"], ["--alloc", "mimalloc"],
+             ["--alloc", "jemalloc"],
+             ["--alloc", "tcmalloc"], ["--lock", "park"], ["--model", "m:1"],
+             ["--model", "m:n", "--workers", "2"],
              ["--model", "m:1", "--alloc", "tlsf"]]
 
 
@@ -99,10 +104,12 @@ def test_a_library_does_not_bind_past_replaced_functions(open_build, program, pl
     ended = run(open_build, program, *mode, "--", program, plugin, "deep")
     assert (ended.returncode, ended.stdout) == (0, "60000 the program's\n"), ended.stderr
     told = [line for line in ended.stderr.splitlines() if "RTLD_DEEPBIND" in line]
-    assert len(told) == 1 and "libplugin.so is loaded without RTLD_DEEPBIND" in told[0], ended.stderr
+    assert (len(told) == 1
+            and "libplugin.so is loaded without RTLD_DEEPBIND" in told[0]), ended.stderr
 
 
-@pytest.mark.parametrize("mode", [[], ["--critical", "work"], ["--stack", "auto"], ["--alloc", "glibc"]], ids=" ".join)
+@pytest.mark.parametrize("mode", [[], ["--critical", "work"], ["--stack", "auto"],
+                                  ["--alloc", "glibc"]], ids=" ".join)
 def test_where_none_are_replaced_it_binds_as_it_asked(open_build, program, plugin, mode):
     ended = run(open_build, program, *mode, "--", program, plugin, "deep")
     assert (ended.returncode, ended.stdout) == (0, "60000 the library's\n"), ended.stderr
@@ -111,7 +118,8 @@ def test_where_none_are_replaced_it_binds_as_it_asked(open_build, program, plugi
 
 @pytest.mark.parametrize("mode", [[], *REPLACING], ids=" ".join)
 @pytest.mark.parametrize("name", ["libplugin.so", "$ORIGIN/plugins/libplugin.so"])
-def test_a_library_is_found_in_the_directories_of_its_opener(open_build, program, plugin, mode, name):
+def test_a_library_is_found_in_the_directories_of_its_opener(open_build, program, plugin,
+                                                             mode, name):
     ended = run(open_build, program, *mode, "--", program, name)
     assert (ended.returncode, ended.stdout) == (0, "60000 the program's\n"), ended.stderr
 
@@ -155,10 +163,13 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.mark.parametrize("mode", [[], ["--model", "m:1"], ["--model", "m:n", "--workers", "2"]], ids=" ".join)
+@pytest.mark.parametrize("mode", [[], ["--model", "m:1"], ["--model", "m:n", "--workers", "2"]],
+                         ids=" ".join)
 @pytest.mark.parametrize("tags", ["enable-new-dtags", "disable-new-dtags"])
-@pytest.mark.parametrize("name", ["libblock.so", "$ORIGIN/late/libblock.so", "{directory}/libblock.so"])
-def test_variables_of_a_library_that_is_opened_late_are_there_in_threads_that_are(open_build, open_directory, compile_c,
+@pytest.mark.parametrize("name",
+                         ["libblock.so", "$ORIGIN/late/libblock.so", "{directory}/libblock.so"])
+def test_variables_of_a_library_that_is_opened_late_are_there_in_threads_that_are(
+        open_build, open_directory, compile_c,
                                                                                   mode, tags, name):
     directory = open_directory / "late"
     if not directory.exists():
@@ -184,8 +195,10 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.mark.parametrize("mode", [["--model", "m:1"], ["--model", "m:n", "--workers", "2"]], ids=" ".join)
-def test_a_library_is_the_variant_that_the_loader_prefers(open_build, open_directory, compile_c, mode):
+@pytest.mark.parametrize("mode", [["--model", "m:1"], ["--model", "m:n", "--workers", "2"]],
+                         ids=" ".join)
+def test_a_library_is_the_variant_that_the_loader_prefers(open_build, open_directory,
+                                                          compile_c, mode):
     directory = open_directory / "variants"
     if not directory.exists():
         directory.mkdir()

@@ -301,7 +301,8 @@ def test_files_come_in_order_and_the_users_can_be_left_out(
     (b"x" * 2_000_000, ": this is no rules file: it has more than 1048576 bytes"),
     (os.urandom(1_000_000), ":"),
 ], ids=["key", "role", "priority", "glob", "yaml", "utf-8", "many", "brackets", "large", "noise"])
-def test_a_bad_file_is_refused_with_place_and_reason_before_anything_starts(tek, tmp_path, content, told):
+def test_a_bad_file_is_refused_with_place_and_reason_before_anything_starts(tek, tmp_path,
+                                                                            content, told):
     path = tmp_path / "bad.toml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     started = tmp_path / "started"

@@ -63,7 +63,8 @@ def test_a_program_that_tek_does_nothing_for_takes_its_place(run, compile_c):
         }""", "musl-gcc")
 
     def ran(*options):
-        launched = subprocess.run([*python(LAUNCH), *run, *options, "--", program], capture_output=True,
+        launched = subprocess.run([*python(LAUNCH), *run, *options, "--", program],
+                                  capture_output=True,
                                   text=True, timeout=60 * PATIENCE, check=False)
         assert launched.returncode == 1 and "it runs, but not" in launched.stderr
         return launched.stdout
@@ -74,7 +75,8 @@ def test_a_program_that_tek_does_nothing_for_takes_its_place(run, compile_c):
 
 @pytest.mark.parametrize("options", MODELS, ids=" ".join)
 def test_the_program_dies_with_a_tek_that_is_killed(run, options):
-    with subprocess.Popen([*run, *options, "--", *python("print(0, flush=True); import time; time.sleep(600)")],
+    with subprocess.Popen([*run, *options, "--",
+                           *python("print(0, flush=True); import time; time.sleep(600)")],
                           stdout=subprocess.PIPE) as tek:
         assert tek.stdout.readline() == b"0\n"
         tek.kill()
@@ -120,7 +122,8 @@ again.sendto(b"STOPPING=1", address)
 @pytest.mark.parametrize("abstract", [False, True], ids=["path", "abstract"])
 @pytest.mark.parametrize("options", MODELS, ids=" ".join)
 def test_what_the_program_tells_its_manager_comes_from_tek(run, tmp_path, options, abstract):
-    address = f"@tek-test-{os.getpid()}-{time.monotonic_ns()}" if abstract else str(tmp_path / "notify")
+    address = f"@tek-test-{os.getpid()}-{time.monotonic_ns()}" if abstract else str(
+        tmp_path / "notify")
     manager = Manager(address.replace("@", "\0", 1))
     if not abstract:
         os.chmod(address, 0o777)
@@ -141,7 +144,8 @@ def test_what_the_program_tells_its_manager_comes_from_tek(run, tmp_path, option
 def test_what_another_process_writes_to_the_socket_is_not_the_programs_word(run, tmp_path):
     manager = Manager(str(tmp_path / "notify"))
     program = "import os; print(os.environ['NOTIFY_SOCKET'], flush=True); input(); " + NOTIFIES
-    with subprocess.Popen([*run, "--", *python(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    with subprocess.Popen([*run, "--", *python(program)], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True,
                           env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}) as tek:
         address = tek.stdout.readline().strip()
         assert address != str(tmp_path / "notify")

@@ -47,7 +47,8 @@ def at_most(lock):
 
 def without_crowd(errors):
     """Removes the warning, which a program with little use of its locks gets as well."""
-    return re.sub(r"^tek: --\w+ \w+ is slow with more threads \(\d+\) than CPUs .*\n", "", errors, count=1)
+    return re.sub(r"^tek: --\w+ \w+ is slow with more threads \(\d+\) than CPUs .*\n", "", errors,
+                  count=1)
 
 
 def assert_same(prefix, *command):
@@ -99,7 +100,8 @@ def test_threads_of_python_pass_numbers_on(prefix, lock, at_most):
 @pytest.fixture(scope="session")
 def sync_cxx(tmp_path_factory):
     program = tmp_path_factory.mktemp("sync") / "sync_cxx"
-    subprocess.run([needs("g++"), "-std=gnu++17", "-O2", PROGRAMS / "sync_cxx.cpp", "-o", program, "-pthread"],
+    subprocess.run([needs("g++"), "-std=gnu++17", "-O2", PROGRAMS / "sync_cxx.cpp", "-o", program,
+                    "-pthread"],
                    check=True, timeout=120)
     return str(program)
 
@@ -135,7 +137,8 @@ def test_spins_alone_start_nothing():
 
 def test_the_locks_come_before_the_engine():
     command = ["sh", "-c", "echo $LD_PRELOAD $TEK_SYNC"]
-    _, out, _ = outcome([TEK, "run", "--model", "m:1", "--lock", "tp", "--spin", "7", "--", *command])
+    _, out, _ = outcome([TEK, "run", "--model", "m:1", "--lock", "tp", "--spin", "7", "--",
+                         *command])
     preloaded, variable = out.decode().split()
     names = [pathlib.Path(path).name for path in preloaded.split(":")]
     assert names == ["libtek-sync.so", "libtek-uthread.so"]
@@ -177,16 +180,20 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("options, name", [(["-g"], "queue_lock"), (["-s"], "at 0x[0-9a-f]+ of contended")])
+@pytest.mark.parametrize("options, name",
+                         [(["-g"], "queue_lock"), (["-s"], "at 0x[0-9a-f]+ of contended")])
 def test_a_report_names_the_locks_that_auto_had_sleep(tmp_path, options, name):
     """Also for a program that has closed its standard error, as xz does."""
     (tmp_path / "contended.c").write_text(CONTENDED.replace("return 0;", "return close(2);"))
     program = tmp_path / "contended"
-    subprocess.run([needs("gcc"), *options, "-pthread", "-o", program, tmp_path / "contended.c"], check=True)
+    subprocess.run([needs("gcc"), *options, "-pthread", "-o", program, tmp_path / "contended.c"],
+                   check=True)
     report = tmp_path / "report"
-    _, _, err = outcome([TEK, "run", "--lock", "auto", "--report", "--report-json", str(report), "--", str(program)],
+    _, _, err = outcome([TEK, "run", "--lock", "auto", "--report", "--report-json", str(report),
+                         "--", str(program)],
                         text=True)
-    assert re.search(f"tek:   lock {name}: (sleeps|spins again); went to sleeping [0-9]+ time", err), err
+    assert re.search(f"tek:   lock {name}: (sleeps|spins again); went to sleeping [0-9]+ time",
+                     err), err
     locks, = json.loads(report.read_text())["locks"]
     assert locks["program"] == "contended" and re.fullmatch(name, locks["locks"][0]["name"]), locks
 
@@ -196,15 +203,18 @@ def test_the_environment_alone_chooses_locks_and_is_read_as_strictly():
     _, out, err = outcome([TEK, "run", "--", sys.executable, "-c", PYTHON, "100", "3"],
                           env=with_variable)
     assert out == b"4950\n" and b"that auto chose for: " in err
-    status, out, err = outcome([TEK, "run", "--", "echo", "ran"], env={**os.environ, "TEK_SYNC": "lock=lottery"})
+    status, out, err = outcome([TEK, "run", "--", "echo", "ran"],
+                               env={**os.environ, "TEK_SYNC": "lock=lottery"})
     assert (status, out) == (2, b"") and b"TEK_SYNC is lock=lottery" in err
 
 
 def test_without_its_library_nothing_runs(tmp_path, open_build):
     shutil.copy(open_build / "lib" / "libtek.so", tmp_path)
     environment = {**os.environ, "TEK_LIBRARY": str(tmp_path / "libtek.so")}
-    for options in (["--lock", "k42"], ["--alloc", "tlsf"], ["--place", "rtfifo"], ["--libm", "musl"]):
-        status, out, err = outcome([TEK, "run", *options, "--", "echo", "ran"], env=environment, text=True)
+    for options in (["--lock", "k42"], ["--alloc", "tlsf"], ["--place", "rtfifo"],
+                    ["--libm", "musl"]):
+        status, out, err = outcome([TEK, "run", *options, "--", "echo", "ran"], env=environment,
+                                   text=True)
         assert (status, out) == (125, "") and "is not installed" in err, options
 
 
@@ -212,9 +222,11 @@ def test_a_program_of_another_word_size_is_told_to_go_without(compile_c, library
     program = compile_c("int main(void) { return 0; }", "gcc", "-m32")
     status, _, err = outcome([TEK, "run", "--lock", "k42", "--", program], text=True)
     assert status == 0 and err.count("another word size than TEK's locks") == 1, err
-    status, _, err = outcome([TEK, "run", "--lock", "k42", "--", "sh", "-c", f"{program}; {program}"], text=True)
+    status, _, err = outcome([TEK, "run", "--lock", "k42", "--", "sh", "-c",
+                              f"{program}; {program}"], text=True)
     name = pathlib.Path(program).name
-    assert status == 0 and err == f"tek: {name} is of another word size: it runs without libtek-sync.so\n"
+    assert (status == 0
+            and err == f"tek: {name} is of another word size: it runs without libtek-sync.so\n")
 
 
 # Has so many threads at the same time, none of which takes a lock.
@@ -252,15 +264,19 @@ def crowd(tek, compile_c, option, kind, threads):
 
 
 @pytest.mark.parametrize("option, kind, cure", [
-    ("--lock", "k42", "auto"), ("--lock", "mcs", "auto"), ("--lock", "ticket", "auto"), ("--lock", "ticket-pb", "auto"),
-    ("--barrier", "central", "auto"), ("--barrier", "dissemination", "auto"), ("--rwlock", "pf", "park")])
-def test_more_threads_than_cpus_are_told_with_the_cure_where_each_needs_a_cpu(tek, compile_c, option, kind, cure):
+    ("--lock", "k42", "auto"), ("--lock", "mcs", "auto"), ("--lock", "ticket", "auto"),
+    ("--lock", "ticket-pb", "auto"),
+    ("--barrier", "central", "auto"), ("--barrier", "dissemination", "auto"),
+    ("--rwlock", "pf", "park")])
+def test_more_threads_than_cpus_are_told_with_the_cure_where_each_needs_a_cpu(tek, compile_c,
+                                                                              option, kind, cure):
     assert crowd(tek, compile_c, option, kind, 3) == [
         f"tek: {option} {kind} is slow with more threads (2) than CPUs (1): use {option} {cure}"]
     assert crowd(tek, compile_c, option, kind, 1) == [] # and the first one, which waits
 
 
-@pytest.mark.parametrize("option, kind", [("--lock", "auto"), ("--lock", "park"), ("--lock", "tas"), ("--rwlock", "park"),
+@pytest.mark.parametrize("option, kind", [("--lock", "auto"), ("--lock", "park"), ("--lock", "tas"),
+                                          ("--rwlock", "park"),
                                           ("--barrier", "auto"), ("--barrier", "block")])
 def test_no_word_of_them_where_they_may_wait(tek, compile_c, option, kind):
     assert crowd(tek, compile_c, option, kind, 3) == []

@@ -112,7 +112,8 @@ def test_a_child_of_the_other_word_size_gets_the_library_for_it(tek, compile_c, 
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, f"{library_32}\n", "")
 
 
-def test_other_libraries_stay_preloaded_in_a_child_of_the_other_word_size(tek, compile_c, library_32):
+def test_other_libraries_stay_preloaded_in_a_child_of_the_other_word_size(tek, compile_c,
+                                                                          library_32):
     wide = compile_c(STARTS, "cc", "-m64")
     ended = tek("run", wide, "exec", compile_c(PRELOADED, "cc", "-m32"),
                 env={**os.environ, "LD_PRELOAD": "libm.so.6"})
@@ -173,12 +174,14 @@ def older_c_library(open_build, open_directory):
         pytest.skip("imitates an older C library of x86-64")
 
     def needed_by(library):
-        listed = subprocess.run(["readelf", "-V", library], capture_output=True, text=True, timeout=60, check=True)
+        listed = subprocess.run(["readelf", "-V", library], capture_output=True, text=True,
+                                timeout=60, check=True)
         needed = listed.stdout.partition("Version needs section")[2]
         return set(re.findall(r"Name: GLIBC_2\.(\d+)\b", needed))
 
     # Symbols of the loader that the C library needs have to keep their names.
-    newest = max(needed_by(open_build / "lib" / "libtek.so") - needed_by("/lib/x86_64-linux-gnu/libc.so.6"), key=int)
+    newest = max(needed_by(open_build / "lib" / "libtek.so") - needed_by(
+        "/lib/x86_64-linux-gnu/libc.so.6"), key=int)
     directory = open_directory / "older"
     directory.mkdir()
     for file in ("/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6"):
@@ -200,7 +203,8 @@ def with_older_c_library(request, compile_c, older_c_library):
     """A command with a program that has that C library, and the program."""
     loader = older_c_library / "ld-linux-x86-64.so.2"
     run_path = "$ORIGIN/older" if request.param == "origin" else older_c_library
-    program = compile_c(OF_LONG_AGO, "cc", "-w", "-nostartfiles", f"-Wl,-I,{loader}", f"-Wl,-rpath,{run_path}")
+    program = compile_c(OF_LONG_AGO, "cc", "-w", "-nostartfiles", f"-Wl,-I,{loader}",
+                        f"-Wl,-rpath,{run_path}")
     if request.param != "loader as the program":
         return [program], program
     return [loader, "--library-path", older_c_library, program], loader
@@ -208,12 +212,15 @@ def with_older_c_library(request, compile_c, older_c_library):
 
 @pytest.mark.parametrize("mode", [[], ["--model", "m:n"], ["--lock", "park"], ["--alloc", "tlsf"]],
                          ids=lambda mode: mode[1] if mode else "plain")
-@pytest.mark.parametrize("prefix", [[], ["sh", "-c", '"$0" "$@"; exit $?']], ids=["itself", "child"])
-def test_a_program_with_an_older_c_library_is_named_and_runs(tek, with_older_c_library, mode, prefix):
+@pytest.mark.parametrize("prefix", [[], ["sh", "-c", '"$0" "$@"; exit $?']],
+                         ids=["itself", "child"])
+def test_a_program_with_an_older_c_library_is_named_and_runs(tek, with_older_c_library, mode,
+                                                             prefix):
     command, program = with_older_c_library
     ended = tek("run", *mode, "--", *prefix, *command)
     assert (ended.returncode, ended.stdout) == (7, "hello\n")
-    told, _, why = ended.stderr.removeprefix("tek: ").partition(" has an older C library than TEK's library needs: ")
+    told, _, why = ended.stderr.removeprefix("tek: ").partition(" has an older C library than "
+                                                                "TEK's library needs: ")
     assert why.startswith("it runs, but not")
     # The message has only the end of a long path.
     assert told == str(program) or (len(told) > 40 and str(program).endswith(told))
@@ -314,7 +321,8 @@ def loaded_by(program):
     ["--place", "rtfifo"], ["--model", "m:1"], ["--model", "m:n"],
 ], ids=" ".join)
 def test_a_program_in_another_root_runs_without_a_word_of_the_loader(tek, other_root, options):
-    ended = tek("run", *options, "--", "chroot", other_root, "/bin/sh", "-c", "/bin/echo hello; exit 7")
+    ended = tek("run", *options, "--", "chroot", other_root, "/bin/sh", "-c",
+                "/bin/echo hello; exit 7")
     assert (ended.returncode, ended.stdout) == (7, "hello\n")
     assert all(line.startswith("tek: ") for line in ended.stderr.splitlines()), ended.stderr
     # Programs that do not get user-level threads are not named.

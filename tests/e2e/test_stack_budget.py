@@ -73,7 +73,8 @@ def created(program, stack, malloc=False, lock=False, limit=None, prefix=(), **v
     command = [*prefix, program, str(stack), str(int(malloc)), *(["lock"] if lock else [])]
     ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=100, check=False,
                            env={**os.environ, **variables},
-                           preexec_fn=limit and (lambda: resource.setrlimit(limit[0], (limit[1],) * 2)))
+                           preexec_fn=limit
+                           and (lambda: resource.setrlimit(limit[0], (limit[1],) * 2)))
     assert ended.returncode == 0
     return int(ended.stdout)
 
@@ -146,10 +147,12 @@ def test_the_limits_of_this_shell_count(tek):
 def test_a_running_process_is_judged_by_its_own_limits(tek, waiting):
     limit = (GIB, GIB)
     with subprocess.Popen([waiting], stdout=subprocess.PIPE,
-                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, limit)) as process:
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS,
+                                                                limit)) as process:
         try:
             assert process.stdout.readline() == b"ready\n"
-            answer = budget(tek, "--threads", 1000, "--stack", "8M", "--no-malloc", "--pid", process.pid)
+            answer = budget(tek, "--threads", 1000, "--stack", "8M", "--no-malloc", "--pid",
+                            process.pid)
         finally:
             process.kill()
     assert (answer["in_the_way"], answer["most"]) == ("rlimit-as", 127)
@@ -168,7 +171,8 @@ def test_the_answer_for_a_person_names_what_is_in_the_way_and_what_would_help(te
 
 
 @pytest.mark.parametrize("bad", [
-    [], ["--threads=0"], ["--threads=x"], ["--threads=5", "--stack=0"], ["--threads=5", "--stack=8MB"],
+    [], ["--threads=0"], ["--threads=x"], ["--threads=5", "--stack=0"],
+    ["--threads=5", "--stack=8MB"],
     ["--threads=5", "--limit=-1"], ["--threads=5", "--bits=16"], ["--threads=5", "--pid=0"],
     ["--threads=5", "--pid=1", "--base=1M"], ["--threads=5", "--arena-max=0"]], ids=" ".join)
 def test_what_cannot_be_meant_is_misuse(tek, bad):

@@ -29,7 +29,8 @@ def kinds_in(profiles):
     lines = [line for file in profiles.glob("*.stack") for line in file.read_text().splitlines()]
     kinds = [dict(field.split("=", 1) for field in line.split()[1:])
              for line in lines if line.startswith("kind ")]
-    return [{key: int(value) if value.isdigit() else value for key, value in kind.items()} for kind in kinds]
+    return [{key: int(value) if value.isdigit() else value for key, value in kind.items()}
+            for kind in kinds]
 
 
 @pytest.fixture
@@ -45,7 +46,8 @@ def learnt(tmp_path):
 def command(tmp_path):
     """tek run with profiles of its own."""
     def command(stack, *more):
-        return [str(BUILD / "bin" / "tek"), "run", "--no-rules", "--stack", stack, "--stack-profiles",
+        return [str(BUILD / "bin" / "tek"), "run", "--no-rules", "--stack", stack,
+                "--stack-profiles",
                 str(tmp_path / "profiles"), *map(str, more)]
 
     return command
@@ -55,7 +57,8 @@ def command(tmp_path):
 def run(command, program):
     """Runs the program to its end."""
     def run(stack, *arguments, options=(), program=program, status=3, **more):
-        ended = subprocess.run([*command(stack, *options), "--", program, *map(str, arguments)], timeout=60,
+        ended = subprocess.run([*command(stack, *options), "--", program, *map(str, arguments)],
+                               timeout=60,
                                capture_output=True, text=True, check=False, **more)
         assert ended.returncode == status, ended.stderr
         return ended
@@ -99,8 +102,10 @@ def test_sizes_that_the_program_chose_count(run, learnt, attributes, size, auto,
 
 
 def test_attributes_without_guard_get_one_that_works(command, compile_c):
-    program = compile_c((PROGRAMS / "stack_depth.c").read_text(), "gcc", "-O1", "-pthread", "-DNO_GUARD")
-    outcomes = [subprocess.run([*command("auto"), "--", program, *arguments], capture_output=True, text=True,
+    program = compile_c((PROGRAMS / "stack_depth.c").read_text(), "gcc", "-O1", "-pthread",
+                        "-DNO_GUARD")
+    outcomes = [subprocess.run([*command("auto"), "--", program, *arguments], capture_output=True,
+                               text=True,
                                timeout=60, check=False).returncode
                 for arguments in (["1"], ["1"], ["100"])]
     assert outcomes == [3, 3, -11]
@@ -109,7 +114,8 @@ def test_attributes_without_guard_get_one_that_works(command, compile_c):
 def test_where_a_fitted_stack_cannot_be_had_the_programs_own_attributes_count(run, tmp_path):
     run("report", 1, 20)
     file, = (tmp_path / "profiles").glob("*.stack")
-    file.write_text(file.read_text().replace(" overflow=0 overflows=0", f" overflow={512 * MIB} overflows=1"))
+    file.write_text(file.read_text().replace(" overflow=0 overflows=0",
+                                             f" overflow={512 * MIB} overflows=1"))
     assert stack_of(run("auto", 1, 20))[0] == 4 * default_size()
     assert stack_of(run("auto", 1, 20, "none", "limited"))[0] == default_size()
 
@@ -118,7 +124,8 @@ def test_margin_and_floor_are_what_was_asked_for(run, learnt):
     run("report", 1, 200)
     bound = learnt()["name:worker"]["bound"]
     for stack, options, expected in (
-            ("auto", [], 1.5 * bound), ("tight", [], 1.08 * bound), ("auto", ["--stack-margin", "3"], 3 * bound),
+            ("auto", [], 1.5 * bound), ("tight", [], 1.08 * bound),
+            ("auto", ["--stack-margin", "3"], 3 * bound),
             ("tight", ["--stack-floor", "1M"], MIB)):
         size = stack_of(run(stack, 1, 200, options=options))[0]
         assert expected <= size < expected + 2 * os.sysconf("SC_PAGE_SIZE"), (stack, options)
@@ -138,11 +145,13 @@ def test_growth_is_learnt_from_run_to_run_however_few_threads_there_are(run, lea
 
 
 def test_a_stack_that_is_nearly_full_is_told_while_the_program_runs_once_per_kind(command, program):
-    with subprocess.Popen([*command("report"), "--", program, "3", "230", "size=262144", "sleep", "hungry"],
+    with subprocess.Popen([*command("report"), "--", program, "3", "230", "size=262144", "sleep",
+                           "hungry"],
                           stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tek:
         told = tek.stderr.readline()  # the program waits for input
         _, rest = tek.communicate("x\n", timeout=60)
-    assert re.search(r"thread hungry of program\d+ \[\d+\] has used [\d.]+K( to [\d.]+K)? of its stack of 256K, "
+    assert re.search(r"thread hungry of program\d+ \[\d+\] has used [\d.]+K( to [\d.]+K)? of its "
+                     r"stack of 256K, "
                      r"which is nearly all", told), told
     assert "nearly all" not in rest and tek.returncode == 3
 
@@ -186,7 +195,8 @@ for thread in threads: thread.join()
 print("well")
 """
     for run in range(2):
-        ended = subprocess.run([*command("auto"), "--", sys.executable, "-c", code], capture_output=True,
+        ended = subprocess.run([*command("auto"), "--", sys.executable, "-c", code],
+                               capture_output=True,
                                text=True, timeout=60, check=False)
         assert (ended.stdout, ended.returncode) == ("well\n", 0)
         told = re.search(r"stacks: (\d+) threads? of \d+ kinds? had ([\d.]+)([KMG]) ", ended.stderr)
@@ -215,14 +225,16 @@ def test_zones_are_told_of_a_running_program_by_the_thresholds_that_were_set(
         options = ["--rules", rules, *options[1:]]
     more = command("report")
     more.remove("--no-rules")
-    with subprocess.Popen([*more, *map(str, options), "--", program, "2", "128", "size=262144", "sleep", "half"],
+    with subprocess.Popen([*more, *map(str, options), "--", program, "2", "128", "size=262144",
+                           "sleep", "half"],
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as process:
         try:
             # It prints this once all have used their stacks.
             assert process.stdout.readline().startswith("stack 262144 ")
             # The first look may be too early.
-            rows = eventually(lambda: both(tek("ps", "--json", "-o", "name,stack,peak,bound,zone").stdout))
+            rows = eventually(lambda: both(tek("ps", "--json", "-o",
+                                               "name,stack,peak,bound,zone").stdout))
         finally:
             process.communicate("x\n", timeout=60)
     for row in rows:
@@ -295,7 +307,8 @@ def test_where_memory_is_locked_each_thread_is_measured(run, compile_c, learnt):
 @pytest.mark.parametrize("sanitizer", ["thread", "address"])
 def test_sanitized_programs_are_left_alone(run, compile_c, tmp_path, sanitizer):
     sanitized = compile_c(SOURCE, "gcc", "-O1", "-pthread", f"-fsanitize={sanitizer}")
-    plain = subprocess.run([sanitized, "3", "20"], capture_output=True, text=True, timeout=60, check=False)
+    plain = subprocess.run([sanitized, "3", "20"], capture_output=True, text=True, timeout=60,
+                           check=False)
     assert plain.returncode == 3
     for _ in range(2):
         ended = run("auto", 3, 20, program=sanitized)
@@ -308,14 +321,16 @@ def test_a_32_bit_program_is_learnt_and_fitted(run, compile_c, library_32, learn
     assert stack_of(run("auto", 3, 20, program=small))[0] == default_size()
     kind = learnt()["name:worker"]
     assert kind["threads"] == 3 and 20 * KIB < kind["peak"] <= kind["bound"] < 36 * KIB
-    assert stack_of(run("auto", 3, 20, program=small)) == (pytest.approx(76 * KIB, abs=16 * KIB), 4096)
+    assert stack_of(run("auto", 3, 20, program=small)) == (pytest.approx(76 * KIB, abs=16 * KIB),
+                                                           4096)
 
 
 def test_of_runs_at_the_same_time_no_kind_is_lost(run, learnt):
     # Fewer threads than the number after which only samples are measured.
     names = [chr(ord("a") + n) * 3 for n in range(14)]
     for pair in zip(names[::2], names[1::2]):
-        runs = [threading.Thread(target=run, args=("auto", 1, 20, "none", "ended", name)) for name in pair]
+        runs = [threading.Thread(target=run, args=("auto", 1, 20, "none", "ended", name))
+                for name in pair]
         for one in runs:
             one.start()
         for one in runs:
@@ -328,7 +343,8 @@ def test_of_runs_at_the_same_time_no_kind_is_lost(run, learnt):
 def test_advice_in_c_gives_the_thread_that_size(run, tek, compile_c, tmp_path):
     run("report", 3, 200)
     profiles = tmp_path / "profiles"
-    advice = tek("stack", "advice", "--c", "--profiles", profiles, "--profile", *profiles.glob("*.stack"))
+    advice = tek("stack", "advice", "--c", "--profiles", profiles, "--profile",
+                 *profiles.glob("*.stack"))
     assert advice.returncode == 0, advice.stderr
     function, = re.findall(r"static inline int (\w+)\(", advice.stdout)
     size, = re.findall(r"pthread_attr_setstacksize\(attr, \(size_t\)(\d+)\)", advice.stdout)
@@ -337,5 +353,6 @@ def test_advice_in_c_gives_the_thread_that_size(run, tek, compile_c, tmp_path):
     # The header includes pthread.h before SOURCE defines _GNU_SOURCE.
     advised = compile_c(SOURCE, "gcc", "-O1", "-pthread", "-D_GNU_SOURCE=", "-include", str(header),
                         f"-DADVICE={function}")
-    ended = subprocess.run([advised, "3", "200"], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([advised, "3", "200"], capture_output=True, text=True, timeout=60,
+                           check=False)
     assert ended.returncode == 3 and stack_of(ended)[0] == int(size) < 400 * KIB

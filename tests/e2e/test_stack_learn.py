@@ -91,7 +91,8 @@ def test_two_runs_add_up(run, profile):
     for _ in range(2):
         assert run("leave(run, 1, [worker(overflow=65536, overflows=1)])").returncode == 0
     kind, = profile()
-    assert (kind["threads"], kind["runs"], kind["overflow"], kind["overflows"]) == ("26", "2", "65536", "2")
+    assert (kind["threads"], kind["runs"], kind["overflow"], kind["overflows"]) == ("26", "2",
+                                                                                    "65536", "2")
 
 
 def test_a_table_is_learnt_while_the_program_runs(run, profile, tmp_path):
@@ -147,7 +148,8 @@ print(run)
 
 
 @pytest.mark.parametrize("next_ones", [1, 4])
-def test_what_a_killed_tek_did_not_learn_the_next_one_does_once(open_build, run, profile, tmp_path, next_ones):
+def test_what_a_killed_tek_did_not_learn_the_next_one_does_once(open_build, run, profile, tmp_path,
+                                                                next_ones):
     command = [str(open_build / "bin" / "tek"), "run", "--stack", "report", "--stack-profiles",
                str(tmp_path / "profiles"), "--", sys.executable, "-c", PROGRAM + """
 import ctypes
@@ -162,7 +164,8 @@ os.read(0, 1)
 """]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tek:
         directory = pathlib.Path(tek.stdout.readline().strip())
-        program, = map(int, pathlib.Path(f"/proc/{tek.pid}/task/{tek.pid}/children").read_text().split())
+        program, = map(int,
+                       pathlib.Path(f"/proc/{tek.pid}/task/{tek.pid}/children").read_text().split())
         tek.send_signal(signal.SIGKILL)
         tek.wait(timeout=60)
         tek.stdin.write("x")
@@ -210,7 +213,8 @@ leave(run, 1, [worker()])
     assert time.monotonic() - started < 60
 
 
-def test_a_directory_that_cannot_be_used_is_told_once_and_the_program_runs(run, tmp_path, as_nobody):
+def test_a_directory_that_cannot_be_used_is_told_once_and_the_program_runs(run, tmp_path,
+                                                                           as_nobody):
     (tmp_path / "file").write_text("")
     result = run("leave(run, 1, [worker()])", profiles=tmp_path / "file" / "profiles")
     assert result.returncode == 0
@@ -275,7 +279,8 @@ def test_the_report_of_a_run_has_a_table_of_stacks(run, tmp_path):
     assert (stacks["program"], stacks["build_id"]) == ("fridge", BUILD_ID.hex())
     kind, = stacks["kinds"]
     # 64 KiB, most programs' size of TLS, and twice the frame of this processor's signals.
-    assert kind["advised_bytes"] == kind["fitted_bytes"] and 68 << 10 < kind["fitted_bytes"] < 256 << 10
+    assert (kind["advised_bytes"] == kind["fitted_bytes"]
+            and 68 << 10 < kind["fitted_bytes"] < 256 << 10)
 
 
 def test_what_was_learnt_is_reported_and_advised_in_c_that_compiles(run, tek, tmp_path, compile_c):
@@ -286,7 +291,8 @@ leave(run, 1, [worker(), worker(label="x*/;#error\\n", bound=20000), handmade.ki
     where = ["--profiles", tmp_path / "profiles"]
     report = tek("stack", "report", *where, "fridge")
     assert report.returncode == 0, report.stderr
-    assert "CREATED IN" in report.stdout and "overflowed: 64.0K was too small, try 128K" in report.stdout
+    assert ("CREATED IN" in report.stdout
+            and "overflowed: 64.0K was too small, try 128K" in report.stdout)
     as_json = json.loads(tek("stack", "report", *where, "--json", "fridge").stdout)
     assert as_json["schema"] == 1 and len(as_json["programs"][0]["kinds"]) == 4
     code = tek("stack", "advice", "--c", *where, "fridge").stdout
@@ -327,7 +333,8 @@ def test_the_commands_find_profiles_where_the_run_put_them(run, tek, tmp_path):
     assert f"tek stack report fridge --profiles {tmp_path / 'profiles'}" in result.stderr
     listed = {**os.environ, "TEK_STACK_PROFILES": f"{tmp_path / 'profiles'}:/nowhere"}
     assert "worker-#" in tek("stack", "report", "fridge", env=listed).stdout
-    assert tek("stack", "list", "--stack-profiles", tmp_path / "profiles").stdout.count("fridge") == 1
+    assert tek("stack", "list", "--stack-profiles",
+               tmp_path / "profiles").stdout.count("fridge") == 1
 
 
 def test_a_directory_of_profiles_is_made_but_not_those_that_it_is_in(run, tmp_path):
@@ -339,7 +346,8 @@ def test_a_directory_of_profiles_is_made_but_not_those_that_it_is_in(run, tmp_pa
 def test_a_program_that_died_of_sigsegv_is_told_what_was_not_noticed(run):
     result = run("leave(run, 1, [worker(stack=12500)]); os.kill(os.getpid(), signal.SIGSEGV)")
     assert result.returncode == -signal.SIGSEGV
-    assert "could not notice" in result.stderr and "nearly full were those of fridge+0x100" in result.stderr
+    assert ("could not notice" in result.stderr
+            and "nearly full were those of fridge+0x100" in result.stderr)
 
 
 def test_the_budget_takes_what_was_learnt_about_a_program(run, tek, tmp_path):
@@ -366,7 +374,8 @@ def test_a_command_keeps_its_standard_output(tek, tmp_path):
 
 
 def test_a_command_is_run_and_reported(tek, tmp_path):
-    result = tek("stack", "report", "--json", "--profiles", tmp_path / "profiles", "--", sys.executable,
+    result = tek("stack", "report", "--json", "--profiles", tmp_path / "profiles", "--",
+                 sys.executable,
                  "-c", PROGRAM + "leave(run, 1, [worker()]); print('hello'); sys.exit(3)")
     assert result.returncode == 3 and "hello" in result.stderr
     program, = json.loads(result.stdout)["programs"]
@@ -393,7 +402,8 @@ def test_profiles_of_many_devices_are_merged(run, tek, tmp_path):
     other.write_text("nonsense")
     refused = tek("stack", "merge", "--into-store", "--profiles", tmp_path / "a", other, damaged)
     assert refused.returncode == 1 and "is no profile" in refused.stderr
-    refused = tek("stack", "merge", "--into-store", "--profiles", tmp_path / "a", "device-*/*.stack")
+    refused = tek("stack", "merge", "--into-store", "--profiles", tmp_path / "a",
+                  "device-*/*.stack")
     assert refused.returncode == 1
     assert "tek: device-*/*.stack: there is no such file\n" == refused.stderr
     result = tek("stack", "merge", "--into-store", "--profiles", tmp_path / "a", damaged)
@@ -404,7 +414,8 @@ def test_profiles_are_listed_and_forgotten(run, tek, tmp_path):
     where = ["--profiles", tmp_path / "profiles"]
     assert "there are no profiles" in tek("stack", "list", *where).stdout
     run("leave(run, 1, [worker()])")
-    assert re.search(rf"^ *fridge +1 +13 +{BUILD_ID.hex()} *$", tek("stack", "list", *where).stdout, re.M)
+    assert re.search(rf"^ *fridge +1 +13 +{BUILD_ID.hex()} *$",
+                     tek("stack", "list", *where).stdout, re.M)
     assert tek("stack", "forget", *where, "oven").returncode == 1
     assert tek("stack", "forget", *where, "fridge").returncode == 0
     assert json.loads(tek("stack", "list", "--json", *where).stdout)["profiles"] == []
@@ -434,16 +445,21 @@ def test_the_stack_of_a_running_thread_is_seen_from_outside(tek, waiting, tmp_pa
     with subprocess.Popen([waiting, "gas", "ui"], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout.readline() == b"ready\n"
-            tids = [int(tid) for tid in os.listdir(f"/proc/{process.pid}/task")]  # as they were created
+            # as they were created
+            tids = [int(tid) for tid in os.listdir(f"/proc/{process.pid}/task")]
             gas = tids[1]
-            eventually(lambda: pathlib.Path(f"/proc/{process.pid}/task/{gas}/comm").read_text() == "gas\n")
+            eventually(lambda: pathlib.Path(f"/proc/{process.pid}/task/{gas}/comm").read_text()
+                       == "gas\n")
             end, pages = eventually(lambda: "running" not in pathlib.Path(
-                f"/proc/{process.pid}/task/{gas}/syscall").read_text() and stack_of(process.pid, gas))
-            thread = {"tid": gas, "start_routine": START + 0x100, "stack_pages": pages, "stack_end": end,
+                f"/proc/{process.pid}/task/{gas}/syscall").read_text()
+                                    and stack_of(process.pid, gas))
+            thread = {"tid": gas, "start_routine": START + 0x100, "stack_pages": pages,
+                      "stack_end": end,
                       "flags": handmade.NAMED, "name": "gas"}
             handmade.write(tmp_path, process.pid, [thread], modules=[fridge()], program_module=1)
             monkeypatch.setenv("TEK_RUN_DIR", str(tmp_path))
-            eventually(lambda: pathlib.Path(f"/proc/{process.pid}/task/{tids[2]}/comm").read_text() == "ui\n")
+            eventually(lambda: pathlib.Path(f"/proc/{process.pid}/task/{tids[2]}/comm").read_text()
+                       == "ui\n")
             eventually(lambda: sleep_for_good(process.pid, tids))
             before = resident(process.pid)
             shown = tek("ps", "--json", "--tid", gas, "-o", "stack,peak,bound,zone").stdout

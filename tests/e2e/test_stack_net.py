@@ -23,7 +23,8 @@ def program(compile_c):
 def run(tek, program, tmp_path):
     """Has the thread recurse so many KiB deep; returns the result, and tek's messages."""
     def run(kib, what="", stack="auto", **options):
-        ended = tek("run", "--no-rules", "--stack", stack, "--stack-profiles", tmp_path / "profiles",
+        ended = tek("run", "--no-rules", "--stack", stack, "--stack-profiles",
+                    tmp_path / "profiles",
                     "--role", "gas=gas detection", "--", program, kib, what, **options)
         return (ended.stdout, ended.returncode), ended.stderr
 
@@ -45,7 +46,8 @@ def learnt(tmp_path):
 
 def line_of_overflow(tmp_path):
     text, = [file.read_text() for file in (tmp_path / "profiles").glob("*.stack")]
-    line, = [line for line in text.splitlines() if line.startswith("kind ") and " overflow=0 " not in line]
+    line, = [line for line in text.splitlines() if line.startswith("kind ")
+             and " overflow=0 " not in line]
     return line
 
 
@@ -56,7 +58,8 @@ def size_told(stderr):
 def test_an_overflow_is_told_kills_as_ever_and_happens_once(run, shallow, tmp_path):
     outcome, told = run(100)
     assert outcome == SEGFAULT
-    assert re.search(r"thread gas \(gas detection\) \[\d+\] of program\d+ \[\d+\] ran out of its stack of "
+    assert re.search(r"thread gas \(gas detection\) \[\d+\] of program\d+ \[\d+\] ran out of its "
+                     r"stack of "
                      r"[\d.]+K, which TEK chose", told), told
     assert re.search(r"\] runs detect_gas$", told, re.M), told
     assert re.search(r"#\d dig\+0x\w+, then \d+ more frames$", told, re.M), told
@@ -102,14 +105,17 @@ def test_a_stray_access_below_the_stack_is_no_overflow(run, shallow, tmp_path):
 def cores_of(command, directory):
     """Core dumps of a command and of the processes that it starts."""
     directory.mkdir()
-    subprocess.run(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
-                   check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (1 << 28, 1 << 28)))
+    subprocess.run(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   timeout=60,
+                   check=False,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (1 << 28, 1 << 28)))
     return len([name for name in os.listdir(directory) if name.startswith("core")])
 
 
 def test_a_core_is_dumped_as_without(open_build, program, run, shallow, tmp_path):
     pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
-    if resource.getrlimit(resource.RLIMIT_CORE)[1] not in (resource.RLIM_INFINITY,) and os.geteuid() != 0:
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] not in (
+            resource.RLIM_INFINITY,) and os.geteuid() != 0:
         pytest.skip("core dumps are not allowed")
     if not pattern.startswith("core"):
         pytest.skip(f"core dumps go to {pattern}")

@@ -163,7 +163,8 @@ def ask_memcached(path):
     for n in range(400):
         client = clients[n % 8]
         value = hashlib.sha256(str(n % 50).encode()).hexdigest().encode() * (n % 40)
-        client.sendall(b"set key%d 0 0 %d\r\n%s\r\nget key%d\r\n" % (n % 50, len(value), value, n % 50))
+        client.sendall(b"set key%d 0 0 %d\r\n%s\r\nget key%d\r\n" % (n % 50, len(value), value,
+                                                                     n % 50))
         answer = b""
         while not answer.endswith(b"END\r\n"):
             answer += client.recv(65536)
@@ -202,7 +203,8 @@ def free_port():
 def ask_dns(port, name):
     """The reply to a query for an address, without its number; None until there is one."""
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
-    question = struct.pack(">HHHHHH", 7, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">HH", 1, 1)
+    question = struct.pack(">HHHHHH", 7, 0x0100, 1, 0, 0,
+                           0) + labels + b"\0" + struct.pack(">HH", 1, 1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.settimeout(0.5)
         client.connect(("127.0.0.1", port))

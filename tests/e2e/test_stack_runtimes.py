@@ -229,8 +229,10 @@ def tuned(tmp_path):
     profiles = tmp_path / "profiles"
 
     def run(*command, stack="auto", status=0):
-        ended = subprocess.run([str(BUILD / "bin" / "tek"), "run", "--no-rules", "--stack", stack, "--stack-profiles",
-                                str(profiles), "--", *map(str, command)], capture_output=True, text=True, timeout=60,
+        ended = subprocess.run([str(BUILD / "bin" / "tek"), "run", "--no-rules", "--stack", stack,
+                                "--stack-profiles",
+                                str(profiles), "--", *map(str, command)], capture_output=True,
+                               text=True, timeout=60,
                                check=False)
         assert ended.returncode == status, ended.stderr
         return ended.stderr
@@ -241,12 +243,14 @@ def tuned(tmp_path):
 
 def kinds_in(profiles):
     lines = [line for file in profiles.glob("*.stack") for line in file.read_text().splitlines()]
-    return [dict(field.split("=", 1) for field in line.split()[1:]) for line in lines if line.startswith("kind ")]
+    return [dict(field.split("=", 1) for field in line.split()[1:]) for line in lines
+            if line.startswith("kind ")]
 
 
 def had(told):
     """Parses the closing line: threads and bytes of stack."""
-    threads, size, unit = re.search(r"tek: stacks: (\d+) threads? of \d+ kinds? had ([\d.]+)([KMG])", told).groups()
+    threads, size, unit = re.search(r"tek: stacks: (\d+) threads? of \d+ kinds? had "
+                                    r"([\d.]+)([KMG])", told).groups()
     return int(threads), float(size) * {"K": KIB, "M": MIB, "G": 1024 * MIB}[unit]
 
 
@@ -264,7 +268,8 @@ def check(tuned, *command, threads=THREADS, runs=4):
 
 @pytest.mark.parametrize("source", [GLIB, GLIB_POOL], ids=["threads", "pools"])
 def test_threads_of_glib_are_of_the_kind_of_their_function(tuned, compile_c, source):
-    program = compile_c(source, "gcc", "-O1", "-pthread", "-Wl,--no-as-needed", "-l:libglib-2.0.so.0")
+    program = compile_c(source, "gcc", "-O1", "-pthread", "-Wl,--no-as-needed",
+                        "-l:libglib-2.0.so.0")
     kinds = check(tuned, program)
     assert any("deep" in kind["symbol"] for kind in kinds)
 
@@ -287,7 +292,8 @@ def test_threads_of_rust_are_of_the_kind_of_their_closure(tuned, tmp_path):
     (tmp_path / "main.rs").write_text(RUST)
     for level in ("0", "2"):
         program = tmp_path / f"rust{level}"
-        subprocess.run(["rustc", "-C", f"opt-level={level}", "-o", program, tmp_path / "main.rs"], check=True, timeout=120)
+        subprocess.run(["rustc", "-C", f"opt-level={level}", "-o", program, tmp_path / "main.rs"],
+                       check=True, timeout=120)
         # The standard library chooses a size: TEK changes it only if the user allows it.
         tuned(program, stack="auto,override")
         count, bytes_ = had(tuned(program, stack="auto,override"))
@@ -298,10 +304,13 @@ def test_threads_of_qt_are_of_the_kind_of_their_class(tuned, compile_c, tmp_path
     (tmp_path / "qt.cpp").write_text(QT_BODY)
     (tmp_path / "main.cpp").write_text(QT)
     library = tmp_path / "libQt6Core.so.6"
-    subprocess.run(["g++", "-O1", "-fPIC", "-shared", "-pthread", "-o", library, tmp_path / "qt.cpp"], check=True,
+    subprocess.run(["g++", "-O1", "-fPIC", "-shared", "-pthread", "-o", library,
+                    tmp_path / "qt.cpp"], check=True,
                    timeout=120)
-    subprocess.run(["g++", "-O1", "-fpermissive", "-w", "-pthread", "-o", tmp_path / "qt", tmp_path / "main.cpp",
-                    f"-L{tmp_path}", "-l:libQt6Core.so.6", f"-Wl,-rpath,{tmp_path}"], check=True, timeout=120)
+    subprocess.run(["g++", "-O1", "-fpermissive", "-w", "-pthread", "-o", tmp_path / "qt",
+                    tmp_path / "main.cpp",
+                    f"-L{tmp_path}", "-l:libQt6Core.so.6", f"-Wl,-rpath,{tmp_path}"], check=True,
+                   timeout=120)
     kinds = check(tuned, tmp_path / "qt")
     assert any("Deep::run" in kind["symbol"] for kind in kinds)
 
@@ -311,23 +320,27 @@ def test_threads_of_python_are_of_the_kind_of_their_class(tuned, tmp_path):
     source = tmp_path / "use.c"
     source.write_text(COMMON.replace("static void *", "void *"))
     library = tmp_path / "use.so"
-    subprocess.run(["gcc", "-O1", "-w", "-fPIC", "-shared", "-o", library, source], check=True, timeout=120)
+    subprocess.run(["gcc", "-O1", "-w", "-fPIC", "-shared", "-o", library, source], check=True,
+                   timeout=120)
     kinds = check(tuned, sys.executable, "-c", PYTHON, library)
     assert {"name:Deep", "name:Shallow"} <= {kind["label"] for kind in kinds}
 
 
 @pytest.mark.parametrize("what", ["targets", "names"])
-def test_threads_of_python_without_a_class_are_of_the_kind_of_their_target_or_name(tuned, tmp_path, what):
+def test_threads_of_python_without_a_class_are_of_the_kind_of_their_target_or_name(tuned,
+                                                                                   tmp_path, what):
     need_answers_about_memory()
     if sys.version_info < (3, 11):
         pytest.skip("needs Python 3.11, whose objects TEK knows")
     source = tmp_path / "use.c"
     source.write_text(COMMON.replace("static void *", "void *"))
     library = tmp_path / "use.so"
-    subprocess.run(["gcc", "-O1", "-w", "-fPIC", "-shared", "-o", library, source], check=True, timeout=120)
+    subprocess.run(["gcc", "-O1", "-w", "-fPIC", "-shared", "-o", library, source], check=True,
+                   timeout=120)
     kinds = check(tuned, sys.executable, "-c", PYTHON_TARGETS, library, what)
     labels = {kind["label"] for kind in kinds}
-    assert {"name:deep_work", "name:shallow_work"} <= labels or {"name:deep_work-#", "name:shallow_work-#"} <= labels
+    assert {"name:deep_work", "name:shallow_work"} <= labels or {"name:deep_work-#",
+                                                                 "name:shallow_work-#"} <= labels
 
 
 @pytest.mark.parametrize("how", ["itself", "creator"])

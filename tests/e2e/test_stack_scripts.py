@@ -31,11 +31,14 @@ def learns(open_build, tmp_path):
 
     def run(*command, **options):
         tek = str(open_build / "bin" / "tek")
-        ended = subprocess.run([tek, "run", "--no-rules", "--stack", "report", "--stack-profiles", profiles, "--",
-                                *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ended = subprocess.run([tek, "run", "--no-rules", "--stack", "report", "--stack-profiles",
+                                profiles, "--",
+                                *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE,
                                text=True, timeout=60 * PATIENCE, check=False, **options)
         assert ended.returncode == 0, ended.stderr
-        listed = subprocess.run([tek, "stack", "list", "--json", "--profiles", profiles], capture_output=True,
+        listed = subprocess.run([tek, "stack", "list", "--json", "--profiles", profiles],
+                                capture_output=True,
                                 text=True, timeout=60, check=False)
         assert listed.returncode == 0, listed.stderr
         return sorted(one["program"] for one in json.loads(listed.stdout)["profiles"])
@@ -53,7 +56,8 @@ def scripts(tmp_path):
 
 def test_each_script_has_a_profile_of_its_own_however_it_is_started(learns, scripts):
     assert learns(sys.executable, scripts / "camera.py") == ["camera.py"]
-    assert learns(sys.executable, "-B", "-W", "ignore", "-Xdev", scripts / "camera.py", "--fast") == ["camera.py"]
+    assert learns(sys.executable, "-B", "-W", "ignore", "-Xdev", scripts / "camera.py",
+                  "--fast") == ["camera.py"]
     assert learns(scripts / "camera.py") == ["camera.py"]
     assert learns(sys.executable, "camera.py", cwd=scripts) == ["camera.py"]
     assert learns(scripts / "door.py") == ["camera.py", "door.py"]
@@ -76,6 +80,7 @@ def test_the_same_script_of_two_interpreters_has_two_profiles(learns, scripts, t
     learns(other, scripts / "camera.py", env={**os.environ, "PYTHONHOME": sys.base_prefix})
     perl = scripts / "camera.pl"
     perl.write_text(PERL)
-    if subprocess.run([needs("perl"), "-e", "use threads"], capture_output=True, check=False).returncode:
+    if subprocess.run([needs("perl"), "-e", "use threads"], capture_output=True,
+                      check=False).returncode:
         pytest.skip("perl has no threads here")
     assert learns("perl", "-w", perl) == ["camera.pl", "camera.py"]

@@ -102,10 +102,12 @@ int main(int argc, char **) { return serve(argc); }
 @pytest.fixture
 def built(tmp_path):
     """Builds a program of one or more files with call graphs; its directory."""
-    def build(*sources, compiler="gcc", suffix="c", information=("-fstack-usage", "-fcallgraph-info=su")):
+    def build(*sources, compiler="gcc", suffix="c",
+              information=("-fstack-usage", "-fcallgraph-info=su")):
         if shutil.which(compiler) is None:
             pytest.skip(f"{compiler} is not installed")
-        if "Free Software" not in subprocess.run([compiler, "--version"], capture_output=True, text=True,
+        if "Free Software" not in subprocess.run([compiler, "--version"], capture_output=True,
+                                                 text=True,
                                                  check=False).stdout:
             pytest.skip("-fcallgraph-info is gcc's")
         directory = tmp_path / f"build{len(list(tmp_path.iterdir()))}"

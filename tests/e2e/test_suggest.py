@@ -156,7 +156,8 @@ def watch_until_before_the_end(tek_path, lives):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           start_new_session=True) as process:
         try:
-            told, told_after, ended = process.stdout.read(), time.monotonic() - began, process.poll()
+            told, told_after, ended = (process.stdout.read(), time.monotonic() - began,
+                                       process.poll())
             status = process.wait(timeout=60)
             return told, told_after, ended, status, process.stderr.read(), time.monotonic() - began
         finally:
@@ -184,7 +185,8 @@ def watched(tek, open_build, lives, tmp_path_factory):
 
     def last(again=False):
         if again or not watches:
-            watches.append(watch_side_by_side(tek, open_build / "bin" / "tek", lives, tmp_path_factory.mktemp("watched")))
+            watches.append(watch_side_by_side(tek, open_build / "bin" / "tek", lives,
+                                              tmp_path_factory.mktemp("watched")))
         return watches[-1]
 
     return last
@@ -209,7 +211,8 @@ def watch_side_by_side(tek, tek_path, lives, directory):
                  for name, arguments in runs.items() if None not in arguments}
         ended["shortest"] = pool.submit(watch_shortly, tek, lives)
         ended["before the end"] = pool.submit(watch_until_before_the_end, tek_path, lives)
-        ended["signal"] = pool.submit(watch_until_a_signal, tek_path, lives, directory / "signal.toml")
+        ended["signal"] = pool.submit(watch_until_a_signal, tek_path, lives,
+                                      directory / "signal.toml")
         ended = {name: future.result() for name, future in ended.items()}
     all_after, stolen_after = cpu_times()
     ended["stolen"] = (stolen_after - stolen_before) / max(all_after - all_before, 1)
@@ -250,11 +253,15 @@ def test_the_event_path_of_the_appliance_is_found_and_then_fast(tek, tmp_path, r
 
 
 def test_precision_and_recall_are_shown(tmp_path):
-    shown, file = (subprocess.run([pathlib.Path(__file__).parents[2] / "bench/suggest/answers.py", "--hogs", "1", "--seconds", "5",
-                                   "--json", tmp_path / "file", *more, "robot"], stdout=subprocess.PIPE, text=True,
-                                  env={**os.environ, "TEK_BUILD": str(BUILD)}, timeout=120, check=True).stdout
+    shown, file = (subprocess.run([pathlib.Path(__file__).parents[2] / "bench/suggest/answers.py",
+                                   "--hogs", "1", "--seconds", "5",
+                                   "--json", tmp_path / "file", *more, "robot"],
+                                  stdout=subprocess.PIPE, text=True,
+                                  env={**os.environ, "TEK_BUILD": str(BUILD)}, timeout=120,
+                                  check=True).stdout
                    for more in ((), ("--list",)))
-    assert re.search(r"\n +1 +robot +[0-2] of 2 .*\n +1 +all +precision [01]\.\d\d, recall [01]\.\d\d\n$", shown)
+    assert re.search(r"\n +1 +robot +[0-2] of 2 .*\n +1 +all +precision [01]\.\d\d, recall "
+                     r"[01]\.\d\d\n$", shown)
     assert file.split() == ["robot", "bumper", "motor"]
     assert json.loads((tmp_path / "file").read_text())[0]["hogs"] == 1
 

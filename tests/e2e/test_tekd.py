@@ -48,7 +48,8 @@ class Daemon:
         if configuration is not None:
             self.config.write_text(configuration)
         log = self.log.open("a")
-        self.process = subprocess.Popen([*prefix, *self.command()], stderr=log, stdin=subprocess.DEVNULL, **options)
+        self.process = subprocess.Popen([*prefix, *self.command()], stderr=log,
+                                        stdin=subprocess.DEVNULL, **options)
         log.close()
         eventually(self.serves)
         if "[kthreads]" in self.config.read_text():
@@ -140,7 +141,8 @@ def test_a_thread_is_critical_from_enter_to_leave(tekd, thread):
 
 def test_what_a_thread_had_is_what_it_gets_back(tekd, thread):
     client = tekd.client()
-    for policy, priority, nice in (os.SCHED_BATCH, 0, 5), (os.SCHED_IDLE, 0, 3), (os.SCHED_FIFO, 3, 0):
+    for policy, priority, nice in (os.SCHED_BATCH, 0, 5), (os.SCHED_IDLE, 0,
+                                                           3), (os.SCHED_FIFO, 3, 0):
         os.sched_setscheduler(thread, policy, os.sched_param(priority))
         os.setpriority(os.PRIO_PROCESS, thread, nice)
         before = scheduling(thread)
@@ -290,7 +292,8 @@ def test_groups_that_are_not_configured_are_refused_with_the_reason(tekd):
 
 
 def test_a_process_outside_the_domain_is_refused(tekd):
-    victim = subprocess.run(["sh", "-c", "setsid sleep 60 >/dev/null & echo $!"], stdout=subprocess.PIPE,
+    victim = subprocess.run(["sh", "-c", "setsid sleep 60 >/dev/null & echo $!"],
+                            stdout=subprocess.PIPE,
                             timeout=60, check=True)
     pid = int(victim.stdout)
     try:
@@ -483,7 +486,8 @@ def test_where_the_kernel_tells_no_news_a_program_that_is_executed_is_noticed(da
     daemon.start(USUAL, prefix=[needs("unshare"), "--net"])
     client = daemon.client()
     assert not client.json(STATUS)["hears_of_exec"]
-    with subprocess.Popen(["sh", "-c", "read line; exec sleep 60"], stdin=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(["sh", "-c", "read line; exec sleep 60"], stdin=subprocess.PIPE,
+                          text=True) as process:
         try:
             assert client.ask(CRITICAL, process.pid).error == 0
             assert is_fast(process.pid)
@@ -536,7 +540,8 @@ def test_an_overrun_sends_the_thread_back_for_a_while(daemon):
         assert again["error"] == errno.EDQUOT and "budget" in again["text"]
         status = daemon.client().json(STATUS)
         overrun, = status["overran"]
-        assert (overrun["tid"], overrun["window_ms"], overrun["banned_ms"]) == (other.tid, 1000, 1000)
+        assert (overrun["tid"], overrun["window_ms"], overrun["banned_ms"]) == (other.tid,
+                                                                                1000, 1000)
         assert status["refused"][0]["why"] == again["text"]
         eventually(lambda: other.do("enter")["error"] == 0)
         assert other.do("burn")["error"] == errno.EDQUOT
@@ -581,14 +586,17 @@ class Stopped:
         self.ptrace(17, self.tid)  # PTRACE_DETACH
 
 
-def test_where_tekd_may_not_raise_limits_it_makes_each_switch_itself(daemon, as_nobody, open_directory):
+def test_where_tekd_may_not_raise_limits_it_makes_each_switch_itself(daemon, as_nobody,
+                                                                     open_directory):
     daemon.socket = open_directory / "run" / "tekd"
-    daemon.start("[[grant]]\nusers = [65534]\nlimit = true\n", prefix=["setpriv", "--bounding-set=-sys_resource"])
+    daemon.start("[[grant]]\nusers = [65534]\nlimit = true\n",
+                 prefix=["setpriv", "--bounding-set=-sys_resource"])
     with Other(daemon, prefix=as_nobody) as other:
         assert other.do("hello")["error"] == 0
         assert other.do("enter")["error"] == 0
         assert is_fast(other.tid)
-        line, = [line for line in read(f"/proc/{other.tid}/limits").splitlines() if "realtime priority" in line]
+        line, = [line for line in read(f"/proc/{other.tid}/limits").splitlines()
+                 if "realtime priority" in line]
         assert line.split()[3:5] == ["0", "0"]
     daemon.says("tekd goes on making each switch itself")
 
@@ -860,14 +868,16 @@ UNIT = pathlib.Path(__file__).resolve().parents[2] / "data" / "tekd.service"
 
 
 def test_the_capabilities_of_its_unit_are_enough(daemon, as_nobody, open_directory):
-    line, = [line for line in UNIT.read_text().splitlines() if line.startswith("CapabilityBoundingSet=")]
+    line, = [line for line in UNIT.read_text().splitlines()
+             if line.startswith("CapabilityBoundingSet=")]
     wanted = line.removeprefix("CapabilityBoundingSet=").lower().replace("cap_", "").split()
     own = int(read("/proc/self/status").split("CapBnd:")[1].split()[0], 16)
     missed = {"sys_resource": 24, "syslog": 34, "perfmon": 38, "bpf": 39}  # in some containers
     kept = [f"+{name}" for name in wanted if name not in missed or own >> missed[name] & 1]
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(f'[[grant]]\nusers = [65534]\nprograms = ["{shutil.which("sleep")}"]\n' + USUAL,
-                 prefix=["setpriv", "--bounding-set=" + ",".join(["-all", *kept]), "--no-new-privs"])
+                 prefix=["setpriv", "--bounding-set=" + ",".join(["-all", *kept]),
+                         "--no-new-privs"])
     another = subprocess.Popen([*as_nobody, "sleep", "60"])
     try:
         eventually(lambda: read(f"/proc/{another.pid}/comm") == "sleep\n")

@@ -13,7 +13,8 @@ import time
 
 import pytest
 from conftest import eventually, read
-from test_tekd import (CRITICAL, ENTER, HELLO, LEAVE, LEFT, PROCESS, STATUS, USUAL, Client, Closed, Daemon,
+from test_tekd import (CRITICAL, ENTER, HELLO, LEAVE, LEFT, PROCESS, STATUS, USUAL, Client,
+                       Closed, Daemon,
                        Other, daemon, is_fast, no_real_time_load, pytestmark, request, scheduling,
                        tekd, thread, wait_for)
 
@@ -48,7 +49,8 @@ def test_who_connects_anew_has_no_more_switches_than_before(daemon, thread):
     assert errors.count(0) <= 4 + time.monotonic() - begin, errors
 
 
-def test_a_connection_is_worth_nothing_to_a_set_uid_program_that_is_executed_with_it(daemon, open_directory):
+def test_a_connection_is_worth_nothing_to_a_set_uid_program_that_is_executed_with_it(
+        daemon, open_directory):
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(USUAL)
     # As the user nobody; then root with the same connection, as a set-uid program would do.
@@ -172,7 +174,8 @@ def test_threads_that_ended_without_a_word_take_nobodys_place(daemon):
     client = daemon.start(USUAL + 'threads = 2\nbudget = "8s/10s"\n').client()
     errors = []
     for _ in range(10):
-        ender = threading.Thread(target=lambda: errors.append(client.ask(ENTER, threading.get_native_id()).error))
+        ender = threading.Thread(target=lambda: errors.append(
+            client.ask(ENTER, threading.get_native_id()).error))
         ender.start()
         ender.join()
     assert errors == [0] * 10
@@ -224,7 +227,8 @@ def test_a_descriptor_that_is_no_socket_for_tekd_is_told(daemon, kind):
     with given:
         ended = subprocess.run(["bash", "-c", command, str(given.fileno()), *daemon.command()],
                                timeout=60,
-                               capture_output=True, text=True, pass_fds=[given.fileno()], check=False)
+                               capture_output=True, text=True, pass_fds=[given.fileno()],
+                               check=False)
     assert ended.returncode == 1
     assert "SOCK_SEQPACKET" in ended.stderr
     assert not daemon.state.exists()

@@ -51,7 +51,8 @@ class Backend:
     def is_fast(self, tid):
         """Whether a thread has precedence over ordinary ones, by its policy or by its group."""
         policy, priority, _ = scheduling(tid)
-        return group_of(tid) == "fast" if self.is_fair else priority >= 10 and policy & 0x40000000 != 0
+        return (group_of(tid) == "fast" if self.is_fair else priority >= 10
+                and policy & 0x40000000 != 0)
 
     def mode(self):
         return self.daemon.client().json(STATUS)["mode"]
@@ -94,7 +95,8 @@ class Load:
 @pytest.fixture
 def load(compile_c):
     """Starts loads, and ends them."""
-    program = compile_c((PROGRAMS / "loads.c").read_text(), "cc", "-O1", "-D_GNU_SOURCE", "-pthread")
+    program = compile_c((PROGRAMS / "loads.c").read_text(), "cc", "-O1", "-D_GNU_SOURCE",
+                        "-pthread")
     with contextlib.ExitStack() as stack:
         yield lambda *arguments: stack.enter_context(contextlib.closing(Load(program, *arguments)))
 
@@ -144,7 +146,8 @@ def test_a_fast_thread_responds_as_if_it_were_alone(backend, load):
     # Other load of the machine may have changed since the first time.
     alone = max(alone, median_ms())
     is_to_be(NORMAL)
-    print(f"median response: alone {alone:.1f} ms, beside 20 hogs {crowded:.1f} ms, fast {fast:.1f} ms")
+    print(f"median response: alone {alone:.1f} ms, beside 20 hogs {crowded:.1f} ms, fast "
+          f"{fast:.1f} ms")
     assert fast < 2 * alone
     assert fast < crowded / 2
 
@@ -167,7 +170,8 @@ def spin_with_fast_ones(backend, load, seconds):
         those = [[spun[one.tids[n]] for n in (at, at + len(CPUS))] for one in (fast, lazy)]
         used = [sum(its[0] for its in both) for both in those]
         gaps = sorted(its[1] for its in those[1])
-        print(f"CPU {cpu}: fast {used[0]:.2f} s, lazy {used[1]:.3f} s = {100 * used[1] / sum(used):.1f} %, "
+        print(f"CPU {cpu}: fast {used[0]:.2f} s, lazy {used[1]:.3f} s = "
+              f"{100 * used[1] / sum(used):.1f} %, "
               f"longest gap of each {gaps[0]:.2f} and {gaps[1]:.2f} s")
         yield used[0], used[1], gaps[0]
 
@@ -203,7 +207,8 @@ def test_lazy_threads_of_each_cpu_go_on_while_fast_ones_are_always_runnable(back
 
 def here(directory):
     """The files of a control group with their text, but for counters and members."""
-    counters = ("stat", ".pressure", ".procs", ".threads", ".events", ".current", ".peak", ".usage_percpu")
+    counters = ("stat", ".pressure", ".procs", ".threads", ".events", ".current", ".peak",
+                ".usage_percpu")
     files = [path for path in sorted(directory.iterdir()) if path.is_file()]
     usage = ("tasks", "cpuacct.usage")
     wanted = [path for path in files
@@ -261,12 +266,14 @@ def crowd(homes):
     limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[1]
     crowd = [
         process_in(homes[0]),
-        process_in(homes[0], policy(os.SCHED_OTHER | reset), (os.setpriority, os.PRIO_PROCESS, 0, -3)),
+        process_in(homes[0], policy(os.SCHED_OTHER | reset),
+                   (os.setpriority, os.PRIO_PROCESS, 0, -3)),
         process_in(homes[1], policy(os.SCHED_BATCH), (os.setpriority, os.PRIO_PROCESS, 0, 7)),
         process_in(homes[1], policy(os.SCHED_IDLE), (os.sched_setaffinity, 0, CPUS[-1:])),
         process_in(None, policy(os.SCHED_FIFO, 60)),
         process_in(None, policy(os.SCHED_RR | reset, 5)),
-        process_in(None, policy(os.SCHED_RR, 33), (resource.setrlimit, resource.RLIMIT_RTPRIO, (0, limit))),
+        process_in(None, policy(os.SCHED_RR, 33),
+                   (resource.setrlimit, resource.RLIMIT_RTPRIO, (0, limit))),
     ]
     yield [process.pid for process in crowd]
     for process in crowd:
@@ -357,7 +364,8 @@ def test_nothing_is_left_of_tekd(backend, crowd, thread, touched, end):
 
 def those_of(pid):
     """All processes of a group."""
-    stats = {one: read(f"/proc/{one}/stat").rpartition(") ")[2].split() for one in os.listdir("/proc") if one.isdigit()}
+    stats = {one: read(f"/proc/{one}/stat").rpartition(") ")[2].split()
+             for one in os.listdir("/proc") if one.isdigit()}
     return [int(one) for one, stat in stats.items() if len(stat) > 2 and int(stat[2]) == pid]
 
 
@@ -401,7 +409,8 @@ def test_who_is_born_of_a_fast_thread_is_not_fast(backend, load):
     own = breeder.tids[0]
     assert backend.is_fast(own)
     # Never by policy, even for a moment; a thread in the Fast group is moved back after a moment.
-    eventually(lambda: not [tid for tid in threads_of(breeder.pid) if tid != own and backend.is_fast(tid)])
+    eventually(lambda: not [tid for tid in threads_of(breeder.pid) if tid != own
+                            and backend.is_fast(tid)])
     assert client.ask(NORMAL, own).error == 0
     eventually(lambda: all_are_lazy(backend, breeder, stay))
 
@@ -473,7 +482,8 @@ def test_the_mode_ends_with_the_last_of_two_processes(backend, load, order, by):
         for each in both:
             assert each.do("enter")["error"] == 0
         for at in order:
-            eventually(lambda: backend.mode() == "responsiveness" and is_in_force(backend, breeder.pid))
+            eventually(lambda: backend.mode() == "responsiveness"
+                       and is_in_force(backend, breeder.pid))
             if by == "leave":
                 assert both[at].do("leave")["error"] == 0
             else:
@@ -550,8 +560,10 @@ class Traced:
 def count_calls(backend, threads, pairs=8):
     """tekd's system calls for ENTER and for LEAVE, with so many Lazy threads in the process."""
     arguments = [os.path.dirname(__file__), str(backend.daemon.socket), str(threads)]
-    with subprocess.Popen([sys.executable, "-c", MANY, *arguments], stdin=subprocess.PIPE, text=True,
-                          stdout=subprocess.PIPE, env={**os.environ, "TEK_BUILD": str(BUILD)}) as many:
+    with subprocess.Popen([sys.executable, "-c", MANY, *arguments], stdin=subprocess.PIPE,
+                          text=True,
+                          stdout=subprocess.PIPE,
+                          env={**os.environ, "TEK_BUILD": str(BUILD)}) as many:
         def do(*orders):
             for order in orders:
                 print(order, file=many.stdin, flush=True)
@@ -576,7 +588,8 @@ def count_calls(backend, threads, pairs=8):
         turns_by_name = ([name for name, _ in turn if name != "timerfd_settime"] for turn in those)
         names = min(turns_by_name, key=len)
         took = statistics.median(sum(took for _, took in turn) for turn in those)
-        print(f"{threads} threads, {what}: {len(names)} system calls, {1e6 * took:.0f} us in them under strace")
+        print(f"{threads} threads, {what}: {len(names)} system calls, {1e6 * took:.0f} us in them "
+              "under strace")
         told[what] = names
     return told
 
@@ -597,7 +610,8 @@ def test_threads_of_the_kernel_stay_beside_a_group_of_the_usual_weight(backend, 
     groups_there = client.json(STATUS)["groups"]
     assert client.ask(ENTER, thread).error == 0
     now = {pid: read(f"/proc/{pid}/cgroup") for pid in kernel}
-    assert {pid: now[pid] for pid in now if now[pid]} == {pid: kernel[pid] for pid in now if now[pid]}
+    assert {pid: now[pid] for pid in now if now[pid]} == {pid: kernel[pid] for pid in now
+                                                          if now[pid]}
     if groups_there:
         top = pathlib.Path(groups_there["top"])
         weights = [read(top / name).strip() for name in ("cpu.weight", "cpu.shares")]

@@ -28,14 +28,16 @@ def relay(compile_c, as_nobody, daemon, open_directory):
     def run(keys, *arguments, budget="100ms/1s"):
         daemon.start(f'[[grant]]\nusers = [{NOBODY}]\nrate = 1000\nbudget = "{budget}"\n{keys}')
         command = [*as_nobody, str(program), str(daemon.socket), *map(str, arguments)]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60 * PATIENCE, check=True)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60 * PATIENCE,
+                               check=True)
         return [int(word) for word in ended.stdout.split()]
 
     return run
 
 
 @pytest.mark.alone("real-time load")
-@pytest.mark.parametrize("kind", ["threads", "silent-threads", "staying-threads", "processes", "silent-processes"])
+@pytest.mark.parametrize("kind", ["threads", "silent-threads", "staying-threads", "processes",
+                                  "silent-processes"])
 def test_those_that_are_critical_one_after_another_have_one_budget_together(relay, kind):
     """Each uses most of a budget and makes way for the next, with and without a message to tekd."""
     critical_ms, *_ = relay("", kind, WALL_MS, 80)

@@ -6,7 +6,8 @@ import time
 
 import pytest
 from conftest import eventually, read
-from test_tekd import (ENTER, HELLO, LEAVE, STATUS, Client, Closed, daemon, is_fast, pytestmark, resident, tekd,
+from test_tekd import (ENTER, HELLO, LEAVE, STATUS, Client, Closed, daemon, is_fast, pytestmark,
+                       resident, tekd,
                        thread)
 from test_tekd_attacked import end, python
 
@@ -55,7 +56,8 @@ def descriptors(of):
 
 
 @pytest.mark.parametrize("users", [1, 20])
-def test_beside_10000_connections_others_are_served_and_tekd_does_not_grow(daemon, open_directory, thread, users):
+def test_beside_10000_connections_others_are_served_and_tekd_does_not_grow(daemon, open_directory,
+                                                                           thread, users):
     daemon.socket = open_directory / "run" / "tekd"
     assert daemon.start(GRANTS).client().ask(HELLO).error == 0
     size, files = resident(daemon), descriptors(daemon)

@@ -65,7 +65,8 @@ class Flooded:
     def ask(self, uid=GRANTED, count=ASKS):
         """The 99th percentiles of the response times of tekd and of an equally urgent server that
         does nothing, in ns. The client is real-time by itself: it must not wait for the flood."""
-        ended = subprocess.run([*self.before_others, *self.command("ask", uid, count)], capture_output=True,
+        ended = subprocess.run([*self.before_others, *self.command("ask", uid, count)],
+                               capture_output=True,
                                text=True, timeout=60 * PATIENCE, check=False)
         assert ended.returncode == 0, ended.stderr
         median, p99, _, echo, refused = map(int, ended.stdout.split())
@@ -97,7 +98,8 @@ def holding(flooded, uid, count, group=None):
 @contextlib.contextmanager
 def echo(flooded, groups=0):
     """A server with tekd's urgency and CPU time; it moves a process between these groups."""
-    serves = subprocess.Popen(["chrt", "-f", "51", *flooded.command("echo", 0, groups)], stdout=subprocess.PIPE,
+    serves = subprocess.Popen(["chrt", "-f", "51", *flooded.command("echo", 0, groups)],
+                              stdout=subprocess.PIPE,
                               text=True)
     try:
         assert serves.stdout.readline() == "ready\n"
@@ -157,7 +159,8 @@ def judge(flooded, kind, uids, most_ratio=MOST_RATIO):
     print(*told, sep="\n")
 
 
-KINDS = ["hello", "enter", "status", "explain", "group", "nonsense", "connect", "reconnect", "half", "keep", "exec",
+KINDS = ["hello", "enter", "status", "explain", "group", "nonsense", "connect", "reconnect", "half",
+         "keep", "exec",
          "fork", "sibling", "threads", "user"]
 
 
@@ -249,7 +252,8 @@ def test_a_user_without_a_grant_is_served_beside_ten_that_flood(flooded):
     flooded.daemon.start(GRANT)
     flooded.flood("hello", range(FIRST_STRANGER, FIRST_STRANGER + FLOODERS))
     command = flooded.command("nonsense", FIRST_STRANGER + 500, 1)
-    served = subprocess.run(command, capture_output=True, text=True, timeout=60 * PATIENCE, check=True)
+    served = subprocess.run(command, capture_output=True, text=True, timeout=60 * PATIENCE,
+                            check=True)
     assert int(served.stdout.split()[-1]) > 0
     eventually(lambda: flooded.daemon.client().json(STATUS)["counts"]["refused"] > 100)
 

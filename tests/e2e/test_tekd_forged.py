@@ -15,7 +15,8 @@ import time
 
 import pytest
 from conftest import eventually, needs, read
-from test_tekd import (ENTER, HELLO, REFUSED, STATUS, USUAL, Client, Closed, daemon, is_fast, pytestmark, request,
+from test_tekd import (ENTER, HELLO, REFUSED, STATUS, USUAL, Client, Closed, daemon, is_fast,
+                       pytestmark, request,
                        scheduling, tekd, thread, wait_for)
 from test_tekd_attacked import end, python
 
@@ -179,10 +180,12 @@ class Namesake:
     def __init__(self, program, pid):
         time.sleep(0.05)  # start times are in ticks
         self.pid = pid
-        self.process = subprocess.Popen([str(program), str(pid)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([str(program), str(pid)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         if self.process.stdout.readline() != "born\n":
-            pytest.skip(f"no process can be born with a given id here: {self.process.communicate()[1]}")
+            pytest.skip("no process can be born with a given id here: "
+                        f"{self.process.communicate()[1]}")
 
     def __enter__(self):
         return self
@@ -326,8 +329,10 @@ int main(int argc, char **argv)
 
 
 @pytest.mark.parametrize("of", ["first", "other"])
-def test_a_set_uid_program_holds_nothing_of_what_its_caller_was_granted(daemon, open_directory, compile_c, of):
-    program = compile_c(SET_UID, "cc", "-I", os.path.join(os.path.dirname(__file__), "..", "..", "abi"))
+def test_a_set_uid_program_holds_nothing_of_what_its_caller_was_granted(daemon, open_directory,
+                                                                        compile_c, of):
+    program = compile_c(SET_UID, "cc", "-I",
+                        os.path.join(os.path.dirname(__file__), "..", "..", "abi"))
     os.chmod(program, 0o4755)
     daemon.socket = open_directory / "run" / "tekd"
     # Root may have a grant of its own: the rights of the caller must go nevertheless.
@@ -375,9 +380,11 @@ sys.stdin.readline()
 """
     begin = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom tekd_client import *\n"
     directory = os.path.dirname(__file__)
-    ended = subprocess.run([*prefix, sys.executable, "-c", begin + program, directory, str(daemon.socket)],
+    ended = subprocess.run([*prefix, sys.executable, "-c", begin + program, directory,
+                            str(daemon.socket)],
                            input="\n", capture_output=True, text=True, timeout=60, check=False)
-    if "unshare" in ended.stderr or "setpriv" in ended.stderr or "Permission denied" in ended.stderr:
+    if ("unshare" in ended.stderr or "setpriv" in ended.stderr
+        or "Permission denied" in ended.stderr):
         pytest.skip(f"cannot be done here: {ended.stderr.splitlines()[-1]}")
     hello, enter, text, fast = ended.stdout.splitlines()
     return int(hello), int(enter), text, fast

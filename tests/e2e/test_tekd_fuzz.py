@@ -154,7 +154,8 @@ def test_random_requests_give_no_client_more_than_it_was_granted(daemon, open_di
 def look_while_they_ask(tekd, fuzzers, before):
     """Until all have sent their requests: the invariants hold meanwhile."""
     sizes, finished = [], set()
-    readers = [threading.Thread(target=lambda p=process: p.stdout.readline() == "done\n" and finished.add(p.pid))
+    readers = [threading.Thread(target=lambda p=process: p.stdout.readline() == "done\n"
+                                and finished.add(p.pid))
                for process, _, _ in fuzzers]
     for reader in readers:
         reader.start()

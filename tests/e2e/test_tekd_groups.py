@@ -11,7 +11,8 @@ import threading
 
 import pytest
 from conftest import eventually
-from test_tekd import (CRITICAL, ENTER, EXPLAIN, GROUP, LEAVE, NORMAL, PROCESS, STATUS, USUAL, Other,
+from test_tekd import (CRITICAL, ENTER, EXPLAIN, GROUP, LEAVE, NORMAL, PROCESS, STATUS,
+                       USUAL, Other,
                        daemon, pytestmark, scheduling, thread)
 
 __all__ = ["daemon", "pytestmark", "thread"]
@@ -68,7 +69,8 @@ def sleeper():
     process.wait()
 
 
-def test_everybody_of_the_domain_is_in_a_group_and_back_after_a_clean_stop(grouped, sleeper, thread):
+def test_everybody_of_the_domain_is_in_a_group_and_back_after_a_clean_stop(grouped, sleeper,
+                                                                           thread):
     before = {tid: places_of(tid) for tid in (sleeper, thread, os.getpid())}
     daemon = grouped()
     status = daemon.client().json(STATUS)["groups"]
@@ -167,11 +169,13 @@ def test_another_process_is_placed_by_hand(grouped, sleeper):
     assert client.ask(GROUP, 1, flags=PROCESS, group=URGENT).error == errno.EPERM
 
 
-def test_who_has_no_grant_gets_no_better_group_than_he_was_given(daemon, grouped, open_directory, as_nobody):
+def test_who_has_no_grant_gets_no_better_group_than_he_was_given(daemon, grouped, open_directory,
+                                                                 as_nobody):
     daemon.socket = open_directory / "run" / "tekd"
     grouped()
     groups_asked = map(str, (URGENT, BACKGROUND, NORMAL_GROUP, URGENT))
-    asked = subprocess.run([*as_nobody, "/usr/bin/python3", "-c", ASKS, str(daemon.socket), *groups_asked],
+    asked = subprocess.run([*as_nobody, "/usr/bin/python3", "-c", ASKS, str(daemon.socket),
+                            *groups_asked],
                            timeout=60, check=False, capture_output=True, text=True)
     if "Permission denied" in asked.stderr and "python" in asked.stderr:
         pytest.skip("nobody may not run python3 here")
@@ -296,7 +300,8 @@ def home():
     directory.rmdir()
 
 
-def test_a_grant_that_is_written_later_means_the_control_group_before_tekd_moved_anybody(daemon, home):
+def test_a_grant_that_is_written_later_means_the_control_group_before_tekd_moved_anybody(daemon,
+                                                                                         home):
     asks = [sys.executable, "-c", ASKS, str(daemon.socket), str(URGENT)]
     with subprocess.Popen(["sh", "-c", 'read line; exec "$@"', "sh", *asks], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as asker:

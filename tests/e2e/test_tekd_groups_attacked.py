@@ -13,7 +13,8 @@ from conftest import eventually, read
 from test_tekd import (CRITICAL, ENTER, GROUP, HELLO, LEAVE, NORMAL, PROCESS, STATUS, Other, daemon,
                        pytestmark, resident, scheduling, thread)
 from test_tekd_attacked import end, python
-from test_tekd_groups import (BACKGROUND, NORMAL_GROUP, SERVICE, URGENT, group_of, grouped, places_of, sleeper,
+from test_tekd_groups import (BACKGROUND, NORMAL_GROUP, SERVICE, URGENT, group_of, grouped,
+                              places_of, sleeper,
                               weights)
 from test_tekd_stuck import Frozen
 
@@ -178,7 +179,8 @@ def test_nobody_places_others_whom_he_may_not(evil, daemon, sleeper, backend):
     before = eventually(lambda: group_of(sleeper))
     for tid in sleeper, os.getpid(), daemon.process.pid, 1, 2, 2**31, 2**32 - 1, 2**22 + 5:
         for flags in 0, PROCESS:
-            assert one.ask(BACKGROUND, tid=tid, flags=flags) in (errno.EPERM, errno.ESRCH, errno.EINVAL)
+            assert one.ask(BACKGROUND, tid=tid, flags=flags) in (errno.EPERM, errno.ESRCH,
+                                                                 errno.EINVAL)
     assert one.ask(4) == errno.EINVAL and one.ask(2**32 - 1) == errno.EINVAL
     assert group_of(sleeper) == before and group_of(daemon.process.pid) is None
     assert daemon.client().ask(GROUP, 1, group=URGENT).error == errno.EPERM
@@ -240,7 +242,8 @@ sys.stdin.readline()
 
 
 @BACKENDS
-def test_who_forks_like_mad_while_he_is_fast_has_no_fast_child_and_leaves_nothing(grouped, sleeper, backend):
+def test_who_forks_like_mad_while_he_is_fast_has_no_fast_child_and_leaves_nothing(grouped, sleeper,
+                                                                                  backend):
     before = {tid: (places_of(tid), scheduling(tid)) for tid in (sleeper, os.getpid())}
     tekd = grouped(backend)
     top, light = top_of(tekd), weights(tekd)
@@ -273,7 +276,8 @@ def test_who_forks_like_mad_while_he_is_fast_has_no_fast_child_and_leaves_nothin
 
 
 @BACKENDS
-def test_who_moves_himself_elsewhere_stays_there_and_everybody_else_is_brought_back(grouped, sleeper, thread,
+def test_who_moves_himself_elsewhere_stays_there_and_everybody_else_is_brought_back(grouped,
+                                                                                    sleeper, thread,
                                                                                     backend):
     before = {tid: places_of(tid) for tid in (sleeper, os.getpid())}
     had = scheduling(thread)
@@ -309,7 +313,8 @@ def test_who_moves_himself_elsewhere_stays_there_and_everybody_else_is_brought_b
 
 
 @BACKENDS
-def test_where_a_group_was_removed_that_is_told_and_the_rest_goes_on(grouped, sleeper, thread, backend):
+def test_where_a_group_was_removed_that_is_told_and_the_rest_goes_on(grouped, sleeper, thread,
+                                                                     backend):
     before = {tid: (places_of(tid), scheduling(tid)) for tid in (sleeper, thread, os.getpid())}
     tekd = grouped(backend)
     top = top_of(tekd)
@@ -333,7 +338,8 @@ def test_where_a_group_was_removed_that_is_told_and_the_rest_goes_on(grouped, sl
 
 
 @BACKENDS
-def test_what_others_made_in_a_group_stays_and_what_was_placed_is_brought_back(grouped, sleeper, thread, backend):
+def test_what_others_made_in_a_group_stays_and_what_was_placed_is_brought_back(grouped, sleeper,
+                                                                               thread, backend):
     before = {tid: (places_of(tid), scheduling(tid)) for tid in (sleeper, thread, os.getpid())}
     tekd = grouped(backend)
     top = top_of(tekd)
@@ -358,7 +364,8 @@ def test_what_others_made_in_a_group_stays_and_what_was_placed_is_brought_back(g
         if backend == "fair":
             ended = subprocess.run(tekd.command(), capture_output=True, text=True, timeout=60,
                                    check=False)
-            assert ended.returncode == 1 and str(top) in ended.stderr and "choose another name" in ended.stderr
+            assert ended.returncode == 1 and str(
+                top) in ended.stderr and "choose another name" in ended.stderr
         assert tids_in(foreign) == [guest.pid]
     finally:
         guest.kill()
@@ -389,7 +396,8 @@ def test_a_frozen_client_is_brought_back_all_the_same(grouped, backend):
 
 
 @BACKENDS
-def test_requests_of_many_threads_at_once_leave_everybody_where_he_was(grouped, daemon, sleeper, backend):
+def test_requests_of_many_threads_at_once_leave_everybody_where_he_was(grouped, daemon, sleeper,
+                                                                       backend):
     before = {tid: (places_of(tid), scheduling(tid)) for tid in (sleeper, os.getpid())}
     tekd = grouped(backend)
     top = top_of(tekd)
@@ -398,7 +406,8 @@ def test_requests_of_many_threads_at_once_leave_everybody_where_he_was(grouped, 
     def live(seed):
         client, tid = tekd.client(), threading.get_native_id()
         for n in range(60):
-            errors = [client.ask(GROUP, tid, group=(seed + n) % 4).error, client.ask(ENTER, tid).error,
+            errors = [client.ask(GROUP, tid, group=(seed + n) % 4).error,
+                      client.ask(ENTER, tid).error,
                       client.ask(GROUP, group=n % 4).error, client.ask(LEAVE, tid).error]
             failed.extend(error for error in errors if error not in (0, errno.EBUSY, errno.EDQUOT))
 

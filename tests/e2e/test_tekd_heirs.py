@@ -79,7 +79,8 @@ class Breeder(Beneficiary):
 @pytest.fixture
 def group():
     """A cpu group of version 1 without real-time runtime: critical threads leave it."""
-    top = next((mount for mount in map(pathlib.Path, ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"))
+    top = next((mount
+                for mount in map(pathlib.Path, ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"))
                 if (mount / "cpu.rt_runtime_us").exists()), None)
     if top is None or os.uname().machine != "x86_64":
         pytest.skip("needs cgroup version 1 with RT_GROUP_SCHED, and x86-64's system call numbers")
@@ -183,7 +184,8 @@ def test_children_of_a_critical_thread_do_not_run_at_its_weight(fair, brood):
         assert client.ask(CRITICAL, breeder.pid).error == 0
         ratios.append(breeder.children_ms(1000, 90) / ordinary)
         assert client.ask(NORMAL, breeder.pid).error == 0
-    print("CPU time of children: critical parent / ordinary one", *(f"{ratio:.2f}" for ratio in ratios))
+    print("CPU time of children: critical parent / ordinary one",
+          *(f"{ratio:.2f}" for ratio in ratios))
     # A fifth of the CPU is theirs, and a little more until they are moved. With their parent's
     # weight it was all of it for half of the time or more.
     assert sorted(ratios)[2] < 2.5

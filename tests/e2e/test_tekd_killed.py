@@ -22,7 +22,8 @@ assert daemon and pytestmark  # which pytest finds by their names
 def test_whoever_is_killed_every_thread_has_what_it_had(tmp_path):
     result = tmp_path / "result.json"
     kills, seed = os.environ.get("TEK_KILLS", "50"), os.environ.get("TEK_SEED", "6")
-    command = [BUILD / "bin" / "tek", "bench", "device", "--parts", "faults", "--faults", kills, "--seed", seed,
+    command = [BUILD / "bin" / "tek", "bench", "device", "--parts", "faults", "--faults", kills,
+               "--seed", seed,
                "--json", result]
     subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
                    timeout=120 + 4 * int(kills))
@@ -102,8 +103,10 @@ int main(int argc, char **argv)
 
 
 def test_who_forks_while_it_is_made_normal_again_has_no_real_time_child(daemon, compile_c):
-    program = compile_c(BORN_REAL_TIME, "cc", "-pthread", "-I", str(pathlib.Path(__file__).parents[2] / "abi"))
+    program = compile_c(BORN_REAL_TIME, "cc", "-pthread", "-I",
+                        str(pathlib.Path(__file__).parents[2] / "abi"))
     daemon.start('[[grant]]\nusers = ["root"]\nrate = 10000\n')
-    ended = subprocess.run([str(program), str(daemon.socket)], capture_output=True, text=True, timeout=60,
+    ended = subprocess.run([str(program), str(daemon.socket)], capture_output=True, text=True,
+                           timeout=60,
                            check=False)
     assert ended.stdout == "0\n"

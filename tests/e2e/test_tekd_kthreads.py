@@ -64,7 +64,8 @@ def kernel_threads():
 
 def differences(before):
     after = kernel_threads()
-    return {tid: (before[tid], after[tid]) for tid in before.keys() & after.keys() if before[tid] != after[tid]}
+    return {tid: (before[tid], after[tid]) for tid in before.keys() & after.keys()
+            if before[tid] != after[tid]}
 
 
 def is_messenger(pid):
@@ -106,7 +107,8 @@ def following(tmp_path, state):
 class Task:
     def __init__(self, path, priority=20, period=0.002):
         arguments = [str(priority), str(period), str(path / f"file-{priority}")]
-        self.process = subprocess.Popen([sys.executable, "-c", TASK, *arguments], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([sys.executable, "-c", TASK, *arguments],
+                                        stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
         self.pid = self.process.pid
@@ -131,10 +133,12 @@ def task(tmp_path):
 def served(daemon, tid):
     """Kernel threads that a task waits for or has just waited for, from tekd's report."""
     threads = daemon.client().json(STATUS)["kthreads"]["threads"]
-    return [thread for thread in threads if any(member["tid"] == tid for member in thread["members"])]
+    return [thread for thread in threads
+            if any(member["tid"] == tid for member in thread["members"])]
 
 
-def test_a_worker_follows_the_real_time_task_whose_work_it_does_and_has_its_own_again_afterwards(following, task):
+def test_a_worker_follows_the_real_time_task_whose_work_it_does_and_has_its_own_again_afterwards(
+        following, task):
     before = kernel_threads()
     daemon = following()
     writer = task(priority=20)
@@ -195,7 +199,8 @@ def test_a_class_that_is_off_stays_what_it_is(following, task):
 def test_other_settings_come_into_force_when_they_are_read_anew(following, task):
     daemon = following()
     writer = task(priority=20)
-    follow = lambda: [thread["priority"] for thread in served(daemon, writer.pid) if thread["class"] == "worker"]
+    follow = lambda: [thread["priority"] for thread in served(daemon, writer.pid)
+                      if thread["class"] == "worker"]
     eventually(lambda: 16 in follow())
     text = daemon.config.read_text()
     daemon.config.write_text(text.replace("[kthreads]", "[kthreads]\nmethod = \"plain\""))
@@ -219,7 +224,8 @@ def test_many_tasks_that_come_and_go_leave_nothing_behind(following, task):
     eventually(lambda: not differences(before))
 
 
-def test_whenever_tekd_is_killed_no_kernel_thread_is_left_at_another_priority(following, task, state):
+def test_whenever_tekd_is_killed_no_kernel_thread_is_left_at_another_priority(following,
+                                                                              task, state):
     before = kernel_threads()
     daemon = following()
     writers = [task(priority=priority, period=0.001) for priority in (20, 35)]
@@ -228,7 +234,8 @@ def test_whenever_tekd_is_killed_no_kernel_thread_is_left_at_another_priority(fo
         time.sleep(generator.random() / 20)
         daemon.process.kill()
         daemon.process.wait()
-        restored = subprocess.run([daemon.command()[0], "--restore", "--state", str(state)], check=True,
+        restored = subprocess.run([daemon.command()[0], "--restore", "--state", str(state)],
+                                  check=True,
                                   capture_output=True, text=True, timeout=60)
         assert "undone" in restored.stdout or "to be restored" in restored.stdout
         assert not differences(before), restored.stdout
@@ -241,14 +248,16 @@ def test_whenever_tekd_is_killed_no_kernel_thread_is_left_at_another_priority(fo
 
 
 def test_the_capabilities_of_its_unit_are_enough(tmp_path, state, task):
-    line, = [line for line in UNIT.read_text().splitlines() if line.startswith("CapabilityBoundingSet=")]
+    line, = [line for line in UNIT.read_text().splitlines()
+             if line.startswith("CapabilityBoundingSet=")]
     wanted = line.removeprefix("CapabilityBoundingSet=").lower().replace("cap_", "").split()
     own = int(pathlib.Path("/proc/self/status").read_text().split("CapBnd:")[1].split()[0], 16)
     kept = [f"+{name}" for name in wanted if name != "sys_resource" or own >> 24 & 1]
     daemon = Daemon(tmp_path)
     daemon.state = state
     daemon.start(f'backend = "rt"\nprotected = []\n[kthreads]\n{GRANT}',
-                 prefix=["setpriv", "--bounding-set=" + ",".join(["-all", *kept]), "--no-new-privs"])
+                 prefix=["setpriv", "--bounding-set=" + ",".join(["-all", *kept]),
+                         "--no-new-privs"])
     try:
         told = daemon.client().json(STATUS)["kthreads"]
         assert told["on"], told

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 from conftest import eventually
-from test_tekd import (ENTER, EXPLAIN, LEAVE, RR_RESET, STATUS, USUAL, Other, daemon, pytestmark, scheduling,
+from test_tekd import (ENTER, EXPLAIN, LEAVE, RR_RESET, STATUS, USUAL, Other, daemon, pytestmark,
+                       scheduling,
                        thread)
 
 __all__ = ["daemon", "pytestmark", "thread"]
@@ -65,7 +66,8 @@ def test_a_real_time_thread_waits_beneath_the_critical_ones_and_gets_back_what_i
     told = {its["tid"]: its for its in client.json(STATUS)["lowered"]}
     assert (process.pid in told) == (priority != lowered)
     if process.pid in told:
-        assert (told[process.pid]["priority"], told[process.pid]["lowered_to"]) == (priority, lowered)
+        assert (told[process.pid]["priority"], told[process.pid]["lowered_to"]) == (priority,
+                                                                                    lowered)
         assert client.json(EXPLAIN, process.pid)["lowered"] == told[process.pid]
     assert client.ask(LEAVE, thread).error == 0
     wait_until_has(process.pid, policy, priority)

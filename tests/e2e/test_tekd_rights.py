@@ -136,7 +136,8 @@ def test_a_policy_that_a_thread_lowered_ends_when_it_executes_a_program(granted)
     """It becomes the first thread of its process, with another id."""
     begin, rest = BENEFICIARY.split("to_nobody()\nclient", 1)
     live = textwrap.indent("client" + rest, "    ")
-    with Beneficiary(granted, f"{begin}to_nobody()\ndef live():\n{live}\nthreading.Thread(target=live).start()\n"
+    with Beneficiary(granted, f"{begin}to_nobody()\ndef "
+                              f"live():\n{live}\nthreading.Thread(target=live).start()\n"
                      ) as beneficiary:
         pid = beneficiary.process.pid
         assert beneficiary.tid != pid
@@ -244,7 +245,8 @@ for name, text in ("setgroups", "deny"), ("uid_map", "65534 65534 1"), ("gid_map
     except ValueError:
         pytest.skip("users may have no user namespaces here")
     with beneficiary:
-        capabilities = int(read(f"/proc/{beneficiary.tid}/status").split("CapPrm:")[1].split()[0], 16)
+        capabilities = int(read(f"/proc/{beneficiary.tid}/status").split("CapPrm:")[1].split()[0],
+                           16)
         assert capabilities >> 23 & 1  # CAP_SYS_NICE
         assert beneficiary.do("enter") == 0
         assert beneficiary.do("change", RR, 48) == 0
@@ -260,7 +262,8 @@ def test_who_sets_a_policy_at_the_moment_of_its_end_does_not_keep_it(granted, co
     racer = compile_c(RACER, "cc", "-O1", "-D_GNU_SOURCE", "-pthread")
     beneficiaries = [Beneficiary(granted) for _ in range(6)]
     tids = [beneficiary.tid for beneficiary in beneficiaries]
-    racers = subprocess.Popen([*as_nobody, str(racer), "20", *map(str, tids)], stdout=subprocess.PIPE)
+    racers = subprocess.Popen([*as_nobody, str(racer), "20", *map(str, tids)],
+                              stdout=subprocess.PIPE)
     try:
         assert racers.stdout.readline() == b"ready\n"
         begin = time.monotonic()

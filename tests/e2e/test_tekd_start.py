@@ -13,7 +13,8 @@ import time
 
 import pytest
 from conftest import eventually, needs
-from test_tekd import (ENTER, HELLO, LEAVE, STATUS, TEKD, USUAL, Other, daemon, is_fast, pytestmark, scheduling,
+from test_tekd import (ENTER, HELLO, LEAVE, STATUS, TEKD, USUAL, Other, daemon, is_fast, pytestmark,
+                       scheduling,
                        tekd, thread)
 
 assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
@@ -69,8 +70,10 @@ def missing(path):
 
 
 CONFIGURATIONS = pytest.mark.parametrize("make, said", [
-    (nonsense, "UTF-8"), (huge, "1 MiB"), (fifo, "no file"), (directory, "no file"), (device, "no file"),
-    (for_everybody, "chmod go-w"), (of_another_user, "user 54321 owns it"), (missing, "No such file"),
+    (nonsense, "UTF-8"), (huge, "1 MiB"), (fifo, "no file"), (directory, "no file"),
+    (device, "no file"),
+    (for_everybody, "chmod go-w"), (of_another_user, "user 54321 owns it"),
+    (missing, "No such file"),
 ])
 
 
@@ -171,7 +174,8 @@ def file_for_a_directory(state, _):
 
 
 @pytest.mark.parametrize("make", [
-    link_to_a_file, second_name_of_a_file, fifo_for_a_journal, directory_for_a_journal, journal_of_another_user,
+    link_to_a_file, second_name_of_a_file, fifo_for_a_journal, directory_for_a_journal,
+    journal_of_another_user,
     link_to_a_directory, directory_of_another_user, directory_for_everybody, file_for_a_directory,
 ])
 def test_a_state_that_somebody_else_could_have_made_is_not_used(daemon, tmp_path, make):
@@ -199,7 +203,8 @@ def test_a_state_in_a_file_system_that_cannot_be_written_is_told(daemon, tmp_pat
     place.mkdir()
     daemon.config.write_text(USUAL)
     daemon.state = place / "state"
-    mount = [needs("unshare"), "--mount", "sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"', str(place)]
+    mount = [needs("unshare"), "--mount", "sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"',
+             str(place)]
     assert "mount its file system writable" in fails([*mount, *daemon.command()])
     assert not daemon.socket.exists()
 
@@ -212,7 +217,8 @@ class Small:
         self.place.mkdir()
         daemon.state = self.place / "state"
         self.prefix = [needs("unshare"), "--mount", "sh", "-c",
-                       'mount -t tmpfs -o size=64k,mode=755 none "$0" && exec "$@"', str(self.place)]
+                       'mount -t tmpfs -o size=64k,mode=755 none "$0" && exec "$@"',
+                       str(self.place)]
         self.daemon = daemon
 
     @property
@@ -304,7 +310,8 @@ def test_with_a_full_disk_what_a_killed_tekd_left_is_undone(daemon, tmp_path, th
     assert scheduling(thread) == before
 
 
-def test_without_its_journal_tekd_writes_another_and_without_its_directory_changes_nothing(tekd, thread):
+def test_without_its_journal_tekd_writes_another_and_without_its_directory_changes_nothing(tekd,
+                                                                                           thread):
     before, own = scheduling(thread), threading.get_native_id()
     client = tekd.client()
     assert client.ask(ENTER, thread).error == 0
@@ -350,7 +357,8 @@ def test_a_restore_leaves_nothing_of_a_tekd_that_was_killed(daemon):
 
 
 @pytest.mark.parametrize("signals", [
-    [signal.SIGTERM], [signal.SIGINT], [signal.SIGTERM, signal.SIGTERM], [signal.SIGHUP, signal.SIGINT] * 2,
+    [signal.SIGTERM], [signal.SIGINT], [signal.SIGTERM, signal.SIGTERM],
+    [signal.SIGHUP, signal.SIGINT] * 2,
 ])
 def test_whatever_asks_it_to_stop_everything_is_given_back_and_no_file_left(tekd, thread, signals):
     before = scheduling(thread)
@@ -402,7 +410,8 @@ def test_tekd_refuses_to_run_set_uid(daemon, open_directory, as_nobody):
             program.chmod(mode)
             for options in ["--check"], ["--restore"], ["--socket", str(open_directory / "s")]:
                 # setpriv itself has no more rights by then, so that these are the program's.
-                command = [*as_nobody[:-2], str(program), "--state", str(open_directory / "state"), *options]
+                command = [*as_nobody[:-2], str(program), "--state", str(open_directory / "state"),
+                           *options]
                 assert "set-uid" in fails(command)
     finally:
         program.unlink()
@@ -410,7 +419,8 @@ def test_tekd_refuses_to_run_set_uid(daemon, open_directory, as_nobody):
     assert not daemon.socket.exists()
 
 
-def test_a_user_without_rights_can_start_one_that_changes_nothing_for_anybody(daemon, open_directory, as_nobody):
+def test_a_user_without_rights_can_start_one_that_changes_nothing_for_anybody(
+        daemon, open_directory, as_nobody):
     place = open_directory / "nobodys"
     place.mkdir()
     os.chown(place, 65534, 65534)

@@ -42,8 +42,10 @@ def asked(daemon, thread, open_directory):
 
     def ask(*prefix):
         ended = subprocess.run(
-            [*prefix, sys.executable, "-c", ASK, os.path.dirname(__file__), str(daemon.socket), str(thread)],
-            stdout=subprocess.PIPE, text=True, timeout=60, check=True, env={**os.environ, "TEK_BUILD": str(BUILD)})
+            [*prefix, sys.executable, "-c", ASK, os.path.dirname(__file__), str(daemon.socket),
+             str(thread)],
+            stdout=subprocess.PIPE, text=True, timeout=60, check=True,
+            env={**os.environ, "TEK_BUILD": str(BUILD)})
         return json.loads(ended.stdout), thread
 
     yield ask
@@ -63,7 +65,8 @@ def test_what_everybody_sees_in_proc_is_told_everybody(asked, as_nobody):
 
 
 @pytest.mark.parametrize("options", ["hidepid=1", "hidepid=2", "hidepid=invisible,gid=7"])
-def test_where_proc_hides_others_a_thread_of_theirs_is_as_one_that_is_not_there(asked, as_nobody, options):
+def test_where_proc_hides_others_a_thread_of_theirs_is_as_one_that_is_not_there(asked, as_nobody,
+                                                                                options):
     told, thread = asked(*with_proc(options), *as_nobody)
     assert told["own"][0] == 0
     assert told["others"][0] == errno.ESRCH

@@ -31,7 +31,8 @@ os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.fixture(autouse=True)
 def namespaces():
-    if subprocess.run([*IN_NAMESPACE, "true"], stdout=subprocess.DEVNULL, check=False).returncode == 3:
+    if subprocess.run([*IN_NAMESPACE, "true"], stdout=subprocess.DEVNULL,
+                      check=False).returncode == 3:
         pytest.skip("needs a kernel with time namespaces")
 
 
@@ -42,7 +43,8 @@ def start(waiting, tmp_path):
     environment = {**os.environ, "TEK_RUN_DIR": str(tmp_path)}
 
     def run(inside):
-        program = ["env", f"LD_PRELOAD={LIBRARY}", "TEK_RULES=thread=worker,role=serves clients", waiting, "worker"]
+        program = ["env", f"LD_PRELOAD={LIBRARY}", "TEK_RULES=thread=worker,role=serves clients",
+                   waiting, "worker"]
         process = subprocess.Popen([*(IN_NAMESPACE if inside else []), *program], env=environment,
                                    stdout=subprocess.PIPE, text=True)
         lines = {process.stdout.readline().strip() for _ in range(2 if inside else 1)}
@@ -62,7 +64,8 @@ def seen(tmp_path):
 
     def look(pid, inside):
         command = [*(IN_NAMESPACE if inside else []), TEK, "ps", "--pid", str(pid), "--json"]
-        ended = subprocess.run(command, env={**os.environ, "TEK_RUN_DIR": str(tmp_path)}, timeout=60,
+        ended = subprocess.run(command, env={**os.environ, "TEK_RUN_DIR": str(tmp_path)},
+                               timeout=60,
                                stdout=subprocess.PIPE, check=True)
         threads = json.loads(ended.stdout[ended.stdout.index(b"{"):])["threads"]
         return {row["name"]: row for row in threads}
@@ -82,7 +85,8 @@ def test_tek_ps_shows_what_a_program_tells_of_its_threads(start, seen, program, 
 
 
 @SIDES
-def test_the_table_of_a_living_process_stays_when_another_one_is_made(start, tmp_path, program, reader):
+def test_the_table_of_a_living_process_stays_when_another_one_is_made(start, tmp_path, program,
+                                                                      reader):
     first = start(program)
     second = start(reader)
     assert {f"{first}.table", f"{second}.table"} <= set(os.listdir(tmp_path))
@@ -91,7 +95,8 @@ def test_the_table_of_a_living_process_stays_when_another_one_is_made(start, tmp
 @pytest.fixture
 def tekd_inside(daemon):
     """tekd in a time namespace."""
-    daemon.start(USUAL, prefix=[*IN_NAMESPACE[:2], IN_NAMESPACE[2].replace("print(child, flush=True)", "")])
+    daemon.start(USUAL, prefix=[*IN_NAMESPACE[:2],
+                                IN_NAMESPACE[2].replace("print(child, flush=True)", "")])
     child = child_of(daemon.process.pid)
     yield daemon
     if daemon.process.poll() is None:
@@ -121,7 +126,8 @@ def test_what_tekd_in_a_namespace_changed_is_undone_from_outside(tekd_inside, th
 
 
 @pytest.mark.parametrize("daemon_fixture,inside", [("tekd", True), ("tekd_inside", False)])
-def test_a_request_for_a_time_from_another_namespace_lasts_so_long(request, thread, daemon_fixture, inside):
+def test_a_request_for_a_time_from_another_namespace_lasts_so_long(request, thread, daemon_fixture,
+                                                                   inside):
     socket = request.getfixturevalue(daemon_fixture).socket
     command = [TEK, "critical", "--thread", str(thread), "--for", "5s"]
     before = time.monotonic()

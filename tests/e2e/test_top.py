@@ -125,7 +125,8 @@ class Screen:
 
     def row(self, name):
         """The line of a thread with that name."""
-        return self.wait_for(lambda lines: next((x for x in lines[4:-1] if f" {name} " in x + " "), None))
+        return self.wait_for(lambda lines: next((x for x in lines[4:-1] if f" {name} " in x + " "),
+                                                None))
 
     def rows(self):
         return [line for line in self.lines[4:-1] if line]
@@ -225,7 +226,8 @@ def test_columns_are_sorted_by_and_reversed(screen, program):
     names = lambda lines: [line.split()[1] for line in lines[4:6] if line]
     top.wait_for(lambda lines: names(lines) == ["topped-door", "topped-gas"])
     top.type("r")
-    top.wait_for(lambda lines: names(lines) == ["topped-gas", "topped-door"] and "by name down" in lines[2])
+    top.wait_for(lambda lines: names(lines) == ["topped-gas", "topped-door"]
+                 and "by name down" in lines[2])
     top.type("s")
     top.wait_for(lambda lines: "by cpu% down" in lines[2])
     top.end()
@@ -365,7 +367,8 @@ def test_once_prints_a_table_for_scripts(tek, program):
     ended = tek("top", "--once", "--interval", "0.1", "--filter", "topped-", "--sort", "name")
     assert (ended.returncode, ended.stderr) == (0, "")
     lines = ended.stdout.splitlines()
-    assert lines[0].startswith("load ") and lines[3].split()[:4] == ["TID", "NAME", "CPU%", "DELAY%"]
+    assert lines[0].startswith("load ") and lines[3].split()[:4] == ["TID", "NAME", "CPU%",
+                                                                     "DELAY%"]
     assert [line.split()[1] for line in lines[4:]] == ["topped-door", "topped-gas"]
 
 
@@ -385,7 +388,8 @@ def test_once_as_json_is_read_by_programs(tek, waiting):
     assert spin["cpu_percent"] > 1 and spin["name"] == "spin" and spin["policy"] == "other"
     assert (gas["cpu_percent"], gas["voluntary_per_s"], gas["involuntary_per_s"]) == (0, 0, 0)
     # The shares of user-level threads, which may run here too, are unknown.
-    shares = [thread["cpu_percent"] for thread in told["threads"] if thread["cpu_percent"] is not None]
+    shares = [thread["cpu_percent"] for thread in told["threads"]
+              if thread["cpu_percent"] is not None]
     assert shares == sorted(shares, reverse=True)
     assert told["cpus"] >= 1 and len(told["load"]) == 3
     assert told["threads_in_all"] >= len(told["threads"])

@@ -164,7 +164,8 @@ def outcome(command, environment=None):
 
 def assert_reported(said, name="gas", least=128 << 10, most=192 << 10):
     lines = said.splitlines()
-    first = re.fullmatch(rf'tek: \w+\[\d+\]: thread "{name}"\[2\] ran out of its stack of (\d+) bytes',
+    first = re.fullmatch(rf'tek: \w+\[\d+\]: thread "{name}"\[2\] ran out of its stack of (\d+) '
+                         r'bytes',
                          lines[0])
     assert first and least <= int(first[1]) <= most, said
     assert re.fullmatch(r"tek:   it runs /\S+\+0x\w+", lines[1]), said
@@ -208,7 +209,8 @@ def test_tek_run_tells_the_backtrace_in_names(tek, program):
     ended = tek("run", "--model", "m:1", "--", program)
     lines = ended.stderr.splitlines()
     assert ended.returncode == -signal.SIGSEGV
-    assert re.fullmatch(r"tek: thread gas \[2\] of \w+ \[\d+\] ran out of its stack of \S+K, which TEK "
+    assert re.fullmatch(r"tek: thread gas \[2\] of \w+ \[\d+\] ran out of its stack of \S+K, which "
+                        r"TEK "
                         r"did not choose", lines[0])
     assert re.search(r"#\d recurse_for_ever\+0x\w+, then \d+ more frames", ended.stderr)
 

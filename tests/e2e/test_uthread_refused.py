@@ -124,7 +124,8 @@ def without_pending_signals():
 def test_a_limit_of_waiting_signals_is_named_once(program, options):
     (line,) = run([program], options, env={"LD_PRELOAD": str(LIBRARY)},
                   preexec_fn=without_pending_signals)
-    assert line.startswith("tek: ") and "user-level threads are not preempted: timer_create: " in line
+    assert (line.startswith("tek: ")
+            and "user-level threads are not preempted: timer_create: " in line)
     assert f"`prlimit --pid {os.getpid()} --sigpending=65536:65536`" in line
 
 
@@ -165,11 +166,13 @@ def names_itself(tek, program, why, *prefix):
     ended = tek("run", "--no-rules", "--model", "m:n", "--", *prefix, program)
     assert (ended.returncode, ended.stdout) == (7, "as it is\n"), ended.stderr
     # The front of a long path is cut.
-    assert ended.stderr.startswith("tek: ") and f"{str(program)[-40:]} {why}: it runs, but not" in ended.stderr
+    assert (ended.stderr.startswith("tek: ")
+            and f"{str(program)[-40:]} {why}: it runs, but not" in ended.stderr)
     assert len(ended.stderr.splitlines()) == 1
 
 
-PREFIXES = pytest.mark.parametrize("prefix", [[], ["sh", "-c", '"$0"; exit $?']], ids=["itself", "child"])
+PREFIXES = pytest.mark.parametrize("prefix", [[], ["sh", "-c", '"$0"; exit $?']],
+                                   ids=["itself", "child"])
 
 
 @PREFIXES
@@ -178,7 +181,8 @@ def test_a_program_of_gos_linker_runs_as_it_is(tek, compile_c, prefix):
 
 
 @PREFIXES
-@pytest.mark.parametrize("beside, why", [("chrome_crashpad_handler", "is Chromium"), ("libxul.so", "is Firefox")])
+@pytest.mark.parametrize("beside, why",
+                         [("chrome_crashpad_handler", "is Chromium"), ("libxul.so", "is Firefox")])
 def test_a_browser_runs_as_it_is(tek, compile_c, tmp_path, beside, why, prefix):
     program = shutil.copy(compile_c(SAYS_WHERE, "cc"), tmp_path / "browser")
     (tmp_path / beside).touch()
@@ -214,9 +218,11 @@ def test_a_go_program_with_cgo_runs(tek, tmp_path):
     if not go:
         pytest.skip("needs go")
     (tmp_path / "main.go").write_text(CGO)
-    built = subprocess.run([go, "build", "-o", str(tmp_path / "cgo"), str(tmp_path / "main.go")], capture_output=True,
+    built = subprocess.run([go, "build", "-o", str(tmp_path / "cgo"), str(tmp_path / "main.go")],
+                           capture_output=True,
                            text=True, timeout=280, check=False,
-                           env={**os.environ, "CGO_ENABLED": "1", "GOFLAGS": "-mod=mod", "GOPROXY": "off"})
+                           env={**os.environ, "CGO_ENABLED": "1", "GOFLAGS": "-mod=mod",
+                                "GOPROXY": "off"})
     if built.returncode:
         pytest.skip(f"go cannot build here: {built.stderr.strip().splitlines()[-1]}")
     ended = tek("run", "--no-rules", "--model", "m:n", "--", tmp_path / "cgo")

@@ -73,7 +73,8 @@ def run(program, options, seconds=0):
                            timeout=seconds + TIME_TO_END, check=False)
     # TEK reports once that waits past TEK are slower, as those in the C library's own locks. This
     # is no failure.
-    complaints = [line for line in ended.stderr.splitlines() if "its threads wait by futex(2) past TEK" not in line]
+    complaints = [line for line in ended.stderr.splitlines()
+                  if "its threads wait by futex(2) past TEK" not in line]
     assert (ended.returncode, complaints) == (0, []), ended.stdout
     return ended.stdout
 

@@ -131,9 +131,11 @@ def _run_meson(context, suite, builddir, command, environment):
 
 def _listed(context: Context, builddir: Path, options: list[str]) -> list[str]:
     """The programs that Meson would run."""
-    listed = subprocess.run(["meson", "test", "-C", str(builddir), "--no-rebuild", "--list", *options],
+    listed = subprocess.run(["meson", "test", "-C", str(builddir), "--no-rebuild", "--list",
+                             *options],
                             cwd=context.top, env=context.environment(), stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                            check=False)
     return [_without_suite(line) for line in listed.stdout.splitlines() if " / " in line]
 
 

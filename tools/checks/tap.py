@@ -55,7 +55,8 @@ def parse(text: str, program: str, log: Path | None = None) -> Report:
     return report
 
 
-def judge(report: Report, program: str, status: int | None, how: str, log: Path | None) -> list[Case]:
+def judge(report: Report, program: str, status: int | None, how: str,
+          log: Path | None) -> list[Case]:
     """The cases of a program with that exit status, None if it was ended, and one for what its
     lines do not tell."""
     cases = list(report.cases)

@@ -116,7 +116,8 @@ PROGRAMS = (
     ),
     _java("java", "platform", "runs 200 tasks in 8 threads", compiled.java),
     _java(
-        "java-virtual", "virtual", "runs 200 tasks in virtual threads (Java 21)", compiled.java_virtual
+        "java-virtual", "virtual", "runs 200 tasks in virtual threads (Java 21)",
+        compiled.java_virtual
     ),
     _compiled(
         "go",

@@ -20,7 +20,8 @@ KNOWN = (
         "chromium",
         "critical",
         DIFFERS,
-        "its zygotes abort: they check that they have one kernel thread, and the guard of budgets is"
+        "its zygotes abort: they check that they have one kernel thread, and the guard of budgets "
+        "is"
         " a second one",
     ),
     Known("chromium", "m:[1n]", HANGS, _ZYGOTE),

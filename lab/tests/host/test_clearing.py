@@ -37,10 +37,12 @@ cksum /etc/passwd /usr/bin/busybox
 """
 
 PUT_RIGHT = {
-    "processes that stay": "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 1; done' & sleep 0.2",
+    "processes that stay": "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 1; done' & sleep "
+                           "0.2",
     "processes that were stopped": "sleep 100 & kill -STOP $!",
     "a fork bomb": "f() { f | f & }; f; sleep 1",
-    "files": "mkdir -p /tmp/a/b /run/c /var/d; echo x >/root/.profile; echo x >/dev/shm/s; echo x >$OUT/o",
+    "files": "mkdir -p /tmp/a/b /run/c /var/d; echo x >/root/.profile; echo x >/dev/shm/s; echo x "
+             ">$OUT/o",
     "a full file system": "dd if=/dev/zero of=/tmp/fill bs=1M 2>/dev/null",
     "mounts": "mount -t tmpfs x /usr; mount -t tmpfs x /proc; mount -t tmpfs x /mnt",
     "no mounts": "umount -l /proc; umount -l /sys/fs/cgroup; umount -l /dev/shm",
@@ -50,13 +52,16 @@ PUT_RIGHT = {
     "cgroup controllers": "echo '-cpu -memory' >/sys/fs/cgroup/cgroup.subtree_control",
     "a frozen cgroup": "mkdir /sys/fs/cgroup/f; sleep 100 & echo $! >/sys/fs/cgroup/f/cgroup.procs;"
                        "echo 1 >/sys/fs/cgroup/f/cgroup.freeze",
-    "settings": "cd /proc/sys; echo 1 >vm/swappiness; echo 1000000 >vm/dirty_bytes; echo 1 >net/ipv4/ip_forward;"
+    "settings": "cd /proc/sys; echo 1 >vm/swappiness; echo 1000000 >vm/dirty_bytes; echo 1 "
+                ">net/ipv4/ip_forward;"
                 "echo 10000 >kernel/sched_rt_period_us; echo -1 >kernel/sched_rt_runtime_us;"
                 "echo 2 >kernel/panic_on_oops; echo '1 1 1 1' >kernel/printk",
     "tracing": "cd /sys/kernel/tracing; echo sched:sched_switch >set_event; echo 0 >tracing_on",
     "a CPU that is away": "echo 0 >/sys/devices/system/cpu/cpu1/online",
-    "the kernel's threads": f"for pid in {THREADS}; do renice -n 7 -p $pid; chrt -f -p 3 $pid; done",
-    "process 1": "renice -n 5 -p 1; taskset -p 1 1; chrt -o -p 0 1; echo 0 >/proc/1/oom_score_adj; kill -9 1",
+    "the kernel's threads": f"for pid in {THREADS}; do renice -n 7 -p $pid; chrt -f -p 3 $pid; "
+                            "done",
+    "process 1": "renice -n 5 -p 1; taskset -p 1 1; chrt -o -p 0 1; echo 0 >/proc/1/oom_score_adj; "
+                 "kill -9 1",
     "devices": "mknod /dev/odd c 1 3; echo x >/dev/file; chmod 600 /dev/null; ln -s x /dev/link",
     "a name": "hostname odd",
     "the clock": "date -s 2001-01-01",
@@ -67,13 +72,15 @@ PUT_RIGHT = {
 STAYS = {
     "files of the guest": ("mount -o remount,rw / && echo x >>/etc/passwd", "/etc/passwd"),
     "mounts for process 1": ("nsenter -t 1 -m mount -t tmpfs x /mnt", "mount"),
-    "a setting that only goes one way": ("echo 1 >/proc/sys/kernel/modules_disabled", "modules_disabled"),
+    "a setting that only goes one way": ("echo 1 >/proc/sys/kernel/modules_disabled",
+                                         "modules_disabled"),
 }
 
 
 def jobs():
     yield {"name": "first", "command": ["sh", "-c", LOOK]}
-    for number, script in enumerate([*PUT_RIGHT.values(), *(script for script, _ in STAYS.values())]):
+    for number, script in enumerate([*PUT_RIGHT.values(),
+                                     *(script for script, _ in STAYS.values())]):
         yield {"name": f"job-{number}", "command": ["sh", "-c", script], "limit": 300}
         yield {"name": f"look-{number}", "command": ["sh", "-c", LOOK]}
 

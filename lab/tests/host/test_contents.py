@@ -11,7 +11,8 @@ TEK = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve() / "bin" / "te
 
 
 def lab(*arguments, **options):
-    return subprocess.run([TEK, "lab", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    return subprocess.run([TEK, "lab", *arguments], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True,
                           timeout=600, check=False, **options)
 
 
@@ -29,7 +30,8 @@ def test_a_program_below_tmp_or_home_is_there_although_those_are_new_for_each_co
     shutil.copy(shutil.which("wc"), program)
     text = tmp_path / "text"
     text.write_text("one\ntwo\n")
-    ended = lab("run", "--add", f"{text}:/home/text", "--", "./counts", "-l", "/home/text", cwd=tmp_path)
+    ended = lab("run", "--add", f"{text}:/home/text", "--", "./counts", "-l", "/home/text",
+                cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "2 /home/text\n"), ended.stderr
 
 

@@ -31,7 +31,8 @@ wait
 """
 JOBS = [
     {"name": "first", "command": ["true"]},
-    {"name": "panics", "command": ["sh", "-c", "echo c >/proc/sysrq-trigger; sleep 60"], "limit": 30},
+    {"name": "panics", "command": ["sh", "-c", "echo c >/proc/sysrq-trigger; sleep 60"],
+     "limit": 30},
     {"name": "after-panic", "command": ["true"]},
     {"name": "loops", "command": ["sh", "-c", LOOPS], "limit": 10},
     {"name": "after-loop", "command": ["true"]},
@@ -89,7 +90,8 @@ class Lab:
         environment = os.environ | {MARK: self.mark, "TMPDIR": str(self.scratch)}
         with (self.directory / "stderr").open("wb") as complaints:
             return subprocess.Popen(command, cwd=self.scratch, env=environment, text=True,
-                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints)
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    stderr=complaints)
 
     def machines(self):
         return [pid for pid, name in marked(self.mark).items() if name.startswith("qemu")]
@@ -168,7 +170,8 @@ def test_a_panic_of_the_guest_is_told_with_its_console(session):
 def test_a_loop_under_fifo_99_without_throttling_is_a_guest_that_hangs(session):
     record = session[0]["loops"]
     assert record["outcome"] == "hung"
-    assert session[0]["after-loop"]["boot"] > record["boot"]  # a boot that fails by chance is tried again
+    # a boot that fails by chance is tried again
+    assert session[0]["after-loop"]["boot"] > record["boot"]
 
 
 def test_a_program_that_takes_all_memory_is_told_from_one_that_crashed(session):
