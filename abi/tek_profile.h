@@ -6,7 +6,8 @@
  * The file, one for each program that a process runs
  * --------------------------------------------------
  *   offset 0                     struct tek_profile_header, padded
- *   TEK_PROFILE_THERE_OFFSET     a bit for each thread's part that there is memory for; the process's own
+ *   TEK_PROFILE_THERE_OFFSET     a bit for each thread's part that there is memory for; the
+ *   process's own
  *   TEK_PROFILE_MODULES_OFFSET   struct tek_module, header.modules of them, padded
  *   TEK_PROFILE_THREADS_OFFSET   TEK_PROFILE_THREAD_BYTES for each thread that the process had:
  *                                struct tek_profile_thread, at TEK_PROFILE_OBJECTS_OFFSET of it

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The threads of `load`: load_start(), load_go(), load_stop() unless a time was given, load_join(). */
+/*
+ * The threads of `load`: load_start(), load_go(), load_stop() unless a time was given, load_join().
+ */
 #ifndef LOAD_THREADS_H
 #define LOAD_THREADS_H
 

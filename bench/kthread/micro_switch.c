@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Table 3: a token goes round a ring of processes, each of which reads its own data.  Passing a token
- * and reading the data without a switch takes its time too, which is taken off, as lmbench does.
+ * Table 3: a token goes round a ring of processes, each of which reads its own data.  Passing a
+ * token and reading the data without a switch takes its time too, which is taken off, as lmbench
+ * does.
  */
 #include "micro.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * reader - a task that reads from a random place of a file in each period (kernel-threads-wapip-2007,
- * Fig. 12), and how long each read took from the beginning of its period.
+ * reader - a task that reads from a random place of a file in each period
+ * (kernel-threads-wapip-2007, Fig. 12), and how long each read took from the beginning of its
+ * period.
  */
 #include "periodic.h"
 

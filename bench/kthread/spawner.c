@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * spawner - has the kernel create new workers for writeback again and again, as the paper does
- * (kernel-threads-wapip-2007, V-D).  Kernel workers live in pools that are kept for minutes, so load
- * alone makes new ones only at first.  But a workqueue that is given another nice value gets a
+ * (kernel-threads-wapip-2007, V-D).  Kernel workers live in pools that are kept for minutes, so
+ * load alone makes new ones only at first.  But a workqueue that is given another nice value gets a
  * pool of its own: with one worker, which kthreadd creates; and that one has kthreadd create the
  * next one before it does its first work.  So while kthreadd is starved the write-back waits.
  *

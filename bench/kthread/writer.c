@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * writer - a real-time task that writes to a file in each period (kernel-threads-wapip-2007, Figs. 2
- * and 7), and how long each write took from the beginning of its period.
+ * writer - a real-time task that writes to a file in each period (kernel-threads-wapip-2007, Figs.
+ * 2 and 7), and how long each write took from the beginning of its period.
  */
 #include "periodic.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The barrier of streamcluster, of two kinds: by hand of a mutex and a condition variable, as PARSEC's is, or the
- * pthread_barrier_t of the library that defines it in the process (--barrier pthread).
+ * The barrier of streamcluster, of two kinds: by hand of a mutex and a condition variable, as
+ * PARSEC's is, or the pthread_barrier_t of the library that defines it in the process (--barrier
+ * pthread).
  */
 #ifndef MANYCORE_BARRIER_H
 #define MANYCORE_BARRIER_H

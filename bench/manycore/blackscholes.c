@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * blackscholes - prices of European options by the formula of Black and Scholes (rtos-linux-scalability-2018, 4.2).
+ * blackscholes - prices of European options by the formula of Black and Scholes
+ * (rtos-linux-scalability-2018, 4.2).
  *
- * Fork-join: the options are read from a file by one thread, each thread prices its share, and one thread writes the
- * prices.  The size is the number of options; each is priced RUNS times, as the work would be too short otherwise.
+ * Fork-join: the options are read from a file by one thread, each thread prices its share, and one
+ * thread writes the prices.  The size is the number of options; each is priced RUNS times, as the
+ * work would be too short otherwise.
  */
 #include "file.h"
 #include "program.h"

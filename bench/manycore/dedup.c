@@ -2,7 +2,8 @@
 /*
  * dedup - compresses data, each chunk of it once (rtos-linux-scalability-2018, 4.5).
  *
- * A pipeline of five stages, three of which have so many threads as is asked for, so that up to three times as many run:
+ * A pipeline of five stages, three of which have so many threads as is asked for, so that up to
+ * three times as many run:
  *
  *   fragment (1) -> refine (N) -> deduplicate (N) -> compress (N) -> reorder (1)
  *

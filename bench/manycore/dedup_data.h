@@ -12,8 +12,8 @@
 void dedup_generate(uint8_t *data, size_t size);
 
 /*
- * The output is a row of records: RECORD_NEW, the size of what follows in 4 bytes, of this machine's order, and that, by
- * zlib; or RECORD_KNOWN and the SHA-1 of a chunk that came before.
+ * The output is a row of records: RECORD_NEW, the size of what follows in 4 bytes, of this
+ * machine's order, and that, by zlib; or RECORD_KNOWN and the SHA-1 of a chunk that came before.
  */
 enum { RECORD_NEW = 1, RECORD_KNOWN = 2 };
 

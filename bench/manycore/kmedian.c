@@ -84,7 +84,10 @@ static void open_centre(uint32_t point)
 	work.centre[work.centres++] = point;
 }
 
-/* From the next point on that thread 0 has not looked at: each opens the more likely the farther it is off. */
+/*
+ * From the next point on that thread 0 has not looked at: each opens the more likely the farther it
+ * is off.
+ */
 static uint32_t choose_far_one(uint32_t *next)
 {
 	while (*next < work.count) {
@@ -130,7 +133,10 @@ static void open_first(const struct share *share)
 	}
 }
 
-/* What each thread's points would save if x were a centre, and lose if those that they leave were closed. */
+/*
+ * What each thread's points would save if x were a centre, and lose if those that they leave were
+ * closed.
+ */
 static int64_t look_at(const struct share *share, uint32_t x)
 {
 	int64_t *extra = &work.extra[(uint64_t)share->number * work.count];

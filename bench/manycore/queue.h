@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A queue between two stages of a pipeline: a ring under a mutex, with a condition variable for each side that may have to
- * wait.  It ends when all producers have declared their end.
+ * A queue between two stages of a pipeline: a ring under a mutex, with a condition variable for
+ * each side that may have to wait.  It ends when all producers have declared their end.
  */
 #ifndef MANYCORE_QUEUE_H
 #define MANYCORE_QUEUE_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the same numbers everywhere. */
+/*
+ * SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the same
+ * numbers everywhere.
+ */
 #ifndef MANYCORE_RANDOM_H
 #define MANYCORE_RANDOM_H
 
@@ -18,7 +21,10 @@ static inline uint64_t random_bits(struct random *random)
 	return z ^ z >> 31;
 }
 
-/* From 0 to before `limit`; what it prefers by the remainder is nothing for a limit that is far below 2^64. */
+/*
+ * From 0 to before `limit`; what it prefers by the remainder is nothing for a limit that is far
+ * below 2^64.
+ */
 static inline uint64_t random_below(struct random *random, uint64_t limit)
 {
 	return random_bits(random) % limit;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * streamcluster - clusters a stream of points as it comes (rtos-linux-scalability-2018, 4.4): each block of it becomes a
- * few weighted centres, and those are clustered at the end.
+ * streamcluster - clusters a stream of points as it comes (rtos-linux-scalability-2018, 4.4): each
+ * block of it becomes a few weighted centres, and those are clustered at the end.
  *
  * Fork-join with very many barriers and little work between two.  The size is the number of points.
  */
@@ -51,7 +51,10 @@ static void generate(void)
 	}
 }
 
-/* Puts the centres that were chosen of a block behind `to`, each with the weight of those that it stands for. */
+/*
+ * Puts the centres that were chosen of a block behind `to`, each with the weight of those that it
+ * stands for.
+ */
 static uint32_t gather(const struct point *block, uint32_t count, struct point *to)
 {
 	uint32_t *place = program_memory(calloc(count, sizeof(*place)));
@@ -107,7 +110,10 @@ static int64_t nearest(const struct point *point, const float *place, size_t str
 	return least;
 }
 
-/* Whether they stand for all points, and are no more than twice as far from them as where the points come from. */
+/*
+ * Whether they stand for all points, and are no more than twice as far from them as where the
+ * points come from.
+ */
 static bool check(const struct point *last, uint32_t count)
 {
 	int64_t cost = 0, planted_cost = 0, weight = 0;

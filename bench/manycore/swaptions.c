@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * swaptions - prices of options on swaps, by Monte-Carlo simulation of the term structure (rtos-linux-scalability-2018,
- * 4.3): the model of Heath, Jarrow and Morton with three factors, in discrete time, with the drift that makes discounted
- * bonds martingales in discrete time too (Glasserman: Monte Carlo Methods in Financial Engineering, 3.6).
+ * swaptions - prices of options on swaps, by Monte-Carlo simulation of the term structure
+ * (rtos-linux-scalability-2018, 4.3): the model of Heath, Jarrow and Morton with three factors, in
+ * discrete time, with the drift that makes discounted bonds martingales in discrete time too
+ * (Glasserman: Monte Carlo Methods in Financial Engineering, 3.6).
  *
- * Fork-join, hardly any synchronisation: each thread prices its swaptions and takes a lock once for each.  The size is
- * the number of trials of each swaption.
+ * Fork-join, hardly any synchronisation: each thread prices its swaptions and takes a lock once for
+ * each.  The size is the number of trials of each swaption.
  */
 #include "fingerprint.h"
 #include "program.h"
@@ -143,7 +144,10 @@ static double swap_value_now(const struct swaption *it)
 	return exp(-rates * YEARS) * swap_value(it, forward);
 }
 
-/* The right to pay less the right to receive is the swap: their means differ by its value, but for chance. */
+/*
+ * The right to pay less the right to receive is the swap: their means differ by its value, but for
+ * chance.
+ */
 static void price(struct swaption *it, uint64_t seed)
 {
 	double *forward = program_memory(malloc(PERIODS * sizeof(*forward)));

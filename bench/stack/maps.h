@@ -11,7 +11,9 @@ struct range {
 	size_t mapped; /* bytes between them that are mapped */
 };
 
-/* Sets `mapped` of the ranges, which do not overlap; sorts them. Exits with a message on failure. */
+/*
+ * Sets `mapped` of the ranges, which do not overlap; sorts them. Exits with a message on failure.
+ */
 void maps_measure(struct range *ranges, size_t count);
 
 /* Resident memory of the process, page by page: VmRSS is only about right. */

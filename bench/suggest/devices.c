@@ -5,7 +5,8 @@
  *
  * Usage: devices NAME SECONDS FD...          the program: a pipe for each of its sources of events
  *        devices NAME --world SECONDS FD...  what happens around it: writes events to these pipes
- *        devices NAME --answers              "critical", "clock" or "other", and the name, of each thread
+ *        devices NAME --answers              "critical", "clock" or "other", and the name, of each
+ *        thread
  */
 #include <err.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * contexts [ROUNDS] - what a switch between two contexts costs: TEK's, Boost.Context's if it was there when this was
- * built, and swapcontext(3), which makes a system call.  Each round times one batch of each. Prints one
- * line of JSON.
+ * contexts [ROUNDS] - what a switch between two contexts costs: TEK's, Boost.Context's if it was
+ * there when this was built, and swapcontext(3), which makes a system call.  Each round times one
+ * batch of each. Prints one line of JSON.
  */
 #include "contexts.h"
 

@@ -12,8 +12,8 @@ extern "C" {
 #endif
 
 /*
- * Each switches so often to another context on `stack`, which at once switches back, and so to and fro; the other
- * context is left as it is then. Twice as many switches as `times`.
+ * Each switches so often to another context on `stack`, which at once switches back, and so to and
+ * fro; the other context is left as it is then. Twice as many switches as `times`.
  */
 typedef void context_fn(char *stack, uint64_t times);
 

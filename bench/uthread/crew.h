@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the seven programs of the paper (uthreads, 5) have in common.  They are plain programs of POSIX threads
- * that know nothing of TEK: two runs differ in the library of the threads.
+ * What the seven programs of the paper (uthreads, 5) have in common.  They are plain programs of
+ * POSIX threads that know nothing of TEK: two runs differ in the library of the threads.
  *
  *   int main(int argc, char **argv)
  *   {
  *           crew_begin(argc, argv, 1, 1);
- *           crew_run(work);            work(0) to work(crew.threads - 1), each in a thread of its own
- *           return crew_end("name", result, expected);
+ *           crew_run(work);            work(0) to work(crew.threads - 1), each in a thread of its
+ *           own return crew_end("name", result, expected);
  *   }
  *
  * The size is that of the whole work, however many threads share it.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * external - sums numbers that are read from files, each thread's from a file of its own (uthreads, 5.3).
+ * external - sums numbers that are read from files, each thread's from a file of its own (uthreads,
+ * 5.3).
  *
  * The size is the number of numbers.  The files are in a directory of their own, which is removed
  * at the end, where temporary files lie ($TMPDIR).

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * fair shares|interactive|mixed|priorities [--threads N] [--ms N] [--seed N] - how a scheduler treats threads.  A plain
- * program of POSIX threads: the scheduler is that of the library that is preloaded, or the kernel's.  Prints
- * one line of JSON.
+ * fair shares|interactive|mixed|priorities [--threads N] [--ms N] [--seed N] - how a scheduler
+ * treats threads.  A plain program of POSIX threads: the scheduler is that of the library that is
+ * preloaded, or the kernel's.  Prints one line of JSON.
  */
 #include "fair.h"
 

@@ -18,9 +18,15 @@ typedef void fair_fn(const struct fair_options *options);
 fair_fn fair_shares;
 /* A thread that sleeps often, beside threads that only compute: from its time to when it runs. */
 fair_fn fair_interactive;
-/* Long jobs, and short ones that come meanwhile: how long each takes, from when it comes to its end. */
+/*
+ * Long jobs, and short ones that come meanwhile: how long each takes, from when it comes to its
+ * end.
+ */
 fair_fn fair_mixed;
-/* Threads of as many priorities that wake each other: how often one ran while a higher one was ready. */
+/*
+ * Threads of as many priorities that wake each other: how often one ran while a higher one was
+ * ready.
+ */
 fair_fn fair_priorities;
 
 /* Exits with a message if a pthread function has returned an error number. */

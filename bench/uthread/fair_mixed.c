@@ -9,8 +9,8 @@
 
 /*
  * The mix: as many long jobs as there are threads, all there from the beginning, and short ones
- * that come one after the other, at random moments, while the long ones last.  Each has a thread of its own, which
- * sleeps until it comes: so when it comes is the same under every scheduler.
+ * that come one after the other, at random moments, while the long ones last.  Each has a thread of
+ * its own, which sleeps until it comes: so when it comes is the same under every scheduler.
  */
 #define BEGIN_MS 30 /* until all threads are there */
 #define LONG_MS 100

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * million - very many live threads: what each takes of time and of memory while all of them wait.  Built once for
- * each library (on/on.h).
+ * million - very many live threads: what each takes of time and of memory while all of them wait.
+ * Built once for each library (on/on.h).
  *
- * Usage: PROGRAM --threads N [--preempt 1].  With --preempt each runs until it was taken off its CPU once, in
- * the middle of what it does, before it waits; only user-level threads on one worker. Prints one line of JSON.
+ * Usage: PROGRAM --threads N [--preempt 1].  With --preempt each runs until it was taken off its
+ * CPU once, in the middle of what it does, before it waits; only user-level threads on one worker.
+ * Prints one line of JSON.
  */
 #include "on/on.h"
 

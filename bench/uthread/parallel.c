@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * parallel - each row of a matrix is multiplied outside of the mutex and added inside (uthreads, 5.2).
+ * parallel - each row of a matrix is multiplied outside of the mutex and added inside (uthreads,
+ * 5.2).
  *
  * The size is the number of rows; they go round a matrix that fits into the caches.
  */

@@ -3,8 +3,8 @@
  * philosophers - dining philosophers, which take the fork with the lower number first (uthreads,
  * 5.5).
  *
- * Each thread is one of them; the size is the number of meals of all.  The result is that number, or 0
- * if a fork was ever in two hands.
+ * Each thread is one of them; the size is the number of meals of all.  The result is that number,
+ * or 0 if a fork was ever in two hands.
  */
 #include "crew.h"
 

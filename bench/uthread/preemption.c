@@ -4,9 +4,10 @@
  * library of user-level threads (on/on.h).  --quantum-us is the quantum of that library, for the
  * timer to compare with.
  *
- * A round does the same work three times: by one thread alone, which nothing interrupts; by one thread, with
- * a bare timer whose signal has a handler that only counts; by two threads, half of the work each, between
- * which the library switches at the end of each quantum. Prints one line of JSON.
+ * A round does the same work three times: by one thread alone, which nothing interrupts; by one
+ * thread, with a bare timer whose signal has a handler that only counts; by two threads, half of
+ * the work each, between which the library switches at the end of each quantum. Prints one line of
+ * JSON.
  */
 #include "on/on.h"
 

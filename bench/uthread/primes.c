@@ -2,8 +2,8 @@
 /*
  * primes - the sum of the prime numbers below the size, by trial division (uthreads, 5.7).
  *
- * Numbers are dealt to the threads in small blocks, since greater ones take longer; each prime is added under
- * the mutex.
+ * Numbers are dealt to the threads in small blocks, since greater ones take longer; each prime is
+ * added under the mutex.
  */
 #include "crew.h"
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * scale - how much more gets done with more workers, when all that is done is scheduling.  Built once for each library
- * (on/on.h).
+ * scale - how much more gets done with more workers, when all that is done is scheduling.  Built
+ * once for each library (on/on.h).
  *
- * Usage: PROGRAM --pairs N --times M --work yield|hand-over.  Of N pairs of threads each thread does M times
+ * Usage: PROGRAM --pairs N --times M --work yield|hand-over.  Of N pairs of threads each thread
+ * does M times
  *
- *   yield      gives way.  The two of a pair are N threads apart: where threads are dealt to N workers in turn, they have
- *              one of their own, and nothing is shared but what the scheduler shares.
- *   hand-over  lets the other of its pair go on, by a condition variable.  They follow each other: where threads are dealt
- *              in turn, on different workers, so that each wakes one on another worker's queue.
+ *   yield      gives way.  The two of a pair are N threads apart: where threads are dealt to N
+ *              workers in turn, they have one of their own, and nothing is shared but what the
+ *              scheduler shares.
+ *   hand-over  lets the other of its pair go on, by a condition variable.  They follow each other:
+ *              where threads are dealt in turn, on different workers, so that each wakes one on
+ *              another worker's queue.
  *
  * Prints one line of JSON.
  */

@@ -4,7 +4,8 @@
  * uncontended mutex, a condition variable by which two threads hand over to each other.  Built once
  * for each library (on/on.h), in C and in C++.
  *
- * Usage: PROGRAM [ROUNDS [--unpinned]].  Each round times one batch of every call. Prints one line of JSON.
+ * Usage: PROGRAM [ROUNDS [--unpinned]].  Each round times one batch of every call. Prints one line
+ * of JSON.
  */
 #include "on/on.h"
 

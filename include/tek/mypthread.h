@@ -2,9 +2,10 @@
 /*
  * tek/mypthread.h - the names of the paper (uthreads, 2.1 and 2.2) on top of tek/uthread.h.
  *
- * As there, the first mypthread_create() makes the calling thread a user-level thread and starts the scheduler.  Which
- * one, and with which quantum, is said by the variable TEK_UTHREAD: "workers=1,sched=mlfq,quantum=5ms" is
- * the paper's machine.  What the functions do and which errors they return is described at those of uthread.h.
+ * As there, the first mypthread_create() makes the calling thread a user-level thread and starts
+ * the scheduler.  Which one, and with which quantum, is said by the variable TEK_UTHREAD:
+ * "workers=1,sched=mlfq,quantum=5ms" is the paper's machine.  What the functions do and which
+ * errors they return is described at those of uthread.h.
  */
 #ifndef TEK_MYPTHREAD_H
 #define TEK_MYPTHREAD_H
@@ -53,8 +54,9 @@ static inline int mypthread_yield(void)
 }
 
 /*
- * 2.2.1. `attributes`, which may be NULL, says the type: normal, recursive or error-checking.  Where the program
- * asks for C alone (-std=c11 without _POSIX_C_SOURCE) pthread.h has no types: EINVAL unless it is NULL.
+ * 2.2.1. `attributes`, which may be NULL, says the type: normal, recursive or error-checking.
+ * Where the program asks for C alone (-std=c11 without _POSIX_C_SOURCE) pthread.h has no types:
+ * EINVAL unless it is NULL.
  */
 static inline int mypthread_mutex_init(mypthread_mutex_t *mutex,
 				       const pthread_mutexattr_t *attributes)

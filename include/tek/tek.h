@@ -70,10 +70,10 @@
  *
  * Who makes a thread Fast: the process itself, where it may (CAP_SYS_NICE, RLIMIT_RTPRIO),
  * else the daemon tekd, which is asked by itself.  tekd keeps the budgets that its
- * configuration grants, or that of tek_set_budget() if it is smaller, and ends timed stays.  That tekd took
- * a thread back is known to the program when it next calls anything of this header or the
- * calls above.  If tekd ends, what it granted ends with it; the next request is made to
- * the one that runs then.
+ * configuration grants, or that of tek_set_budget() if it is smaller, and ends timed stays.  That
+ * tekd took a thread back is known to the program when it next calls anything of this header or the
+ * calls above.  If tekd ends, what it granted ends with it; the next request is made to the one
+ * that runs then.
  */
 #define SCHED_TEK 84
 #define TEK_PRIORITY_MIN (-20)
@@ -263,28 +263,31 @@ TEK_API int tek_tid_stack_get(pid_t tid, struct tek_stack_info *info);
 TEK_API pid_t tek_gettid(void);
 
 /*
- * Three ways for a thread to learn who it is, as the paper compares them (rtos-linux-scalability-2018, 3.1.6): the more
- * a way takes for granted, the less it costs.  `tek bench ident` measures them.  tek_gettid() is right everywhere.
+ * Three ways for a thread to learn who it is, as the paper compares them
+ * (rtos-linux-scalability-2018, 3.1.6): the more a way takes for granted, the less it costs.  `tek
+ * bench ident` measures them.  tek_gettid() is right everywhere.
  *
  * Checked: the kernel's id of the calling thread, in *tid.
- * Errors: ESRCH where the caller is no thread of this program that TEK knows: the child of vfork(), which borrows
- * its parent's thread; threads that share one thread's variables, by clone() with CLONE_VM; a thread past the last of
- * its destructors; one for which there is no slot; any where TEK does nothing.  *tid is then as it was.
+ * Errors: ESRCH where the caller is no thread of this program that TEK knows: the child of vfork(),
+ * which borrows its parent's thread; threads that share one thread's variables, by clone() with
+ * CLONE_VM; a thread past the last of its destructors; one for which there is no slot; any where
+ * TEK does nothing.  *tid is then as it was.
  */
 TEK_API int tek_self_checked(pid_t *tid);
 
 /*
- * Fast: the same by one load, without any check.  Right in threads that began by pthread_create(), and in the first
- * one; in the child of a fork from the first tek_gettid() on, until then it is the parent's.  0 in a thread that TEK
- * has not met: tek_gettid() once, and it is known.  Async-signal-safe.
+ * Fast: the same by one load, without any check.  Right in threads that began by pthread_create(),
+ * and in the first one; in the child of a fork from the first tek_gettid() on, until then it is the
+ * parent's.  0 in a thread that TEK has not met: tek_gettid() once, and it is known.
+ * Async-signal-safe.
  */
 TEK_API pid_t tek_self_fast(void);
 
 /*
- * By register: the thread pointer, by one instruction where the processor has a register for it.  It is never 0, and
- * no other thread that lives has it, nor has another user-level thread of libtek-uthread.so.  It is no id of the
- * kernel's, stays what it is in the child of a fork, and is another thread's once this one has ended.
- * Async-signal-safe; needs no library.
+ * By register: the thread pointer, by one instruction where the processor has a register for it.
+ * It is never 0, and no other thread that lives has it, nor has another user-level thread of
+ * libtek-uthread.so.  It is no id of the kernel's, stays what it is in the child of a fork, and is
+ * another thread's once this one has ended.  Async-signal-safe; needs no library.
  */
 static inline uintptr_t tek_self_register(void)
 {
@@ -335,8 +338,8 @@ TEK_API int tek_follow_marked(int on);
 
 /*
  * Set the budget of every Fast thread of this process to which no rule gives one of
- * its own: at most cpu_ns of CPU time in any window_ns.  cpu_ns 0 switches the guard off; then only the
- * kernel's own real-time throttling protects the rest of the device.
+ * its own: at most cpu_ns of CPU time in any window_ns.  cpu_ns 0 switches the guard off; then only
+ * the kernel's own real-time throttling protects the rest of the device.
  * The guard looks 16 times a window, so it can let a thread have up to a
  * sixteenth of the window more.  Where RLIMIT_RTTIME is set the budget is at most
  * half of it.

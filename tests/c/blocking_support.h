@@ -2,9 +2,9 @@
 /*
  * Calls that block, in threads of a plain pthread program.
  *
- * It says what POSIX and Linux promise, so it holds for kernel threads too: tests/meson.build runs it as it is, and
- * again with libtek-uthread.so preloaded, on one worker without preemption.  There a call that kept its kernel
- * thread would stop all others, and the test with them.
+ * It says what POSIX and Linux promise, so it holds for kernel threads too: tests/meson.build runs
+ * it as it is, and again with libtek-uthread.so preloaded, on one worker without preemption.  There
+ * a call that kept its kernel thread would stop all others, and the test with them.
  */
 #ifndef TEK_TESTS_BLOCKING_SUPPORT_H
 #define TEK_TESTS_BLOCKING_SUPPORT_H

@@ -76,8 +76,8 @@ static inline int run_unprivileged(void)
 }
 
 /*
- * The fake daemon must be able to switch others' threads.  TEK is not asked: this process shall have
- * no guard, whose traces ThreadSanitizer would see in the children.
+ * The fake daemon must be able to switch others' threads.  TEK is not asked: this process shall
+ * have no guard, whose traces ThreadSanitizer would see in the children.
  */
 static inline void need_privilege(void)
 {

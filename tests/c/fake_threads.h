@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Threads that never run and workers that run nobody: to ask schedulers (lib/uthread/sched.h) without an engine. */
+/*
+ * Threads that never run and workers that run nobody: to ask schedulers (lib/uthread/sched.h)
+ * without an engine.
+ */
 #ifndef TEK_TESTS_FAKE_THREADS_H
 #define TEK_TESTS_FAKE_THREADS_H
 
@@ -30,7 +33,10 @@ static inline uint32_t next_random(void)
 	return random_state;
 }
 
-/* Threads that nobody knows, and a scheduler without any. One kernel thread, and no time that counts. */
+/*
+ * Threads that nobody knows, and a scheduler without any. One kernel thread, and no time that
+ * counts.
+ */
 static inline void start(const struct tek_sched *sched, unsigned int workers)
 {
 	memset(threads, 0, sizeof(threads));

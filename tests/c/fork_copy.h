@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the child of a fork() has of an object that other threads use: a copy that nobody waits for. */
+/*
+ * What the child of a fork() has of an object that other threads use: a copy that nobody waits for.
+ */
 #ifndef TESTS_FORK_COPY_H
 #define TESTS_FORK_COPY_H
 

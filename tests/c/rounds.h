@@ -5,7 +5,9 @@
 
 #include <stdlib.h>
 
-/* As often as is usual, or the percentage in TEK_TEST_ROUNDS, where creating a thread takes long. */
+/*
+ * As often as is usual, or the percentage in TEK_TEST_ROUNDS, where creating a thread takes long.
+ */
 static inline int rounds(int usual)
 {
 	const char *percentage = getenv("TEK_TEST_ROUNDS");

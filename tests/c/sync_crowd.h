@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * For tests of what threads wait for each other by (lib/sync): threads, and signals that interrupt them.  The same tests
- * run on the C library's threads, and with libtek-uthread.so on user-level ones, whose engine is found by its name.
+ * For tests of what threads wait for each other by (lib/sync): threads, and signals that interrupt
+ * them.  The same tests run on the C library's threads, and with libtek-uthread.so on user-level
+ * ones, whose engine is found by its name.
  */
 #ifndef TESTS_SYNC_CROWD_H
 #define TESTS_SYNC_CROWD_H

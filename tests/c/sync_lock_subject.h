@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The lock under test, for what holds for every kind of lock (sync/lock.h) and every spin lock of one word (sync/spin.h).
- * The name of one is the program's argument.  Ordinary pthread programs: Meson runs them with the C library's threads and
- * with libtek-uthread.so.
+ * The lock under test, for what holds for every kind of lock (sync/lock.h) and every spin lock of
+ * one word (sync/spin.h).  The name of one is the program's argument.  Ordinary pthread programs:
+ * Meson runs them with the C library's threads and with libtek-uthread.so.
  */
 #ifndef TESTS_SYNC_LOCK_SUBJECT_H
 #define TESTS_SYNC_LOCK_SUBJECT_H

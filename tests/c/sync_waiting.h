@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * For tests of mutexes and condition variables as an ordinary program has them, which Meson runs with the C library's and
- * with those of libtek-sync.so.  All of it has to hold for each.
+ * For tests of mutexes and condition variables as an ordinary program has them, which Meson runs
+ * with the C library's and with those of libtek-sync.so.  All of it has to hold for each.
  */
 #ifndef TESTS_SYNC_WAITING_H
 #define TESTS_SYNC_WAITING_H

@@ -48,7 +48,9 @@ static void *end_by_cancellation(void *argument)
 {
 	static const struct timespec pause = {.tv_nsec = 1000000};
 
-	/* Not pause(2): ThreadSanitizer loses track of a thread cancelled in one of its wrappers. */
+	/*
+	 * Not pause(2): ThreadSanitizer loses track of a thread cancelled in one of its wrappers.
+	 */
 	tek_critical_enter();
 	for (;;) {
 		pthread_testcancel();
@@ -193,7 +195,9 @@ static void a_thread_that_reuses_the_handle_of_one_that_ended_unseen_is_itself(v
 		struct waiter waiter;
 		pthread_t unseen;
 
-		/* The C library gives the new thread the block, and so the handle, of the old one. */
+		/*
+		 * The C library gives the new thread the block, and so the handle, of the old one.
+		 */
 		assert_int_equal(pthread_create(&unseen, NULL, end_by_system_call, NULL), 0);
 		pthread_join(unseen, NULL);
 		waiter_start_unsynchronised(&waiter, NULL);

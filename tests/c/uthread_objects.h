@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * For tests of synchronisation objects, by the native API: each body runs as the first thread of engines of all
- * kinds, each in a process of its own.  With one worker and no kernel threads beside, objects use no atomic
- * instructions, so that and several workers are quite different things.
+ * For tests of synchronisation objects, by the native API: each body runs as the first thread of
+ * engines of all kinds, each in a process of its own.  With one worker and no kernel threads
+ * beside, objects use no atomic instructions, so that and several workers are quite different
+ * things.
  */
 #ifndef UTHREAD_OBJECTS_H
 #define UTHREAD_OBJECTS_H

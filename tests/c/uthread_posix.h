@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * For tests of threads of pthread programs: ordinary programs, which Meson runs with the C library's threads and with
- * libtek-uthread.so before it, under several models.  All of it has to hold for each.
+ * For tests of threads of pthread programs: ordinary programs, which Meson runs with the C
+ * library's threads and with libtek-uthread.so before it, under several models.  All of it has to
+ * hold for each.
  */
 #ifndef TESTS_UTHREAD_POSIX_H
 #define TESTS_UTHREAD_POSIX_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Contexts and thread-local storage without the engine: a test switches to a thread by hand, which runs until it
- * stops or ends.
+ * Contexts and thread-local storage without the engine: a test switches to a thread by hand, which
+ * runs until it stops or ends.
  *
- * What such a thread finds wrong it notes in variables of its own, and the test looks afterwards: cmocka's own state
- * is thread-local.
+ * What such a thread finds wrong it notes in variables of its own, and the test looks afterwards:
+ * cmocka's own state is thread-local.
  */
 #ifndef TESTS_UTHREAD_RAW_H
 #define TESTS_UTHREAD_RAW_H

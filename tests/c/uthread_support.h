@@ -41,8 +41,8 @@ static inline void option_is_wrong(const char *text, size_t size, const char *wh
 }
 
 /*
- * Starts the engine with these options, as in TEK_UTHREAD, beside the defaults of one worker.  "own:" before them
- * gives each thread thread-local storage of its own.
+ * Starts the engine with these options, as in TEK_UTHREAD, beside the defaults of one worker.
+ * "own:" before them gives each thread thread-local storage of its own.
  */
 static inline void start_engine(const char *list)
 {

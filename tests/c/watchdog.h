@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Ends a program whose tests hang, with a core, before tools/check gives up all of Meson's tests because none says
- * anything (TEST_SILENCE).  Not alarm(2): tests use its timer themselves.  Children of fork() have none.
+ * Ends a program whose tests hang, with a core, before tools/check gives up all of Meson's tests
+ * because none says anything (TEST_SILENCE).  Not alarm(2): tests use its timer themselves.
+ * Children of fork() have none.
  */
 #ifndef TESTS_WATCHDOG_H
 #define TESTS_WATCHDOG_H

@@ -4,11 +4,13 @@
  *
  * Each thread allocates and frees for a given time, in one of these patterns:
  *   pair      a block of 64 bytes, freed at once
- *   own       blocks of 16 to 256 bytes; of 512 that the thread has, any one is replaced by a new one
+ *   own       blocks of 16 to 256 bytes; of 512 that the thread has, any one is replaced by a new
+ *             one
  *   mixed     the same with sizes from 16 bytes to 32 KiB, the small ones more often
  *   exchange  each block is freed by the next thread: producer and consumer
  *
- * Its output is one line of JSON: pairs of malloc() and free() of all threads, and what one took a thread.
+ * Its output is one line of JSON: pairs of malloc() and free() of all threads, and what one took a
+ * thread.
  */
 #include "../../response/clock.h"
 #include "../../response/number.h"

@@ -6,8 +6,9 @@
  *   checked   tek_self_checked(): a call, and it makes sure of what it knows
  *   fast      tek_self_fast(): one load
  *   register  tek_self_register(): the processor's thread pointer
- * The caches are found by a hash of the id, as in Hoard, whose heaps the paper had; all threads have the same code but
- * for the getter.  One line of JSON for each getter, measured alternately in one run.
+ * The caches are found by a hash of the id, as in Hoard, whose heaps the paper had; all threads
+ * have the same code but for the getter.  One line of JSON for each getter, measured alternately in
+ * one run.
  */
 #include "../../response/clock.h"
 #include "../../response/median.h"

@@ -2,9 +2,10 @@
 /*
  * barriers - how often a second can all threads meet (rtos-linux-scalability-2018, 4.4)?
  *
- * As streamcluster does it: 100,000 barriers with little work between.  All kinds, and pthread_barrier_wait(3), take
- * turns in each round.  One line of JSON for each kind and number of threads: the median of the rounds.  A measurement
- * is ended after a while, and what was done until then counts.
+ * As streamcluster does it: 100,000 barriers with little work between.  All kinds, and
+ * pthread_barrier_wait(3), take turns in each round.  One line of JSON for each kind and number of
+ * threads: the median of the rounds.  A measurement is ended after a while, and what was done until
+ * then counts.
  */
 #include "../../response/clock.h"
 #include "../../response/median.h"

@@ -26,7 +26,10 @@ void crowd_options(struct crowd_options *options, int argc, char **argv, const c
 /* Whether it is among those of --kinds. */
 bool crowd_wants(const struct crowd_options *options, const char *kind);
 
-/* Runs one(number, ...) in so many threads, which begin at the same time; the ns until the last one has ended. */
+/*
+ * Runs one(number, ...) in so many threads, which begin at the same time; the ns until the last one
+ * has ended.
+ */
 uint64_t crowd_run(unsigned int count, void (*one)(unsigned int number));
 
 #endif

@@ -2,9 +2,10 @@
 /*
  * rwlocks - how often a second is a read-write lock had, by how many writers among the readers?
  *
- * Each thread locks, for writing in so many cases of 100, reads or changes 4 shared cache lines, and unlocks.  All
- * kinds, and pthread_rwlock_t, take turns in each round.  One line of JSON for each kind, number of threads and share
- * of writers: the median of the rounds.  A measurement is ended after a while, and what was done until then counts.
+ * Each thread locks, for writing in so many cases of 100, reads or changes 4 shared cache lines,
+ * and unlocks.  All kinds, and pthread_rwlock_t, take turns in each round.  One line of JSON for
+ * each kind, number of threads and share of writers: the median of the rounds.  A measurement is
+ * ended after a while, and what was done until then counts.
  */
 #include "../../response/clock.h"
 #include "../../response/median.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The locks that spin compares: TEK's, the C library's, and Concurrency Kit's where that is installed. */
+/*
+ * The locks that spin compares: TEK's, the C library's, and Concurrency Kit's where that is
+ * installed.
+ */
 #ifndef MANYCORE_SPIN_KINDS_H
 #define MANYCORE_SPIN_KINDS_H
 
@@ -18,7 +21,9 @@ struct spin_object {
 	};
 } __attribute__((aligned(128)));
 
-/* Each is called through a pointer, so that none has an advantage by being inlined.  Both return 0. */
+/*
+ * Each is called through a pointer, so that none has an advantage by being inlined.  Both return 0.
+ */
 struct spin_kind {
 	const char *name;
 	void (*init)(struct spin_object *object); /* NULL: it is ready */

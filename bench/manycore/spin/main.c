@@ -3,11 +3,12 @@
  * spin - how many times a second is a lock had that all threads want (rtos-linux-scalability-2018,
  * Figs 3 and 4)?
  *
- * Each thread locks 100,000 times, reads and writes 4 shared cache lines, and unlocks.  All kinds of locks take turns in
- * each round.  One line of JSON for each kind and number of threads: the median of the rounds.  A measurement is ended
- * after a while, and what was done until then counts: queue locks may take hours where threads outnumber CPUs.  One that
- * is over in a moment is repeated with new threads, because what it comes to depends on which of them began first, and
- * on what the CPUs' predictors have come to: one thread's takes half a ms.
+ * Each thread locks 100,000 times, reads and writes 4 shared cache lines, and unlocks.  All kinds
+ * of locks take turns in each round.  One line of JSON for each kind and number of threads: the
+ * median of the rounds.  A measurement is ended after a while, and what was done until then counts:
+ * queue locks may take hours where threads outnumber CPUs.  One that is over in a moment is
+ * repeated with new threads, because what it comes to depends on which of them began first, and on
+ * what the CPUs' predictors have come to: one thread's takes half a ms.
  */
 #include "../../response/clock.h"
 #include "../../response/median.h"
@@ -130,8 +131,8 @@ struct had {
 };
 
 /*
- * *stopped: not all of the times.  Threads that are in a queue when the time is over still take their turn; that time
- * counts, too.
+ * *stopped: not all of the times.  Threads that are in a queue when the time is over still take
+ * their turn; that time counts, too.
  */
 static struct had measure_once(const struct spin_kind *kind, unsigned int count, bool *stopped)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * State Threads.  Its condition variables know no mutex, so one is given back and taken again around the wait;
- * no other thread runs in between.
+ * State Threads.  Its condition variables know no mutex, so one is given back and taken again
+ * around the wait; no other thread runs in between.
  */
 #ifndef UTHREAD_ON_STATE_THREADS_H
 #define UTHREAD_ON_STATE_THREADS_H
