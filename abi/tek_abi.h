@@ -315,8 +315,8 @@ struct tek_table_header {
 	1u /* the Fast Region was refused; error says why, and text if tekd was asked */
 #define TEK_EVENT_OVERRAN \
 	2u                       /* a thread used up its budget: value[0] ns in value[1] ns;
-                                    it cannot come back for value[2] ns.  If tekd took it back text says
-                                    what it used, and value[1] and value[2] are 0 */
+                                    it cannot come back for value[2] ns.  If tekd took it back text
+                                    says what it used, and value[1] and value[2] are 0 */
 #define TEK_EVENT_NOT_COVERED 3u /* TEK cannot ride in program; text says why */
 #define TEK_EVENT_SUMMARY \
 	4u                      /* a thread that was Fast has ended: value[0] ns in the
@@ -343,8 +343,9 @@ struct tek_table_header {
 	10u /* a process with locks of kind auto ends: they went value[0] times from spinning to
 	       sleeping and value[1] times back.  LOCKs follow */
 #define TEK_EVENT_LOCK \
-	11u /* one of these: value[0] and value[1] as there; value[2] its address in the ELF headers of the
-	       file that text names, value[3] the same in the process.  Without text it lies in no file */
+	11u /* one of these: value[0] and value[1] as there; value[2] its address in the ELF headers of
+	       the file that text names, value[3] the same in the process.  Without text it lies in
+	       no file */
 
 struct tek_event {
 	tek_u32 magic; /* TEK_EVENT_MAGIC */

@@ -103,7 +103,7 @@ struct tek_profile_thread {
 	tek_u64 begin_ticks;   /* 0: there is no thread here yet */
 	tek_u64 end_ticks;     /* 0: it was there when the process ended, or still is */
 	tek_u64 created_ticks; /* when its creator asked for it */
-	tek_u64 routine; /* address of its start routine; 0: the process's first thread, or not known */
+	tek_u64 routine; /* address of its start routine; 0: the first thread's, or not known */
 	tek_u64 argument;       /* of that, until it runs */
 	tek_u8 name[16];        /* NUL-terminated; as it was last seen */
 	tek_u32 inside;         /* TEK_PROFILE_*: what it is in; 0: work */
@@ -145,8 +145,8 @@ struct tek_profile_object {
 	tek_u64 contended;  /* of these, how often it could not be had at once */
 	tek_u64 wait_ticks; /* waited for it */
 	tek_u64 wait_most;
-	tek_u64 holds; /* acquisitions that those stand for of which it was measured how long it was held, */
-	tek_u64 hold_ticks; /* which was so long altogether */
+	tek_u64 holds; /* acquisitions that stand for those of which the hold time was measured */
+	tek_u64 hold_ticks; /* the sum of these hold times */
 	tek_u64 hold_most;
 };
 

@@ -10,8 +10,8 @@
  *           program_forget();                       the input was made; the time starts again
  *           program_enter(FILES);                   from here on it is file time
  *           program_enter(PARALLEL);
- *           program_run(count, work);               work(0) to work(count - 1), each in a thread of
- *           its own program_enter(SERIAL);
+ *           program_run(count, work);               work(0) to work(count - 1), each in its thread
+ *           program_enter(SERIAL);
  *           program_stop();                         the time ends; what follows checks the result
  *           return program_end("2f91", right);
  *   }

@@ -3,7 +3,7 @@
  * The cost of locking and unlocking an uncontended mutex, in a process with two threads: as the
  * program does it, with the C library's or, under `tek run --lock NAME`, with another one.
  *
- *	uncontended [ROUNDS]		a line of JSON: ns of CPU time for each pair, the median of rounds
+ *	uncontended [ROUNDS]		a line of JSON: ns of CPU time for each pair, the median
  */
 #include "../response/clock.h"
 #include "../response/median.h"

@@ -6,8 +6,8 @@
  *   int main(int argc, char **argv)
  *   {
  *           crew_begin(argc, argv, 1, 1);
- *           crew_run(work);            work(0) to work(crew.threads - 1), each in a thread of its
- *           own return crew_end("name", result, expected);
+ *           crew_run(work);            work(0) to work(crew.threads - 1), each in its own thread
+ *           return crew_end("name", result, expected);
  *   }
  *
  * The size is that of the whole work, however many threads share it.

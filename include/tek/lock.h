@@ -74,8 +74,8 @@ int tek_lock_trylock(tek_lock_t *lock);
 /*
  * As tek_lock_lock(), until a point of time of CLOCK_REALTIME or CLOCK_MONOTONIC at most, as
  * pthread_mutex_clocklock(3) has it.  0, ETIMEDOUT, or EINVAL: there is no such clock, or nothing
- * left but to wait and *until is no time.  Who waits so for a lock with a queue (ticket, ticket-pb,
- * k42, mcs) tries it again and again beside the queue.
+ * left but to wait and *until is no time.  A thread that waits so for a lock with a queue
+ * (ticket, ticket-pb, k42, mcs) tries it again and again beside the queue.
  */
 int tek_lock_timedlock(tek_lock_t *lock, clockid_t clock, const struct timespec *until);
 

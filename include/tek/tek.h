@@ -68,7 +68,7 @@
  *           no more threads, or no more requests just now; or TEK does nothing here, because
  *           a signal handler interrupted it or a sanitizer is linked into the program
  *
- * Who makes a thread Fast: the process itself, where it may (CAP_SYS_NICE, RLIMIT_RTPRIO),
+ * A thread is made Fast by the process itself, where it may (CAP_SYS_NICE, RLIMIT_RTPRIO),
  * else the daemon tekd, which is asked by itself.  tekd keeps the budgets that its
  * configuration grants, or that of tek_set_budget() if it is smaller, and ends timed stays.  That
  * tekd took a thread back is known to the program when it next calls anything of this header or the

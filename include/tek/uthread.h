@@ -59,8 +59,8 @@
  *
  * Objects (mutexes and so on) of which every byte is zero are ready for use; those that are
  * initialised in another way say so.  An object may be used by the threads of one process.  It must
- * not be copied.  Who was the last to use one, by whatever synchronisation, may destroy it and free
- * its memory; to destroy one that is in use is an error (EBUSY).  Members whose name ends in an
+ * not be copied.  The thread that was the last to use one, by whatever synchronisation, may
+ * destroy it and free its memory; to destroy one that is in use is an error (EBUSY).  Members whose name ends in an
  * underscore are not for programs.
  */
 #ifndef TEK_UTHREAD_H
@@ -128,9 +128,14 @@ typedef struct tek_uthread *tek_uthread_t;
  * creator.
  */
 struct tek_uthread_attributes {
-	size_t stack_bytes; /* less than TEK_UTHREAD_STACK_LEAST counts as that; 0: the default.  With `stack`: its size */
-	void *stack; /* memory of the program's own, aligned to 16 bytes, at least that large, until the thread has been joined,
-				or for ever if it is detached; NULL: from the pool, with a guard page */
+	/* Less than TEK_UTHREAD_STACK_LEAST counts as that; 0: the default.  With `stack`: its size. */
+	size_t stack_bytes;
+	/*
+	 * Memory of the program's own, aligned to 16 bytes and at least that large.  It lasts until the
+	 * thread has been joined, or for ever if it is detached.  NULL: from the pool, with a guard
+	 * page.
+	 */
+	void *stack;
 	int detached;     /* 1: it is not joined */
 	int critical;     /* 1: it goes before all threads that are not, in every scheduler */
 	int has_priority; /* 1: `priority` counts */
@@ -257,8 +262,8 @@ int tek_uthread_mutex_init(tek_uthread_mutex_t *mutex, int kind);
 int tek_uthread_mutex_destroy(tek_uthread_mutex_t *mutex);
 
 /*
- * Lock it.  If it is free that is one instruction; else the calling thread waits.  Who waits long
- * is handed it, so nobody starves.  May switch.
+ * Lock it.  If it is free that is one instruction; else the calling thread waits.  A thread that
+ * waits long is handed the mutex, so no thread starves.  May switch.
  * Errors: EDEADLK: error-checking, the caller has it; EAGAIN: recursive, 2^32 times, or there is no
  * memory for what robust ones need; EBUSY (trylock); ETIMEDOUT, EINVAL: `deadline` is no time
  * (looked at only if it has to wait); EOWNERDEAD: robust, the caller has it, its last owner ended

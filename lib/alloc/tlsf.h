@@ -34,8 +34,8 @@ struct tek_tlsf {
 	uint32_t first; /* bit f: one of lists[f] has a block */
 	uint32_t second[TEK_TLSF_FIRST];
 	struct tek_tlsf_block *lists[TEK_TLSF_FIRST][TEK_TLSF_SECOND];
-	struct tek_tlsf_block *
-		pieces; /* the first block of the last piece; its `before` is that of the piece before */
+	/* The first block of the last piece; its `before` is that of the piece before. */
+	struct tek_tlsf_block *pieces;
 	uintptr_t from, to; /* all memory lies in between */
 	size_t bytes;       /* that were added */
 	size_t used;        /* in blocks that are handed out, with their words */

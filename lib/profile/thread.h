@@ -54,8 +54,8 @@ struct tek_profile_self {
 	uint32_t sample_stands;
 	uint32_t sample_weight;
 	uint64_t sample_run;
-	uint32_t
-		long_lines; /* calls by stream that went to the kernel although the buffer had a lot */
+	/* Calls by stream that went to the kernel although the buffer had a lot. */
+	uint32_t long_lines;
 	/*
 	 * Waits until the next one around which the scheduler is asked, from one to the next, and
 	 * when that was.

@@ -139,7 +139,7 @@ static void close_room(struct tek_stack *stack)
 	int saved = errno;
 
 	if (here - stack->own_low >= stack->end - stack->own_low)
-		return; /* another stack, or so deep: the next thread has it without a guard there */
+		return; /* another stack, or so deep: the next thread has no guard there */
 	if (madvise((void *)low, bytes, MADV_DONTNEED) && munlock((void *)low, bytes) == 0)
 		madvise((void *)low, bytes, MADV_DONTNEED);
 	/* Of the same kind as before: the C library removes that kind only. */

@@ -16,7 +16,7 @@
 struct tek_area {
 	uintptr_t low,
 		end; /* usable from low up to, not with, end; the first thread's low may be 0 */
-	size_t guard_bytes; /* below low; 0 of memory that the program gave, and of the first thread */
+	size_t guard_bytes; /* below low; 0: memory of the program's, or the first thread */
 	bool first;         /* it is the process's first thread's */
 };
 

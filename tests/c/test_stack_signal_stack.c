@@ -201,8 +201,8 @@ static int fill_few_addresses(void)
 	pthread_barrier_wait(&barriers[1]);
 	for (int i = 0; i < many; i++)
 		pthread_join(threads[i], NULL);
-	/* Stack, guard, 16 KiB, more where the frame of a signal is large; a 64th of the addresses; the
-	   table. */
+	/* Stack, guard, 16 KiB, more where the frame of a signal is large; a 64th of the addresses;
+	   the table. */
 	size_t frame_kib = getauxval(AT_MINSIGSTKSZ) >> 10;
 	size_t each_kib = stack_kib + GUARD_KIB + 16 + (frame_kib > 4 ? frame_kib : 0);
 	return kib < (size_t)many * each_kib + (16 << 10) + (8 << 10) ? 0 : 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Whose threads a program of the micro-benchmarks uses: the build names the adapter by ON, and the
+ * The library whose threads a program of the micro-benchmarks uses: the build names the adapter by ON, and the
  * same source is measured on each.  An adapter is a header in this directory that defines
  *
  *   ON_NAME                                   what reports call it
