@@ -103,15 +103,15 @@ struct tek_profile_thread {
 	tek_u64 begin_ticks;   /* 0: there is no thread here yet */
 	tek_u64 end_ticks;     /* 0: it was there when the process ended, or still is */
 	tek_u64 created_ticks; /* when its creator asked for it */
-	tek_u64 routine; /* address of its start routine; 0: the first thread's, or not known */
-	tek_u64 argument;       /* of that, until it runs */
-	tek_u8 name[16];        /* NUL-terminated; as it was last seen */
-	tek_u32 inside;         /* TEK_PROFILE_*: what it is in; 0: work */
-	tek_u32 is_waiting;     /* whether it is not counted in header.active */
-	tek_u64 since_ticks;    /* since when it is; 0: the call is only counted */
-	tek_u64 ticks[5];       /* spent in each of them */
-	tek_u64 calls[5];       /* that began */
-	tek_u64 timed[5];       /* calls that were timed; of 0, how often the scheduler was asked */
+	tek_u64 routine;     /* address of its start routine; 0: the first thread's, or not known */
+	tek_u64 argument;    /* of that, until it runs */
+	tek_u8 name[16];     /* NUL-terminated; as it was last seen */
+	tek_u32 inside;      /* TEK_PROFILE_*: what it is in; 0: work */
+	tek_u32 is_waiting;  /* whether it is not counted in header.active */
+	tek_u64 since_ticks; /* since when it is; 0: the call is only counted */
+	tek_u64 ticks[5];    /* spent in each of them */
+	tek_u64 calls[5];    /* that began */
+	tek_u64 timed[5];    /* calls that were timed; of 0, how often the scheduler was asked */
 	tek_u64 serial_ticks;   /* while no other thread did anything; atomic */
 	tek_u64 serial_part[5]; /* of that, what was spent in each of them */
 	tek_u64 long_ticks[5];  /* of `ticks`, those of calls of TEK_PROFILE_LONG_NS and more */

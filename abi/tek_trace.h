@@ -59,9 +59,9 @@ struct tek_trace_block {
 	tek_u32 magic; /* TEK_TRACE_BLOCK_MAGIC, written last */
 	tek_u32 worker;
 	tek_u32 pid;
-	tek_u32 sequence; /* of the worker's blocks, from 0 */
-	tek_u64 start_ns; /* when the engine started: pid and this say which one it was */
-	tek_u64 lost; /* records of the worker without room, from its first block on */
+	tek_u32 sequence;   /* of the worker's blocks, from 0 */
+	tek_u64 start_ns;   /* when the engine started: pid and this say which one it was */
+	tek_u64 lost;       /* records of the worker without room, from its first block on */
 	tek_u8 program[32]; /* name of the program, NUL-terminated */
 };
 

@@ -5,7 +5,7 @@
  * see that when they run again, and queue anew. A waiter that has waited for long takes the holder
  * for preempted and yields.
  *
- * After B. He, W. N. Scherer, M. L. Scott: Preemption Adaptivity in Time-Published Queue-Based Spin
+ * After Bijun He, W. N. Scherer, M. L. Scott: Preemption Adaptivity in Time-Published Queue-Based Spin
  * Locks (2005), with two changes. The queue passes on not the lock but the turn to try for it, and
  * any thread takes the lock when it is free. So no thread waits for a hand-over to a thread that
  * was just preempted, and a single thread is as fast as with a test-and-set lock. Nodes are on the

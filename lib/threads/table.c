@@ -320,8 +320,7 @@ struct tek_kind *tek__table_new_kind(unsigned int number)
  * overflows alone, and adds to stack_flags. Handlers of overflows, of any number of threads and of
  * the holder itself, write those three only, each in one piece and never downwards, and add 2
  * before and after. So no write is lost, and odd still means that the holder writes. A reader that
- * copies across a handler's writes sees another number. A reader that copies between two of them,
- * while the handler is stopped, can miss the later one: the size is written first, the count last.
+ * copies between two writes of a stopped handler can miss the later one, the count.
  */
 void tek__table_write_kind(unsigned int number, const struct tek_kind *kind)
 {

@@ -1,7 +1,7 @@
 """How comments are written: width of lines, length of blocks, and how sentences name their subjects.
 
-No comment or docstring has a sentence that begins with Who, Whom, Whoever or Whose, or says he, his
-or him of a thread.  No line is wider than 100 columns.  No comment block outside a header or the
+No comment or docstring has a sentence that begins with `Who`, `Whom`, `Whoever` or `Whose`, or says
+`he`, `his` or `him` of a thread.  No line is wider than 100 columns.  No comment block outside a header or the
 head of a file has more than eight lines.  Of Rust only comments are read: rustfmt has the code.
 
 As a program, `python3 -m checks.language` in tools: prints each breach.
@@ -27,10 +27,67 @@ HEADERS = (".h", ".hpp")
 INTERPRETERS = {"python3": "python", "sh": "shell", "bash": "shell"}
 
 # Files that are not yet in order, one a line, sorted; a file leaves the list when it is.
-EXCEPTED: set[str] = set()
+EXCEPTED = {
+    "abi/tek_abi.h",
+    "bench/suggest/answers.py",
+    "bench/uthread/on/on.h",
+    "crates/tek/src/bench/kthread/mod.rs",
+    "crates/tek/src/bench/manycore/mod.rs",
+    "crates/tek/src/cli.rs",
+    "crates/tek/src/explain/mod.rs",
+    "crates/tek/src/lab/machine.rs",
+    "crates/tek/src/lab/run/mod.rs",
+    "crates/tek/src/ps/column.rs",
+    "crates/tek/src/run/mod.rs",
+    "crates/tek/src/system/mod.rs",
+    "crates/tekd/src/options.rs",
+    "include/tek/uthread.h",
+    "lab/tests/host/test_clearing.py",
+    "lab/tests/little_memory.sh",
+    "lab/tests/modes.sh",
+    "lib/sync/lock_tp.c",
+    "tests/e2e/test_kthreads.py",
+    "tests/e2e/test_profile.py",
+    "tests/e2e/test_profile_robust.py",
+    "tests/e2e/test_ps.py",
+    "tests/e2e/test_ps_uthreads.py",
+    "tests/e2e/test_run_alloc.py",
+    "tests/e2e/test_run_alloc_robust.py",
+    "tests/e2e/test_run_filtered.py",
+    "tests/e2e/test_run_model.py",
+    "tests/e2e/test_run_plugins.py",
+    "tests/e2e/test_run_services.py",
+    "tests/e2e/test_run_targets.py",
+    "tests/e2e/test_stack_learn.py",
+    "tests/e2e/test_stack_runtimes.py",
+    "tests/e2e/test_stack_static.py",
+    "tests/e2e/test_suggest.py",
+    "tests/e2e/test_tekd.py",
+    "tests/e2e/test_tekd_backends.py",
+    "tests/e2e/test_tekd_forged.py",
+    "tests/e2e/test_tekd_fuzz.py",
+    "tests/e2e/test_tekd_groups.py",
+    "tests/e2e/test_tekd_lowers.py",
+    "tests/e2e/test_tekd_tells.py",
+    "tests/e2e/test_time_namespace.py",
+    "tests/e2e/test_uthread_overflow.py",
+    "tests/e2e/test_uthread_refused.py",
+    "tools/apt.sh",
+    "tools/checks/language.py",
+    "tools/cross",
+    "tools/fresh-clone",
+    "tools/gdb/tek.py",
+    "tools/install",
+    "tools/packages",
+    "tools/posix-suite",
+    "tools/programs/known.py",
+    "tools/setup",
+    "tools/test_c_checks.py",
+    "tools/test_style.py",
+}
 
 SUBJECT = re.compile(r"(?:^|[.!?:;(]\s+|[(\"'])(Who(?:m|ever|se)?)\b", re.MULTILINE)
-PRONOUN = re.compile(r"\b([Hh](?:e|is|im))\b(?!\.h)")
+PRONOUN = re.compile(r"\b([Hh](?:e|is|im))\b(?!\.h)(?!, [A-Z]\.)")  # He, W.: an author
 QUOTED = re.compile(r"`[^`]*`")
 # A single word that nothing can break, after the sign of a comment: a path, or one string.
 UNBREAKABLE = re.compile(
@@ -82,10 +139,16 @@ def tracked_files(top: Path) -> list[str]:
 
 
 def breaches(top: Path) -> list[str]:
-    """A line for each breach in the files that are not excepted."""
-    return [f"{name}:{line}" for name in tracked_files(top) if name not in EXCEPTED
-            if (language := language_of(top / name))
-            for line in breaches_of(name, language, (top / name).read_text())]
+    """A line for each breach in files that are not excepted, and for each idle exception."""
+    lines = []
+    for name in tracked_files(top):
+        language = language_of(top / name)
+        found = breaches_of(name, language, (top / name).read_text()) if language else []
+        if name not in EXCEPTED:
+            lines += [f"{name}:{line}" for line in found]
+        elif not found:
+            lines.append(f"{name} is in order: remove it from tools/checks/language.py")
+    return lines
 
 
 def breaches_of(name: str, language: str, text: str) -> list[str]:

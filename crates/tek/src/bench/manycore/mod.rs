@@ -80,7 +80,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = setting::alloc,
           conflicts_with = "no_figures")]
     allocs: Vec<String>,
-    /// Whose threads, beside the kernel's
+    /// Models of threads, beside the kernel's
     #[arg(long, value_delimiter = ',', value_name = "LIST", conflicts_with = "no_figures")]
     models: Vec<Model>,
     /// Rounds; in each every setting runs once [default: 5, or 1 with --quick]

@@ -7,7 +7,7 @@ use crate::run::sync::{name_of, Barrier, Lock};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// Whose threads a program has. The aliases are the names in results that were kept earlier.
+/// The model of a program's threads. The aliases are the names in results that were kept earlier.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize,
 )]

@@ -5,7 +5,7 @@ use crate::stack_use::render;
 use std::path::PathBuf;
 use tek_stack::{Costs, Mode, Parsed, Profile, Rule};
 
-/// Whose stacks.
+/// The program that has the stacks.
 #[derive(clap::Args)]
 pub struct Known {
     /// The threads are this program's, of which something was learnt
