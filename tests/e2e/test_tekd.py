@@ -481,6 +481,12 @@ def test_a_process_made_critical_by_hand_is_not_after_it_executed_another_progra
         wait_for(other.process.pid, False)
 
 
+def sleeps_as(pid, name):
+    """Whether a process waits in its program. It has the name before exec(3) is over."""
+    stat = read(f"/proc/{pid}/stat")
+    return f"({name}) S " in stat
+
+
 def test_where_the_kernel_tells_no_news_a_program_that_is_executed_is_noticed(daemon):
     # The connector is of the first network namespace.
     daemon.start(USUAL, prefix=[needs("unshare"), "--net"])
@@ -489,11 +495,12 @@ def test_where_the_kernel_tells_no_news_a_program_that_is_executed_is_noticed(da
     with subprocess.Popen(["sh", "-c", "read line; exec sleep 60"], stdin=subprocess.PIPE,
                           text=True) as process:
         try:
+            eventually(lambda: sleeps_as(process.pid, "sh"))
             assert client.ask(CRITICAL, process.pid).error == 0
             assert is_fast(process.pid)
             process.stdin.write("now\n")
             process.stdin.flush()
-            eventually(lambda: read(f"/proc/{process.pid}/comm") == "sleep\n")
+            eventually(lambda: sleeps_as(process.pid, "sleep"))
             wait_for(process.pid, False)
             # It may be critical again: that request is for another program.
             assert client.ask(CRITICAL, process.pid).error == 0
@@ -880,7 +887,7 @@ def test_the_capabilities_of_its_unit_are_enough(daemon, as_nobody, open_directo
                          "--no-new-privs"])
     another = subprocess.Popen([*as_nobody, "sleep", "60"])
     try:
-        eventually(lambda: read(f"/proc/{another.pid}/comm") == "sleep\n")
+        eventually(lambda: sleeps_as(another.pid, "sleep"))
         client = daemon.client()
         assert client.ask(CRITICAL, another.pid).error == 0
         assert is_fast(another.pid)
