@@ -23,8 +23,8 @@
  * tek/uthread.h, which share their thread-local storage).  No function here may be called in a
  * signal handler, or by the child of a vfork(2); none is a cancellation point, none allocates
  * memory, and each leaves errno alone.  The child of a fork(2) may use those locks that were free,
- * or its own thread's, whoever waited for them in the parent.  To lock acquires, and to unlock
- * releases, in the sense of C11.
+ * or its own thread's, even if threads waited for them in the parent.  To lock acquires, and to
+ * unlock releases, in the sense of C11.
  *
  * How to get it: compile and link with `pkg-config --cflags --libs tek-sync-native`, or link with
  * -ltek-sync-native.  The library has none of the C library's symbols, so nothing else in the

@@ -305,6 +305,24 @@ def test_the_threads_that_make_them_follow_are_above_all_and_on_different_cpus(f
     eventually(lambda: scheduling(threads()[0])[1] == 70)
 
 
+def test_the_thread_that_attaches_programs_stays_below_tekds_main_thread(following, task):
+    daemon = following()
+
+    def is_below():
+        tids = {name: tid for tid, name in names_of(daemon.process.pid).items()}
+        main = scheduling(daemon.process.pid)[1]
+        return "hot-paths" in tids and scheduling(tids["hot-paths"])[1] == main - 1
+
+    eventually(is_below)
+    text = daemon.config.read_text()
+    daemon.config.write_text("real_time = [10, 39]\n" + text)
+    daemon.process.send_signal(signal.SIGHUP)
+    eventually(lambda: scheduling(daemon.process.pid)[1] == 41)
+    # It attaches programs for the task, with its new priority.
+    task(priority=20)
+    eventually(is_below)
+
+
 def test_at_rest_it_sleeps(following, task):
     daemon = following()
     writer = task(priority=20)

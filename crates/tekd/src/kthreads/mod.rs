@@ -35,6 +35,7 @@ use relations::Relations;
 use serde_json::{json, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use tek_bpf::{Dependency, State as Works, Watcher};
@@ -66,6 +67,8 @@ struct Shared {
     bell: EventFd,
     /// Readable at the end, for the second thread.
     over: EventFd,
+    /// Real-time priority of the thread for hot paths. It sets this before it attaches programs.
+    attaching_priority: AtomicU32,
 }
 
 impl Shared {
@@ -207,11 +210,11 @@ impl Kthreads {
             );
         }
         let state = State::new(Relations::new(settings, system::reclaimers(), functions));
-        let shared = Arc::new(Shared { state: PiMutex::new(state), bell, over });
+        let attaching_priority = AtomicU32::new(wanted.attaching_priority);
+        let state = PiMutex::new(state);
+        let shared = Arc::new(Shared { state, bell, over, attaching_priority });
         let theirs = Arc::clone(&shared);
-        let begin = move || {
-            begin(&theirs, effect, wanted.domain, wanted.protected, wanted.attaching_priority)
-        };
+        let begin = move || begin(&theirs, effect, wanted.domain, wanted.protected);
         let thread =
             Builder::new().name("kthreads".to_owned()).stack_size(STACK_BYTES).spawn(begin);
         match thread {
@@ -236,6 +239,13 @@ impl Kthreads {
     /// Makes an ordinary thread critical with this real-time priority; `None` ends that.
     pub fn set_fast(&self, tid: i32, priority: Option<u8>) {
         self.tell(Command::Fast(tid, priority));
+    }
+
+    /// Keeps the thread for hot paths below tekd's main thread, which has another priority now.
+    pub fn set_attaching_priority(&self, priority: u32) {
+        if let Some((shared, _)) = &self.running {
+            shared.attaching_priority.store(priority, Ordering::Relaxed);
+        }
     }
 
     /// Passes on new settings.
@@ -320,13 +330,7 @@ fn tell_failure(why: &str) {
 }
 
 /// The start of the thread, which loads the programs that it uses.
-fn begin(
-    shared: &Arc<Shared>,
-    effect: Effect,
-    domain: Domain,
-    protected: Vec<Pattern>,
-    attaching_priority: u32,
-) {
+fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pattern>) {
     let (mut programs, watcher) = match open() {
         Ok(opened) => opened,
         Err(why) => {
@@ -343,7 +347,7 @@ fn begin(
         (settings.changes_per_second, settings.priority)
     };
     let applier = Applier::new(effect, rate);
-    let watching = Watching::start(shared, watcher, attaching_priority);
+    let watching = Watching::start(shared, watcher);
     // tekd's main thread is real-time too, and no critical task.
     let own = std::process::id() as i32;
     if let Err(error) = programs.set_who(own, Some(tek_bpf::Follow::Ignore)) {
@@ -376,7 +380,8 @@ mod tests {
         let event_fd = || EventFd::from_flags(flags).unwrap();
         let relations = Relations::new(KthreadSettings::default(), Vec::new(), HashMap::new());
         let state = PiMutex::new(State::new(relations));
-        let shared = Shared { state, bell: event_fd(), over: event_fd() };
+        let attaching_priority = AtomicU32::new(51);
+        let shared = Shared { state, bell: event_fd(), over: event_fd(), attaching_priority };
         let waiting = || shared.state.lock().commands.len();
         shared.tell(Command::Fast(1, None));
         shared.tell(Command::Stop);

@@ -10,6 +10,7 @@ use crate::log;
 use crate::own_priority::become_first;
 use crate::sys;
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use tek_bpf::{Watch, Watcher};
@@ -44,13 +45,13 @@ pub struct Watching {
 }
 
 impl Watching {
-    pub fn start(shared: &Arc<Shared>, watcher: Watcher, priority: u32) -> Self {
+    pub fn start(shared: &Arc<Shared>, watcher: Watcher) -> Self {
         let started =
             EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(Into::into).and_then(|bell| {
                 let wanted = Arc::new(Wanted { request: PiMutex::new(None), bell });
                 let (theirs, told) = (Arc::clone(shared), Arc::clone(&wanted));
                 let named = Builder::new().name("hot-paths".to_owned()).stack_size(STACK_BYTES);
-                Ok((wanted, named.spawn(move || obey(&theirs, watcher, &told, priority))?))
+                Ok((wanted, named.spawn(move || obey(&theirs, watcher, &told))?))
             });
         match started {
             Ok((wanted, thread)) => Self { wanted: Some(wanted), thread: Some(thread) },
@@ -81,7 +82,8 @@ impl Drop for Watching {
     }
 }
 
-fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted, priority: u32) {
+fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted) {
+    let mut priority = shared.attaching_priority.load(Ordering::Relaxed);
     become_first(priority);
     sys::never_wait_for_disks();
     while wanted.bell.read().is_ok() {
@@ -92,6 +94,11 @@ fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted, priority: u32) {
             Some(Request::End) => break,
             None => continue,
         };
+        let now = shared.attaching_priority.load(Ordering::Relaxed);
+        if priority != now {
+            priority = now;
+            become_first(priority);
+        }
         match watcher.watch(watch) {
             Ok(packets) => {
                 shared.tell(Command::Watched(watch, packets));

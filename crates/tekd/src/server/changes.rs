@@ -269,5 +269,6 @@ impl Server {
         self.means.others.leave(&mut self.means.effect); // lowered below the new range later
         self.region.settle_all(&mut self.means);
         become_first(now.high + 2);
+        self.means.kthreads.set_attaching_priority(now.high + 1);
     }
 }
