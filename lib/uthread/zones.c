@@ -25,7 +25,8 @@ struct range {
 	bool kept;
 };
 
-#define RANGES 4096
+/* More than Linux allows a process by default (vm.max_map_count, 65530). */
+#define RANGES 65536
 #define FIRST_RANGES 128 /* most programs have fewer */
 struct ranges {
 	unsigned int count, most;
@@ -196,9 +197,8 @@ bool tek_ut__zones_allow(uintptr_t address)
 		return false;
 	if (range)
 		return !range->kept;
-	/* More ranges than there is room for: a program that generates code all the time. */
-	if (ranges && ranges->count == RANGES)
-		return true;
-	tek_ut__zones_changed();
+	/* A full list will not have this range after another reading either. */
+	if (!ranges || ranges->count < RANGES)
+		tek_ut__zones_changed();
 	return false;
 }

@@ -27,7 +27,7 @@ void tek_ut__zones_after_fork(void);
 
 /*
  * Whether a thread at this address can be preempted. For an unknown address: false, and the
- * mappings are read again; true if the table of mappings is full. In a signal handler.
+ * mappings are read again unless the list of mappings is full. In a signal handler.
  */
 bool tek_ut__zones_allow(uintptr_t address);
 

@@ -94,6 +94,26 @@ static void a_full_list_of_ranges_allows_nothing_unknown(void **state)
 	}
 }
 
+/* The kernel maps from high to low addresses: these ranges precede those of the C library. */
+static void code_behind_thousands_of_ranges_is_known(void **state)
+{
+	const size_t page = 4096, ranges = 4200;
+
+	(void)state;
+	char *code = mmap(NULL, 2 * ranges * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(code != MAP_FAILED);
+	for (size_t i = 0; i < ranges; i++)
+		assert_int_equal(mprotect(code + 2 * i * page, page, PROT_READ | PROT_EXEC), 0);
+	find();
+	assert_true((uintptr_t)code < (uintptr_t)&malloc);
+	assert_false(tek_ut__zones_allow((uintptr_t)&malloc));
+	assert_true(tek_ut__zones_allow((uintptr_t)code));
+	void *later = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(later != MAP_FAILED);
+	assert_false(tek_ut__zones_allow((uintptr_t)later));
+	assert_true(tek_ut__zones_allow((uintptr_t)later));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -101,6 +121,7 @@ int main(void)
 		cmocka_unit_test(code_that_comes_later_is_known_at_the_second_look),
 		cmocka_unit_test(what_is_no_code_is_never_left),
 		cmocka_unit_test(a_full_list_of_ranges_allows_nothing_unknown),
+		cmocka_unit_test(code_behind_thousands_of_ranges_is_known),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
