@@ -41,7 +41,7 @@ static struct tek_posix *unused(void)
 
 	if (records.used == RECORDS_IN(chunk))
 		chunk++;
-	if (chunk == CHUNKS || (!records.chunks[chunk] && !map_chunk(chunk)))
+	if (chunk >= CHUNKS || (!records.chunks[chunk] && !map_chunk(chunk)))
 		return NULL;
 	if (chunk != records.chunk)
 		records.used = 0;
