@@ -172,9 +172,11 @@ static int apply(struct tek_thread *thread, const struct request *request)
 	if (which & TEK_ATTRIBUTE_CRITICAL)
 		tek__region_mark(thread, attributes->critical);
 	if (which & TEK_ATTRIBUTE_ROLE) {
+		const unsigned int generation = thread->generation;
 		tek__thread_set_role(thread, attributes->role, request->role_bytes);
 		tek__rules_apply(thread);
-		tek__stack_labelled(thread);
+		if (thread->generation == generation)
+			tek__stack_labelled(thread);
 	}
 	return 0;
 }

@@ -54,9 +54,11 @@ bool tek__names_note(struct tek_thread *thread, const char name[16])
 	if (!thread->named &&
 	    (is_inherited(thread, name) || (is_first && thread->tid == tek__pid())))
 		return false;
+	const unsigned int generation = thread->generation;
 	tek__thread_set_name(thread, name);
 	tek__rules_apply(thread);
-	tek__stack_labelled(thread);
+	if (thread->generation == generation)
+		tek__stack_labelled(thread);
 	return true;
 }
 

@@ -8,11 +8,22 @@
 
 #include <errno.h>
 
-static int enter_by_itself(pid_t tid, struct tek_member *member)
+static int enter_by_itself(struct tek_thread *thread)
 {
+	struct tek_member *member = &thread->member;
+	const unsigned int generation = thread->generation;
+	const bool was_fast = member->fast;
+
 	/* A Fast thread is never without the guard. */
 	int error = tek__guard_start();
-	return error ? error : tek__rt_enter(tid, member, member->nice);
+	if (error)
+		return error;
+	/* Making the guard gives up the lock: another thread may have acted for this one. */
+	if (thread->generation != generation)
+		return ESRCH;
+	if (!member->reasons)
+		return ETIME;
+	return member->fast == was_fast ? tek__rt_enter(thread->tid, member, member->nice) : 0;
 }
 
 int tek__effect_ready(void)
@@ -23,15 +34,18 @@ int tek__effect_ready(void)
 	return error == EPERM && tek__daemon_grant() ? 0 : error;
 }
 
-int tek__effect_enter(pid_t tid, struct tek_member *member)
+int tek__effect_enter(struct tek_thread *thread)
 {
+	struct tek_member *member = &thread->member;
+	const pid_t tid = thread->tid;
+
 	if (!tek__daemon_serves()) {
-		int error = enter_by_itself(tid, member);
+		int error = enter_by_itself(thread);
 		if (error != EPERM)
 			return error;
 		unsigned int grant = tek__daemon_grant();
 		if (grant & TEK_GRANT_LIMIT)
-			error = enter_by_itself(tid, member); /* its limit was raised just now */
+			error = enter_by_itself(thread); /* its limit was raised just now */
 		if (error != EPERM || !grant)
 			return error;
 	}

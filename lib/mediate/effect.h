@@ -8,19 +8,22 @@
 #ifndef TEK_MEDIATE_EFFECT_H
 #define TEK_MEDIATE_EFFECT_H
 
-#include "threads/member.h"
+#include "threads/thread.h"
 
 #include <sys/types.h>
 
-/* Whether a thread of this process could become Fast now: 0, EPERM or EAGAIN. */
+/*
+ * Whether a thread of this process could become Fast now: 0, EPERM or EAGAIN. The lock is given up
+ * meanwhile if the guard has to be made (guard.h), and so it is by tek__effect_enter().
+ */
 int tek__effect_ready(void);
 
 /*
  * Bring a thread before everything fair, with its member's nice as priority, until its reasons
- * end (reasons.h).  Fills member's base and rt_priority.  Returns 0, or EPERM, EDQUOT, EAGAIN or
+ * end (reasons.h).  Fills base and rt_priority of its member.  Returns 0, or EPERM, EDQUOT, EAGAIN or
  * ESRCH as tek/tek.h has them, or ETIME if its reasons have ended; then nothing changed.
  */
-int tek__effect_enter(pid_t tid, struct tek_member *member);
+int tek__effect_enter(struct tek_thread *thread);
 
 /* The priority or the end of one that entered may have changed. */
 void tek__effect_move(pid_t tid, struct tek_member *member);

@@ -16,7 +16,8 @@
 
 /*
  * Have the guard running.  Making it is also the proof that this process may use
- * real-time policies.  Returns 0, EPERM or EAGAIN.
+ * real-time policies.  The lock is given up meanwhile, as by tek__helper_start().
+ * Returns 0, EPERM or EAGAIN.
  */
 int tek__guard_start(void);
 

@@ -72,6 +72,7 @@ static void end_time(struct tek_member *member)
 static int settle(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
+	const unsigned int generation = thread->generation;
 	int error;
 
 	end_time(member);
@@ -86,10 +87,14 @@ static int settle(struct tek_thread *thread)
 	if (wanted)
 		member->nice = (signed char)tek__reasons_nice(member);
 	if (wanted && !member->fast) {
-		error = member->paused ? tek__effect_ready()
-				       : tek__effect_enter(thread->tid, member);
+		error = member->paused ? tek__effect_ready() : tek__effect_enter(thread);
+		/* While the guard was made it may have ended, or changed by itself. */
+		if (thread->generation != generation)
+			return ESRCH;
 		if (error)
 			return error;
+		if (member->fast)
+			goto out;
 		member->fast = true;
 		member->fast_since_ns = tek__now(CLOCK_BOOTTIME);
 		member->stays++;
@@ -105,6 +110,7 @@ static int settle(struct tek_thread *thread)
 		member->fast = false;
 		member->fast_ns += tek__now(CLOCK_BOOTTIME) - member->fast_since_ns;
 	}
+out:
 	tek__thread_publish(thread);
 	return 0;
 }
@@ -172,6 +178,7 @@ static int ask(struct tek_thread *thread, unsigned int reason, int nice)
 {
 	struct tek_member *member = &thread->member;
 	const struct tek_member before = *member;
+	const unsigned int generation = thread->generation;
 
 	if (member->banned_until_ns && member->banned_until_ns > tek__now(CLOCK_MONOTONIC))
 		return EDQUOT;
@@ -182,6 +189,8 @@ static int ask(struct tek_thread *thread, unsigned int reason, int nice)
 	member->reasons |= (unsigned char)reason;
 
 	int error = settle(thread);
+	if (error && thread->generation != generation)
+		return ESRCH;
 	if (error) {
 		if (error != ESRCH && error != ETIME)
 			tek__report_refused(thread, error, tek__connection_why());
@@ -382,8 +391,12 @@ void tek__region_resume(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
 
+	const unsigned int generation = thread->generation;
+
 	member->paused = false;
-	int error = member->fast ? tek__effect_enter(thread->tid, member) : 0;
+	int error = member->fast ? tek__effect_enter(thread) : 0;
+	if (thread->generation != generation)
+		return;
 	tek__thread_publish(thread);
 	if (!error)
 		return;

@@ -23,9 +23,11 @@ static void named(pthread_t handle, const char *name)
 		return;
 	struct tek_thread *thread = tek__thread_find(handle);
 	if (thread) {
+		const unsigned int generation = thread->generation;
 		tek__thread_set_name(thread, name);
 		tek__rules_apply(thread);
-		tek__stack_labelled(thread);
+		if (thread->generation == generation)
+			tek__stack_labelled(thread);
 	}
 	tek__unlock();
 }

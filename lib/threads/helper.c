@@ -44,10 +44,8 @@ static void sleep_until(struct tek_helper *helper, uint64_t until, unsigned int 
 		tek__futex_wait(&helper->wakeups, seen, until == UINT64_MAX ? NULL : &deadline);
 }
 
-static void *helper_main(void *argument)
+static void *helper_main(struct tek_helper *helper)
 {
-	struct tek_helper *helper = argument;
-
 	tek__c_library.prctl(PR_SET_NAME, helper->name);
 	tek__hooks.helper_begins();
 	for (;;) {
@@ -68,6 +66,31 @@ static void *helper_main(void *argument)
 	}
 }
 
+/* A new thread, until its creator has decided whether it becomes the helper. On its stack. */
+struct candidate {
+	struct tek_helper *helper;
+	pthread_t handle;
+	pid_t tid;
+	atomic_uint verdict;
+	atomic_uint has_read; /* the thread does not use this structure any more */
+};
+enum { UNDECIDED, ADMITTED, DISMISSED };
+
+static void *candidate_main(void *argument)
+{
+	struct candidate *candidate = argument;
+	struct tek_helper *helper = candidate->helper;
+	unsigned int verdict;
+
+	while ((verdict = atomic_load(&candidate->verdict)) == UNDECIDED)
+		tek__futex_wait(&candidate->verdict, UNDECIDED, NULL);
+	if (verdict == DISMISSED)
+		return NULL;
+	atomic_store(&candidate->has_read, 1);
+	tek__futex_wake_all(&candidate->has_read);
+	return helper_main(helper);
+}
+
 static size_t default_stack_bytes(void)
 {
 	pthread_attr_t attr;
@@ -80,43 +103,94 @@ static size_t default_stack_bytes(void)
 	return bytes;
 }
 
-static int create(struct tek_helper *helper, pthread_attr_t *attr)
-{
-	sigset_t all, before;
-	clockid_t clock;
-
-	/* The program's signals are for the program's threads. */
-	sigfillset(&all);
-	tek__c_library.pthread_sigmask(SIG_SETMASK, &all, &before);
-	int error = tek__c_library.pthread_create(&helper->handle, attr, helper_main, helper);
-	if (error == EINVAL) {
-		/* A program with much thread-local storage; that lies on the stack too. */
-		pthread_attr_setstacksize(attr, default_stack_bytes());
-		error = tek__c_library.pthread_create(&helper->handle, attr, helper_main, helper);
-	}
-	/* It cannot end before we release the lock, so the handle is valid here. */
-	if (!error && pthread_getcpuclockid(helper->handle, &clock) == 0)
-		helper->tid = tek__tid_of_cpu_clock(clock);
-	tek__c_library.pthread_sigmask(SIG_SETMASK, &before, NULL);
-	helper->running = error == 0;
-	return error;
-}
-
-__attribute__((cold)) int tek__helper_start(struct tek_helper *helper, int policy, int priority)
+static int create(struct candidate *candidate, int policy, int priority)
 {
 	const struct sched_param param = {.sched_priority = priority};
 	pthread_attr_t attr;
+	clockid_t clock;
 
-	if (helper->running)
-		return 0;
 	pthread_attr_init(&attr);
 	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
 	tek__c_library.pthread_attr_setschedpolicy(&attr, policy);
 	tek__c_library.pthread_attr_setschedparam(&attr, &param);
-	pthread_attr_setstacksize(&attr, helper->stack_bytes);
-	int error = create(helper, &attr);
+	pthread_attr_setstacksize(&attr, candidate->helper->stack_bytes);
+	int error = tek__c_library.pthread_create(&candidate->handle, &attr, candidate_main,
+						  candidate);
+	if (error == EINVAL) {
+		/* A program with much thread-local storage; that lies on the stack too. */
+		pthread_attr_setstacksize(&attr, default_stack_bytes());
+		error = tek__c_library.pthread_create(&candidate->handle, &attr, candidate_main,
+						      candidate);
+	}
 	pthread_attr_destroy(&attr);
+	/* It waits for the verdict, so the handle is valid here. */
+	if (!error && pthread_getcpuclockid(candidate->handle, &clock) == 0)
+		candidate->tid = tek__tid_of_cpu_clock(clock);
 	return error;
+}
+
+/* Returns when the thread goes on without its candidate, or has ended. Without the lock. */
+static void decide(struct candidate *candidate, unsigned int verdict)
+{
+	atomic_store(&candidate->verdict, verdict);
+	tek__futex_wake_all(&candidate->verdict);
+	if (verdict == DISMISSED)
+		pthread_join(candidate->handle, NULL);
+	else
+		while (!atomic_load(&candidate->has_read))
+			tek__futex_wait(&candidate->has_read, 0, NULL);
+}
+
+/* Needs the lock. Returns whether the candidate becomes the helper. */
+static bool admit(const struct candidate *candidate)
+{
+	struct tek_helper *helper = candidate->helper;
+
+	if (helper->running)
+		return false; /* another thread was faster */
+	helper->handle = candidate->handle;
+	helper->tid = candidate->tid;
+	helper->running = true;
+	return true;
+}
+
+/* Of a candidate: what happens to it under the lock. */
+typedef bool decision(const struct candidate *candidate);
+
+/*
+ * The C library allocates memory for a thread. The program's allocator may hold a lock of its own
+ * while it waits for ours, so the thread is made without ours.
+ */
+__attribute__((cold)) static int make(struct candidate *candidate, int policy, int priority,
+				      decision *is_admitted)
+{
+	sigset_t all, before;
+	int cancellation;
+	struct tek_held held;
+
+	/* The program's signals are for the program's threads. */
+	sigfillset(&all);
+	tek__c_library.pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+	tek__lock_suspend(&held);
+	int error = create(candidate, policy, priority);
+	if (!error) {
+		tek__lock_resume(&held);
+		bool admitted = !tek__process_stands_down() && is_admitted(candidate);
+		tek__lock_suspend(&held);
+		decide(candidate, admitted ? ADMITTED : DISMISSED);
+	}
+	tek__lock_resume(&held);
+	pthread_setcancelstate(cancellation, NULL);
+	tek__c_library.pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error ? error : tek__process_stands_down() ? EAGAIN : 0;
+}
+
+int tek__helper_start(struct tek_helper *helper, int policy, int priority)
+{
+	struct candidate candidate = {.helper = helper};
+
+	return helper->running ? 0 : make(&candidate, policy, priority, admit);
 }
 
 void tek__helper_wake(struct tek_helper *helper)

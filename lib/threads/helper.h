@@ -38,7 +38,8 @@ struct tek_helper {
 
 /*
  * Make it, with a policy and a priority (0 for SCHED_OTHER) of its own: its creator may be
- * time-critical.  Returns what pthread_create(3) does; 0 if it is running.
+ * time-critical.  Unless it is running, the lock is given up meanwhile (tek__lock_suspend()).
+ * Returns what pthread_create(3) does, EAGAIN also if TEK stands down by then; 0 if it is running.
  */
 int tek__helper_start(struct tek_helper *helper, int policy, int priority);
 

@@ -84,6 +84,19 @@ void tek__unlock(void)
 	pthread_setcancelstate(saved_cancellation, NULL);
 }
 
+void tek__lock_suspend(struct tek_held *held)
+{
+	*held = (struct tek_held){caller_errno, caller_cancellation};
+	tek__pi_lock_release(&lock);
+}
+
+void tek__lock_resume(const struct tek_held *held)
+{
+	tek__pi_lock_take(&lock);
+	caller_errno = held->error;
+	caller_cancellation = held->cancellation;
+}
+
 bool tek__lock_brief(void)
 {
 	if (!tek__process_is_known() || stands_down || !tek__pi_lock_try(&lock))

@@ -5,8 +5,8 @@
  *
  * Everything that TEK knows about the threads of the process is guarded by one
  * lock with priority inheritance (base/pi_lock.h).  It is held for some hundred
- * nanoseconds and a few system calls; the table's file and the guard thread are
- * made under it, once, and warnings are written after it.  Where tekd makes the switches it is
+ * nanoseconds and a few system calls; the table's file is made under it, once, and warnings are
+ * written after it.  Helpers (helper.h) are made without it.  Where tekd makes the switches it is
  * held until tekd has answered (mediate/connection.h).
  */
 #ifndef TEK_THREADS_PROCESS_H
@@ -28,6 +28,17 @@ bool tek__lock(void);
 
 /* Release the lock, then write the events that were noted under it. errno is as at tek__lock(). */
 void tek__unlock(void);
+
+/*
+ * The holder, of either kind of lock, gives the lock up for a call that may take locks of the
+ * program, and takes it again. Meanwhile each other thread may end, and TEK may stand down:
+ * compare a thread's generation before and after. The caller blocks all signals between the two.
+ */
+struct tek_held {
+	int error, cancellation;
+};
+void tek__lock_suspend(struct tek_held *held);
+void tek__lock_resume(const struct tek_held *held);
 
 /*
  * A cheaper lock, for what passes no cancellation point and where errno does not matter.

@@ -360,8 +360,10 @@ __attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t ti
 	thread->adopted = true;
 	tek__scheduling_query(tid, &thread->seen);
 	tek__thread_publish(thread);
+	const unsigned int generation = thread->generation;
 	tek__hooks.adopted(thread);
-	return thread;
+	/* It may have ended where the lock was given up to make a helper. */
+	return thread->generation == generation ? thread : NULL;
 }
 
 struct tek_thread *tek__thread_self(void)

@@ -57,7 +57,7 @@ struct tek_birth {
 struct tek_thread {
 	enum tek_state state;
 	unsigned int index;      /* of its slot in the table */
-	unsigned int generation; /* counts the threads that used this structure */
+	unsigned int generation; /* another one: the structure is free, or another thread's */
 	unsigned int serial;     /* counts all threads: a later one has a greater number */
 	struct tek_slot slot;
 	struct tek_thread *next; /* in its hash bucket, or in the free list */
