@@ -11,6 +11,7 @@
 #include "mediate/attr.h"
 #include "mediate/daemon.h"
 #include "mediate/effect.h"
+#include "mediate/guard.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
 #include "mediate/rules.h"
@@ -185,12 +186,17 @@ static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *
 /* Where a slot is at hand there is nothing to do but writing to it. */
 static enum tek_locked lock_to_create(bool critical)
 {
-	if (!critical && tek__lock_brief()) {
+	if (!critical && !tek__guard_is_lone() && tek__lock_brief()) {
 		if (tek__thread_at_hand())
 			return TEK_LOCKED_BRIEFLY;
 		tek__unlock_brief();
 	}
-	return tek__lock() ? TEK_LOCKED : TEK_NOT_LOCKED;
+	if (!tek__lock())
+		return TEK_NOT_LOCKED;
+	/* A process with threads needs the guard. If it cannot be made, the timers stay. */
+	if (tek__guard_is_lone())
+		tek__guard_start();
+	return TEK_LOCKED;
 }
 
 int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),

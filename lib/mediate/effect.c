@@ -14,8 +14,8 @@ static int enter_by_itself(struct tek_thread *thread)
 	const unsigned int generation = thread->generation;
 	const bool was_fast = member->fast;
 
-	/* A Fast thread is never without the guard. */
-	int error = tek__guard_start();
+	/* A Fast thread is never without the guard, or the timers in its place. */
+	int error = tek__guard_start_for(thread);
 	if (error)
 		return error;
 	/* Making the guard gives up the lock: another thread may have acted for this one. */

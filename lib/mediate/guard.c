@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "mediate/config.h"
+#include "mediate/lone.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
 #include "threads/helper.h"
@@ -33,6 +34,12 @@ static uint64_t look_ns[TEK_GUARD_LOOKS]; /* when the last looks were, a ring */
 static uint64_t next_look_ns;
 static unsigned int idle_looks = LINGER_LOOKS;
 static uint64_t rttime_ns; /* RLIMIT_RTTIME when the guard was made; 0: none */
+
+/* The timers in the place of the guard, and where their present account began. */
+static struct {
+	bool run;
+	uint64_t since_ns, cpu_ns;
+} lone;
 
 static uint64_t look_interval(void)
 {
@@ -181,8 +188,10 @@ static bool has_work(void)
 	return tek__region_first() != NULL;
 }
 
-static int create(const struct tek_rt_range *range)
+static int create(const struct tek_rt_range *range, bool is_trial)
 {
+	if (is_trial)
+		return tek__helper_try(&guard, SCHED_FIFO, range->guard, tek__rt_learn_flag);
 	int error = tek__helper_start(&guard, SCHED_FIFO, range->guard);
 
 	if (!error)
@@ -233,6 +242,14 @@ static void look_soon(struct tek_thread *thread)
 	tek__guard_deadline(thread->member.own_look_ns);
 }
 
+/* A new account of the only thread. */
+static void watch_lone(const struct tek_thread *thread)
+{
+	lone.since_ns = tek__now(CLOCK_MONOTONIC);
+	tek__thread_cpu_time(thread->tid, &lone.cpu_ns);
+	tek__lone_after_cpu(tek__guard_budget(thread).cpu_ns);
+}
+
 void tek__guard_set_budget(struct tek_thread *thread, const struct tek_budget *budget)
 {
 	struct tek_member *member = &thread->member;
@@ -244,26 +261,100 @@ void tek__guard_set_budget(struct tek_thread *thread, const struct tek_budget *b
 		member->budget = *budget;
 	if (begins && (!member->fast || tek__thread_cpu_time(thread->tid, &cpu)))
 		begin_own_window(member, tek__now(CLOCK_MONOTONIC), fast_cpu_time(member, cpu));
-	if (budget && member->fast)
+	if (lone.run && member->fast)
+		watch_lone(thread);
+	else if (budget && member->fast)
 		look_soon(thread);
+}
+
+/* The guard, or a trial: a thread that ends at once, as the proof that it could be made. */
+static int start(bool is_trial)
+{
+	learn_rttime();
+
+	struct tek_rt_range range = tek__rt_range(true);
+	tek__rt_use(range);
+	int error = create(&range, is_trial);
+	if (error == EPERM) {
+		range = tek__rt_range(false);
+		tek__rt_use(range);
+		if (range.guard > 0)
+			error = create(&range, is_trial);
+	}
+	return error == EPERM ? EPERM : error ? EAGAIN : 0;
+}
+
+static void end_lone(void)
+{
+	lone.run = false;
+	tek__lone_end();
+	tek__guard_budget_changed();
 }
 
 int tek__guard_start(void)
 {
 	if (guard.running)
 		return 0;
-	learn_rttime();
+	int error = start(false);
+	if (!error && lone.run)
+		end_lone();
+	return error;
+}
 
-	struct tek_rt_range range = tek__rt_range(true);
-	tek__rt_use(range);
-	int error = create(&range);
-	if (error == EPERM) {
-		range = tek__rt_range(false);
-		tek__rt_use(range);
-		if (range.guard > 0)
-			error = create(&range);
-	}
-	return error == EPERM ? EPERM : error ? EAGAIN : 0;
+static void check_lone(struct tek_thread *thread)
+{
+	const struct tek_budget budget = tek__guard_budget(thread);
+	uint64_t cpu;
+
+	if (!tek__thread_cpu_time(thread->tid, &cpu))
+		return;
+	const uint64_t used = cpu - lone.cpu_ns;
+	if (used < budget.cpu_ns)
+		tek__lone_after_cpu(budget.cpu_ns - used);
+	else if (is_over(&budget, used, tek__now(CLOCK_MONOTONIC) - lone.since_ns))
+		tek__region_expel(thread, used);
+	else
+		watch_lone(thread);
+}
+
+/* In a signal handler. */
+static void lone_expired(void)
+{
+	struct tek_thread *thread = tek__region_first();
+
+	if (!lone.run)
+		return;
+	if (thread)
+		check_lone(thread);
+	tek__lone_at(tek__region_readmit(tek__now(CLOCK_MONOTONIC)));
+}
+
+/* With libtek-uthread-native.so, threads share the kernel thread that has the timers. */
+#pragma weak tek_uthread_self
+void tek_uthread_self(void);
+
+static bool is_lone(const struct tek_thread *thread)
+{
+	return thread->member.reasons == TEK_WHY_RULE && thread == tek__thread_known_self() &&
+	       tek__threads_living() == 1 && !tek_uthread_self;
+}
+
+int tek__guard_start_for(const struct tek_thread *thread)
+{
+	if (guard.running || !is_lone(thread))
+		return tek__guard_start();
+	if (lone.run)
+		return 0;
+	int error = start(true);
+	if (error)
+		return error;
+	lone.run = tek__lone_start(lone_expired);
+	return lone.run ? 0 : tek__guard_start();
+}
+
+bool tek__guard_is_lone(void)
+{
+	return __atomic_load_n(&lone.run, __ATOMIC_RELAXED);
 }
 
 bool tek__guard_is(pid_t tid)
@@ -288,6 +379,10 @@ void tek__guard_enter(struct tek_thread *thread)
 	/* At the looks since it left last it had used what it had used then. */
 	fill_looks(member, missed, member->fast_cpu_ns);
 	tek__thread_cpu_time(thread->tid, &member->cpu_at_entry_ns);
+	if (lone.run) {
+		watch_lone(thread);
+		return;
+	}
 	if (member->own_budget) {
 		uint64_t now = tek__now(CLOCK_MONOTONIC);
 		if (now - member->own_since_ns >= tek__guard_budget(thread).window_ns)
@@ -313,10 +408,14 @@ void tek__guard_leave(struct tek_thread *thread)
 
 	tek__thread_cpu_time(thread->tid, &cpu);
 	member->fast_cpu_ns = fast_cpu_time(member, cpu);
+	if (lone.run)
+		tek__lone_after_cpu(0);
 }
 
 void tek__guard_deadline(uint64_t deadline_ns)
 {
+	if (lone.run)
+		tek__guard_start();
 	if (deadline_ns < guard.sleeps_until_ns)
 		tek__helper_wake(&guard);
 }
@@ -337,6 +436,10 @@ void tek__guard_budget_changed(void)
 			fill_looks(&thread->member, TEK_GUARD_LOOKS,
 				   fast_cpu_time(&thread->member, cpu));
 	next_look_ns = now + look_interval();
+	if (tek__region_first())
+		idle_looks = 0;
+	if (lone.run && tek__region_first())
+		watch_lone(tek__region_first());
 	tek__helper_wake(&guard);
 }
 
@@ -348,6 +451,9 @@ bool tek__guard_let_go(pthread_t *handle)
 void tek__guard_forget(void)
 {
 	tek__helper_forget(&guard);
+	if (lone.run)
+		tek__lone_end();
+	lone.run = false;
 	next_look_ns = 0;
 	idle_looks = LINGER_LOOKS;
 }

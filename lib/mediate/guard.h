@@ -7,7 +7,12 @@
  * last thread that TEK knows: a process ends with its last thread, and that must be one of the
  * program.
  *
- * All functions need the lock (threads/process.h).
+ * A process with one thread, Fast by a rule only, has timers of that thread in its place (lone.h):
+ * a second thread would disturb some programs. Its guard comes before its second thread, or when
+ * the first one gets a deadline. Timers send a thread back after it used its budget within a
+ * window; they detect any other use of more than the budget after at most twice the budget.
+ *
+ * All functions need the lock (threads/process.h) unless noted otherwise.
  */
 #ifndef TEK_MEDIATE_GUARD_H
 #define TEK_MEDIATE_GUARD_H
@@ -20,6 +25,12 @@
  * Returns 0, EPERM or EAGAIN.
  */
 int tek__guard_start(void);
+
+/* The same for a Fast thread; for a process's only one, timers may be enough. */
+int tek__guard_start_for(const struct tek_thread *thread);
+
+/* Whether timers are in the guard's place. Needs no lock. */
+bool tek__guard_is_lone(void);
 
 /* Whether it is the guard's kernel id. */
 bool tek__guard_is(pid_t tid);

@@ -8,6 +8,7 @@
 #include "base/user_memory.h"
 #include "life/confine.h"
 #include "life/start.h"
+#include "mediate/guard.h"
 #include "threads/process.h"
 
 #include <fcntl.h>
@@ -94,6 +95,19 @@ static const char *killed_call(const struct sock_fprog *filter)
 	return killed ? killed->name : NULL;
 }
 
+/* Of the timers that a process with one thread has in the place of the guard. */
+static const char *killed_timer_call(const struct sock_fprog *filter)
+{
+	const struct tek_filtered_call calls[] = {
+		CALL(timer_settime, TID),
+		CALL(timer_delete, TID),
+	};
+	const struct tek_filtered_call *killed = tek__filter_kills(
+		filter, calls, sizeof(calls) / sizeof(calls[0]));
+
+	return killed ? killed->name : NULL;
+}
+
 /* The kernel refuses it for what it is or where it lies: there is nothing to run. */
 static bool is_refused(const struct sock_fprog *filter)
 {
@@ -112,6 +126,8 @@ void tek__sandbox_comes(const struct sock_fprog *filter)
 	if (filter && is_refused(filter))
 		return;
 	const char *call = filter ? killed_call(filter) : "openat";
+	if (!call && tek__guard_is_lone())
+		call = killed_timer_call(filter);
 	if (!call)
 		return;
 	if (tek_alloc_is_confined)

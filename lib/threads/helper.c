@@ -69,12 +69,22 @@ static void *helper_main(struct tek_helper *helper)
 /* A new thread, until its creator has decided whether it becomes the helper. On its stack. */
 struct candidate {
 	struct tek_helper *helper;
+	void (*with)(pid_t); /* of a trial; NULL: it is none */
 	pthread_t handle;
 	pid_t tid;
 	atomic_uint verdict;
 	atomic_uint has_read; /* the thread does not use this structure any more */
 };
 enum { UNDECIDED, ADMITTED, DISMISSED };
+
+static void await_end(pid_t tid)
+{
+	enum { MOST_LOOKS = 100, LOOK_NS = 50000 };
+	const struct timespec pause = {.tv_nsec = LOOK_NS};
+
+	for (int i = 0; i < MOST_LOOKS && syscall(SYS_tgkill, tek__pid(), tid, 0) == 0; i++)
+		syscall(SYS_nanosleep, &pause, NULL);
+}
 
 static void *candidate_main(void *argument)
 {
@@ -134,11 +144,14 @@ static void decide(struct candidate *candidate, unsigned int verdict)
 {
 	atomic_store(&candidate->verdict, verdict);
 	tek__futex_wake_all(&candidate->verdict);
-	if (verdict == DISMISSED)
+	if (verdict == DISMISSED) {
 		pthread_join(candidate->handle, NULL);
-	else
-		while (!atomic_load(&candidate->has_read))
-			tek__futex_wait(&candidate->has_read, 0, NULL);
+		/* The kernel still counts a thread for a while after it was joined. */
+		await_end(candidate->tid);
+		return;
+	}
+	while (!atomic_load(&candidate->has_read))
+		tek__futex_wait(&candidate->has_read, 0, NULL);
 }
 
 /* Needs the lock. Returns whether the candidate becomes the helper. */
@@ -146,23 +159,21 @@ static bool admit(const struct candidate *candidate)
 {
 	struct tek_helper *helper = candidate->helper;
 
-	if (helper->running)
-		return false; /* another thread was faster */
+	if (candidate->with)
+		candidate->with(candidate->tid);
+	if (candidate->with || helper->running)
+		return false; /* a trial, or another thread was faster */
 	helper->handle = candidate->handle;
 	helper->tid = candidate->tid;
 	helper->running = true;
 	return true;
 }
 
-/* Of a candidate: what happens to it under the lock. */
-typedef bool decision(const struct candidate *candidate);
-
 /*
  * The C library allocates memory for a thread. The program's allocator may hold a lock of its own
  * while it waits for ours, so the thread is made without ours.
  */
-__attribute__((cold)) static int make(struct candidate *candidate, int policy, int priority,
-				      decision *is_admitted)
+__attribute__((cold)) static int make(struct candidate *candidate, int policy, int priority)
 {
 	sigset_t all, before;
 	int cancellation;
@@ -176,7 +187,7 @@ __attribute__((cold)) static int make(struct candidate *candidate, int policy, i
 	int error = create(candidate, policy, priority);
 	if (!error) {
 		tek__lock_resume(&held);
-		bool admitted = !tek__process_stands_down() && is_admitted(candidate);
+		bool admitted = !tek__process_stands_down() && admit(candidate);
 		tek__lock_suspend(&held);
 		decide(candidate, admitted ? ADMITTED : DISMISSED);
 	}
@@ -190,7 +201,14 @@ int tek__helper_start(struct tek_helper *helper, int policy, int priority)
 {
 	struct candidate candidate = {.helper = helper};
 
-	return helper->running ? 0 : make(&candidate, policy, priority, admit);
+	return helper->running ? 0 : make(&candidate, policy, priority);
+}
+
+int tek__helper_try(struct tek_helper *helper, int policy, int priority, void (*with)(pid_t))
+{
+	struct candidate candidate = {.helper = helper, .with = with};
+
+	return make(&candidate, policy, priority);
 }
 
 void tek__helper_wake(struct tek_helper *helper)

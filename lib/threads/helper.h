@@ -43,6 +43,12 @@ struct tek_helper {
  */
 int tek__helper_start(struct tek_helper *helper, int policy, int priority);
 
+/*
+ * The same, but the new thread ends before this returns. The function is called with its kernel
+ * id, under the lock.
+ */
+int tek__helper_try(struct tek_helper *helper, int policy, int priority, void (*with)(pid_t));
+
 /* Whether it is the helper's kernel id. */
 static inline bool tek__helper_is(const struct tek_helper *helper, pid_t tid)
 {
