@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "base/procfs.h"
 
+#include "base/dirent.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -8,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* The file's beginning as a string; false if there is none. */
@@ -98,6 +101,30 @@ pid_t tek__procfs_process_of(pid_t tid)
 	/* The name stands in the first line, its own line ends escaped. */
 	const char *at = read_text(tid, "status", text, sizeof(text)) ? strstr(text, key) : NULL;
 	return at ? (pid_t)strtol(at + strlen(key), NULL, 10) : 0;
+}
+
+void tek__procfs_each_thread(void (*visit)(pid_t tid, void *context), void *context)
+{
+	_Alignas(struct tek_dirent) char entries[4096];
+	const int saved = errno;
+	int cancellation;
+	long length;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+	int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	while (fd >= 0 && (length = syscall(SYS_getdents64, fd, entries, sizeof(entries))) > 0) {
+		for (long at = 0; at < length;) {
+			const struct tek_dirent *entry = (const void *)(entries + at);
+			const pid_t tid = (pid_t)strtol(entry->name, NULL, 10);
+			if (tid > 0) /* not "." or ".." */
+				visit(tid, context);
+			at += entry->bytes;
+		}
+	}
+	if (fd >= 0)
+		close(fd);
+	pthread_setcancelstate(cancellation, NULL);
+	errno = saved;
 }
 
 uint64_t tek__procfs_pid_namespace(void)

@@ -34,6 +34,9 @@ bool tek__procfs_is_ending(pid_t tid, bool *ending);
 /* The name of a thread of this process; false if there is none with this id, or no /proc. */
 bool tek__procfs_thread_name(pid_t tid, char name[16]);
 
+/* Calls visit for each thread of this process, those that are ending included. */
+void tek__procfs_each_thread(void (*visit)(pid_t tid, void *context), void *context);
+
 /* The process that a thread belongs to; 0 if there is no such thread, or no /proc. */
 pid_t tek__procfs_process_of(pid_t tid);
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "place/place.h"
 
+#include "base/procfs.h"
 #include "base/real.h"
 #include "place/home.h"
 #include "place/keeper.h"
 #include "place/mask.h"
 #include "place/turn.h"
+#include "threads/hooks.h"
 #include "threads/process.h"
 #include "threads/record.h"
 #include "threads/report.h"
@@ -274,10 +276,50 @@ static void withdraw(struct tek_thread *thread, void *unused)
 						  &none);
 }
 
+/*
+ * A thread that TEK has not met yet, because it has not run. It has its creator's affinity of
+ * before.
+ */
+static void withdraw_unknown(pid_t tid, void *context)
+{
+	unsigned int *met = context;
+	struct tek_mask now;
+
+	if (tek__thread_known_tid(tid) || tek__hooks.is_helper(tid))
+		return;
+	(*met)++;
+	if (!tek__mask_get(tid, &now))
+		return;
+	for (unsigned int i = 0; i < tek__place_config.count; i++) {
+		const struct tek_mask place = tek__mask_of(tek__place_config.cpus[i]);
+		if (tek__mask_equal(&now, &place))
+			tek__mask_set(tid, &tek__place_allowed);
+	}
+}
+
+/* A creator may be within clone(2): its thread appears in a moment. */
+static void withdraw_starting(void)
+{
+	enum { MOST_LOOKS = 20, LOOK_NS = 500000 };
+	const struct timespec pause = {.tv_nsec = LOOK_NS};
+
+	for (int i = 0; i < MOST_LOOKS; i++) {
+		unsigned int met = 0;
+		tek__procfs_each_thread(withdraw_unknown, &met);
+		if (met >= tek__threads_coming())
+			return;
+		syscall(SYS_nanosleep, &pause, NULL);
+	}
+}
+
 void tek__place_withdraw(void)
 {
-	if (tek__place_is_on())
-		tek__thread_each(withdraw, NULL);
+	if (!tek__place_is_on())
+		return;
+	/* In this order: the threads that are created from now on inherit the new affinity. */
+	tek__thread_each(withdraw, NULL);
+	if (tek__threads_are_coming())
+		withdraw_starting();
 }
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "threads/rundir.h"
 
+#include "base/dirent.h"
 #include "base/owner.h"
 #include "base/procfs.h"
 #include "base/time_namespace.h"
@@ -67,15 +68,6 @@ static pid_t pid_of(const char *name)
 	return pid > 0 && pid <= INT32_MAX && is_table ? (pid_t)pid : 0;
 }
 
-/* getdents64(2); the C library's opendir() would allocate, here within pthread_create(). */
-struct kernel_dirent {
-	uint64_t inode;
-	int64_t offset;
-	unsigned short bytes;
-	unsigned char type;
-	char name[];
-};
-
 static bool read_header(int directory, const char *path, struct tek_table_header *header)
 {
 	int fd = openat(directory, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -129,12 +121,12 @@ static bool has_kinds(int directory, const char *name)
 
 static void remove_dead(int directory, bool is_given)
 {
-	_Alignas(struct kernel_dirent) char entries[4096];
+	_Alignas(struct tek_dirent) char entries[4096];
 	long length;
 
 	while ((length = syscall(SYS_getdents64, directory, entries, sizeof(entries))) > 0) {
 		for (long at = 0; at < length;) {
-			const struct kernel_dirent *entry = (const void *)(entries + at);
+			const struct tek_dirent *entry = (const void *)(entries + at);
 			pid_t pid = pid_of(entry->name);
 			if (pid && is_dead(directory, entry->name, pid) &&
 			    !(is_given && has_kinds(directory, entry->name)))

@@ -478,6 +478,11 @@ bool tek__threads_are_coming(void)
 	return coming;
 }
 
+unsigned int tek__threads_coming(void)
+{
+	return coming;
+}
+
 bool tek__thread_exists(const struct tek_thread *thread)
 {
 	/* A sandbox may refuse the call; then it is not known to be gone. */

@@ -151,8 +151,9 @@ bool tek__threads_left(void);
 /* So many threads are known, those that have not begun yet included. Needs the lock. */
 unsigned int tek__threads_living(void);
 
-/* Whether there are threads that were made, or are just being made, and have not begun yet. */
+/* The threads that were made, or are just being made, and have not begun yet: any, how many. */
 bool tek__threads_are_coming(void);
+unsigned int tek__threads_coming(void);
 
 /* Call visit for every live thread. visit may free the thread it is given. */
 void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context);

@@ -3,6 +3,7 @@
 #include "life/confine.h"
 #include "support.h"
 
+#include "base/real.h"
 #include "place/config.h"
 #include "place/home.h"
 #include "place/mask.h"
@@ -588,6 +589,47 @@ static void where_tek_stands_down_threads_are_what_they_were_without_it(void **s
 	assert_int_equal(in_child(stand_down_fifo), 0);
 }
 
+static void *(*late_routine)(void *);
+static sem_t begins;
+
+/* A thread that gets no CPU until TEK has stood down. */
+static void *begin_late(void *argument)
+{
+	while (sem_wait(&begins))
+		;
+	return late_routine(argument);
+}
+
+static int (*create_at_once)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+static int create_late(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
+		       void *argument)
+{
+	late_routine = routine;
+	int error = create_at_once(handle, attr, begin_late, argument);
+	tek__confine("openat");
+	sem_post(&begins);
+	return error;
+}
+
+static int stand_down_while_a_thread_starts(void)
+{
+	if (!freopen("/dev/null", "w", stderr))
+		return 2;
+	begin("");
+	sem_init(&begins, 0, 0);
+	create_at_once = tek__real.pthread_create;
+	tek__real.pthread_create = create_late;
+	return told_by(tell_cpu, NULL) == -1 ? 0 : 3;
+}
+
+static void a_thread_that_starts_while_tek_stands_down_may_run_everywhere(void **state)
+{
+	(void)state;
+	need_two_cpus();
+	assert_int_equal(in_child(stand_down_while_a_thread_starts), 0);
+}
+
 static int stand_down_moved(void)
 {
 	const struct tek_mask second = tek__mask_of(cpus[1]);
@@ -779,6 +821,7 @@ int main(void)
 		cmocka_unit_test(with_rtfifo_threads_of_timers_run_as_ordinary_ones_on_all_cpus),
 		cmocka_unit_test(where_tek_stands_down_threads_are_what_they_were_without_it),
 		cmocka_unit_test(an_affinity_of_the_program_stays_where_tek_stands_down),
+		cmocka_unit_test(a_thread_that_starts_while_tek_stands_down_may_run_everywhere),
 		cmocka_unit_test(a_thread_that_leaves_the_fast_region_is_sched_fifo_again),
 		cmocka_unit_test(
 			where_real_time_is_not_allowed_threads_keep_to_their_cpus_all_the_same),
