@@ -142,27 +142,41 @@ static uint32_t run(const struct sock_fprog *filter, const struct seccomp_data *
 	return SECCOMP_RET_ALLOW; /* the kernel refuses such a filter */
 }
 
-static bool goes_on(uint32_t result)
+static bool executes(uint32_t result)
 {
-	switch (result & SECCOMP_RET_ACTION_FULL) {
-	case SECCOMP_RET_ALLOW:
-	case SECCOMP_RET_LOG:
-	case SECCOMP_RET_ERRNO:
-		return true;
-	default:
-		return false;
+	const uint32_t action = result & SECCOMP_RET_ACTION_FULL;
+	return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG;
+}
+
+static bool executes_or_fails(uint32_t result)
+{
+	return executes(result) || (result & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO;
+}
+
+static const struct tek_filtered_call *first_but(bool (*is_result)(uint32_t),
+						 const struct sock_fprog *filter,
+						 const struct tek_filtered_call *calls,
+						 size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct seccomp_data data = {.nr = calls[i].number, .arch = ARCHITECTURE};
+		memcpy(data.args, calls[i].arguments, sizeof(data.args));
+		if (!is_result(run(filter, &data)))
+			return &calls[i];
 	}
+	return NULL;
 }
 
 const struct tek_filtered_call *tek__filter_kills(const struct sock_fprog *filter,
 						  const struct tek_filtered_call *calls,
 						  size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		struct seccomp_data data = {.nr = calls[i].number, .arch = ARCHITECTURE};
-		memcpy(data.args, calls[i].arguments, sizeof(data.args));
-		if (!goes_on(run(filter, &data)))
-			return &calls[i];
-	}
-	return NULL;
+	return first_but(executes_or_fails, filter, calls, count);
+}
+
+const struct tek_filtered_call *tek__filter_refuses(const struct sock_fprog *filter,
+						    const struct tek_filtered_call *calls,
+						    size_t count)
+{
+	return first_but(executes, filter, calls, count);
 }

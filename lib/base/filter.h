@@ -28,4 +28,9 @@ const struct tek_filtered_call *tek__filter_kills(const struct sock_fprog *filte
 						  const struct tek_filtered_call *calls,
 						  size_t count);
 
+/* Likewise the first that the filter does not execute. */
+const struct tek_filtered_call *tek__filter_refuses(const struct sock_fprog *filter,
+						    const struct tek_filtered_call *calls,
+						    size_t count);
+
 #endif

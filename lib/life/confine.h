@@ -10,4 +10,7 @@
  */
 void tek__confine(const char *call);
 
+/* A filter that is about to be installed refuses to place threads, and kills for no call. */
+void tek__confine_places(void);
+
 #endif

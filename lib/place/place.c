@@ -322,6 +322,17 @@ void tek__place_withdraw(void)
 		withdraw_starting();
 }
 
+void tek__place_end_refused(void)
+{
+	if (!tek__place_is_on())
+		return;
+	tek__place_withdraw();
+	tek__place_config.count = 0;
+	tek__place_config.fifo_priority = 0;
+	tek__report_place("a seccomp filter refuses sched_setaffinity(2): threads run where Linux "
+			  "likes from now on");
+}
+
 /*
  * The child of vfork() has its parent's variables, and a scheduling of its own: what the kernel
  * says counts, and it can be put back all the same.  The parent, which waits, is not between these

@@ -75,6 +75,12 @@ void tek__place_leave(void);
 void tek__place_withdraw(void);
 
 /*
+ * The process may not set affinities any more, in a moment: the same, and no thread is placed from
+ * now on. Reported once. Needs the lock.
+ */
+void tek__place_end_refused(void);
+
+/*
  * Around exec and spawn.  step_out(): a thread that is where TEK put it may run everywhere until
  * step_in().  True: the caller must call step_in().  end(): between the two, before an exec that
  * will probably succeed.  The thread gives up its policy and its number (place/turn.h), which the

@@ -9,6 +9,7 @@
 #include "life/confine.h"
 #include "life/start.h"
 #include "mediate/guard.h"
+#include "place/config.h"
 #include "threads/process.h"
 
 #include <fcntl.h>
@@ -108,6 +109,15 @@ static const char *killed_timer_call(const struct sock_fprog *filter)
 	return killed ? killed->name : NULL;
 }
 
+static bool refuses_to_place(const struct sock_fprog *filter)
+{
+	const struct tek_filtered_call calls[] = {
+		CALL(sched_setaffinity, 0),
+		CALL(sched_setaffinity, TID),
+	};
+	return tek__filter_refuses(filter, calls, sizeof(calls) / sizeof(calls[0]));
+}
+
 /* The kernel refuses it for what it is or where it lies: there is nothing to run. */
 static bool is_refused(const struct sock_fprog *filter)
 {
@@ -128,6 +138,8 @@ void tek__sandbox_comes(const struct sock_fprog *filter)
 	const char *call = filter ? killed_call(filter) : "openat";
 	if (!call && tek__guard_is_lone())
 		call = killed_timer_call(filter);
+	if (!call && tek__place_is_on() && refuses_to_place(filter))
+		tek__confine_places();
 	if (!call)
 		return;
 	if (tek_alloc_is_confined)

@@ -195,3 +195,63 @@ def test_a_program_that_writes_over_its_arguments_and_confines_itself_keeps_its_
                            timeout=60 * PATIENCE)
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
     assert f"a seccomp filter of {program.name} kills" in ended.stderr
+
+
+# Refuses sched_setaffinity(2) with an error, then shows the CPUs of two threads.
+UNPLACEABLE = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void *count_cpus(void *unused)
+{
+	cpu_set_t cpus;
+	CPU_ZERO(&cpus);
+	syscall(SYS_sched_getaffinity, 0, sizeof(cpus), &cpus);
+	printf("%d\n", CPU_COUNT(&cpus));
+	return unused;
+}
+
+int main(void)
+{
+	struct sock_filter steps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setaffinity, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {sizeof(steps) / sizeof(steps[0]), steps};
+	pthread_t thread;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+		return 2;
+	for (int i = 0; i < 2; i++) {
+		if (pthread_create(&thread, NULL, count_cpus, NULL))
+			return 3;
+		pthread_join(thread, NULL);
+	}
+	count_cpus(NULL);
+	return 0;
+}
+"""
+
+
+def test_a_program_whose_filter_refuses_affinities_runs_as_without_places(tek, compile_c):
+    program = compile_c(UNPLACEABLE, "cc", "-pthread")
+    alone = subprocess.run([program], capture_output=True, text=True, check=True,
+                           timeout=60 * PATIENCE)
+    if alone.stdout.startswith("1\n"):
+        pytest.skip("needs two CPUs")
+    ended = tek("run", "--place", "spread", program)
+    assert (ended.returncode, ended.stdout) == (0, alone.stdout), ended.stderr
+    line, = ended.stderr.splitlines()
+    assert "refuses sched_setaffinity" in line
