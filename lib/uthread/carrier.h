@@ -126,6 +126,12 @@ static inline void tek_ut__carrier_unpin(struct tek_uthread *thread)
 void tek_ut__carrier_give_worker(struct tek_carrier *spare, struct tek_worker *worker);
 
 /*
+ * Until the carrier is given a worker, which from then on is its own; NULL: it is dismissed. By its
+ * kernel thread.
+ */
+struct tek_worker *tek_ut__carrier_await(struct tek_carrier *carrier);
+
+/*
  * By a user-level thread after its worker was given to another carrier: the thread becomes ready,
  * and waits on its carrier until it is scheduled. Returns its new worker. In a signal handler, too.
  */
