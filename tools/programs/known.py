@@ -5,29 +5,21 @@ Remove an entry when tools/real-programs reports that its cell works.
 
 from .verdict import Known, Verdict
 
-REFUSED, DIFFERS, HANGS = Verdict.REFUSED, Verdict.DIFFERS, Verdict.HANGS
+REFUSED = Verdict.REFUSED
 
 _SANDBOX = "its sandboxed processes may not make the system calls; the others are in this mode"
+_RIGHTS = "its sandboxed processes give up their rights; the others are in this mode"
 _ZYGOTE = "its sandbox and zygotes need processes of one kernel thread, which user-level threads are not"
 _GO = "Go's run-time switches signal stacks and thread-local storage of kernel threads by itself"
+_MODELS = ("m:[1n]", "klt")
 
 KNOWN = (
     Known("firefox-esr", "critical", REFUSED, _SANDBOX),
-    Known("firefox-esr", "place", REFUSED, _SANDBOX),
-    Known("firefox-esr", "m:[1n]", HANGS, _ZYGOTE),
-    Known("firefox-esr", "klt", HANGS, _ZYGOTE),
-    Known(
-        "chromium",
-        "critical",
-        DIFFERS,
-        "its zygotes abort: they check that they have one kernel thread, and the guard of budgets "
-        "is"
-        " a second one",
-    ),
-    Known("chromium", "m:[1n]", HANGS, _ZYGOTE),
-    Known("chromium", "klt", HANGS, _ZYGOTE),
+    Known("chromium", "critical", REFUSED, _RIGHTS),
+    *(Known("firefox-esr", mode, REFUSED, _ZYGOTE) for mode in _MODELS),
+    *(Known("chromium", mode, REFUSED, _ZYGOTE) for mode in _MODELS),
+    *(Known("go-cgo", mode, REFUSED, _GO) for mode in _MODELS),
     Known("go", "*", REFUSED, "it is statically linked, so nothing can be preloaded into it"),
-    Known("go-cgo", "m:[1n]", DIFFERS, _GO),
     Known(
         "postgresql",
         "critical",
