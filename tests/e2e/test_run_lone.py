@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A program with one thread that is time-critical by a rule: it gets no second thread for that."""
+import subprocess
+
 import pytest
+
+from conftest import PATIENCE
 
 LONE = r"""
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -108,6 +113,8 @@ int main(int count, char **arguments)
 		int (*critical_for)(uint64_t) = dlsym(RTLD_DEFAULT, "tek_critical_for");
 		printf("%d\n", critical_for(1000000000));
 		tell("deadline");
+	} else if (strcmp(arguments[1], "unshare") == 0) {
+		printf("%d\n", unshare(CLONE_NEWUSER));
 	}
 	return count != 2;
 }
@@ -133,6 +140,14 @@ def said(tek, *command):
 def test_a_program_with_one_thread_gets_the_guard_when_it_needs_one(tek, lone, real_time, then,
                                                                     expected):
     assert said(tek, "--critical=*", lone, then) == (["start: critical, alone", *expected], "")
+
+
+def test_a_program_with_one_thread_may_enter_a_user_namespace(tek, lone, real_time):
+    alone = subprocess.run([lone, "unshare"], capture_output=True, text=True, check=True,
+                           timeout=60 * PATIENCE)
+    if not alone.stdout.endswith("\n0\n"):
+        pytest.skip("this user may make no user namespaces")
+    assert said(tek, "--critical=*", lone, "unshare")[0] == ["start: critical, alone", "0"]
 
 
 def test_the_only_thread_is_sent_back_and_is_time_critical_again(tek, lone, real_time):
