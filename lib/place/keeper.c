@@ -50,7 +50,8 @@ static bool make_known(unsigned int pid)
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof(path), "%s/%u.fifo", directory, pid);
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	/* O_TRUNC: its time shows that the file is not that of an earlier process with this id. */
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return false;
 	close(fd);

@@ -2,7 +2,7 @@
 //! The original cgroups of processes that tekd moved. Grants, places and the domain refer to these:
 //! the moves of tekd do not change the rights of a process.
 use crate::process::{self, Status};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use tek_effect::Identity;
 
 /// A longer chain of parents is cut.
@@ -14,8 +14,8 @@ pub struct Homes {
     /// The group above all of TEK's groups, as in /proc/PID/cgroup.
     top: Option<String>,
     homes: HashMap<Identity, Vec<String>>,
-    /// Threads that were moved to a cgroup with real-time runtime.
-    away: HashSet<i32>,
+    /// Threads that were moved to a cgroup with real-time runtime, by their ids.
+    away: HashMap<i32, Identity>,
 }
 
 impl Homes {
@@ -34,12 +34,14 @@ impl Homes {
 
     /// A thread is moved to a cgroup with real-time runtime.
     pub fn sent_away(&mut self, thread: Identity) {
-        self.away.insert(thread.tid);
+        self.away.insert(thread.tid, thread);
     }
 
     /// The thread was moved back.
     pub fn is_back(&mut self, thread: Identity) {
-        self.away.remove(&thread.tid);
+        if self.away.get(&thread.tid) == Some(&thread) {
+            self.away.remove(&thread.tid);
+        }
         if self.top.is_none() {
             self.homes.remove(&thread); // without groups it is in its original cgroup again
         }
@@ -64,11 +66,13 @@ impl Homes {
     }
 
     fn is_moved(&self, pid: i32, now: &[String]) -> bool {
-        let Some(top) = &self.top else { return self.away.contains(&pid) };
+        // The id can belong to another process by now.
+        let is_away = || self.away.get(&pid).is_some_and(|first| first.check_process().is_ok());
+        let Some(top) = &self.top else { return is_away() };
         let is_within = |path: &String| {
             path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        self.away.contains(&pid) || now.iter().any(is_within)
+        is_away() || now.iter().any(is_within)
     }
 }
 
@@ -121,5 +125,17 @@ mod tests {
         assert_eq!(homes.cgroups(child.id() as i32), ["/before"]);
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_with_the_id_of_a_thread_that_was_away_is_in_its_present_cgroups() {
+        let mut homes = Homes::default();
+        homes.homes.insert(own(), vec!["/before".to_owned()]);
+        let earlier = Identity { start_ticks: own().start_ticks - 1, ..own() };
+        homes.sent_away(earlier);
+        assert_eq!(homes.cgroups(own().tid), process::cgroups(own().tid));
+        homes.sent_away(own());
+        homes.is_back(earlier);
+        assert_eq!(homes.cgroups(own().tid), ["/before"]);
     }
 }

@@ -19,7 +19,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tek_policy::Budget;
 
 const WATCHED: &str = "watched";
@@ -86,14 +86,30 @@ impl Drop for Keeper {
     }
 }
 
-/// A thread: pid and tid.
-type Thread = (i32, i32);
+/// A thread. Its ids can belong to another thread later, which has another start time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+struct Thread {
+    pid: i32,
+    tid: i32,
+    /// When it started, in clock ticks since boot, as this process's time namespace has it.
+    start_ticks: u64,
+}
+
+/// The file by which a process shows that it has such threads. A process writes it anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Shown {
+    /// When the process started that had this id when the file was read first.
+    start_ticks: u64,
+    written: Option<SystemTime>,
+}
 
 struct Watch {
     directory: PathBuf,
     priority: i32,
     /// Of a CPU: budget and window; `None`: it is not limited.
     limit: Option<(Duration, Duration)>,
+    /// The processes with such a file at the last sample.
+    shown: HashMap<i32, Shown>,
     /// CPU time of each thread at the last sample.
     used: HashMap<Thread, u64>,
     cpus: HashMap<u32, Cpu>,
@@ -121,6 +137,7 @@ struct State {
 
 const OTHER: i32 = libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK;
 const FIFO: i32 = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+const LOWERED: State = State { policy: OTHER, priority: 0 };
 
 impl Watch {
     fn new(directory: &Path, priority: u8, budget: Budget) -> Self {
@@ -132,6 +149,7 @@ impl Watch {
             directory: directory.to_owned(),
             priority: priority.into(),
             limit,
+            shown: HashMap::new(),
             used: HashMap::new(),
             cpus: HashMap::new(),
             told: false,
@@ -156,43 +174,57 @@ impl Watch {
             std::thread::sleep(AT_THE_END);
         }
         for (pid, _) in self.processes() {
-            let _ = fs::remove_file(self.directory.join(format!("{pid}{SUFFIX}")));
+            let _ = fs::remove_file(self.file_of(pid));
         }
+    }
+
+    fn file_of(&self, pid: i32) -> PathBuf {
+        self.directory.join(format!("{pid}{SUFFIX}"))
     }
 
     /// The processes that have such threads, with the threads of each. Ended processes are
     /// forgotten.
-    fn processes(&self) -> Vec<(i32, Vec<i32>)> {
+    fn processes(&mut self) -> Vec<(i32, Vec<i32>)> {
         let names = fs::read_dir(&self.directory).into_iter().flatten().flatten();
         let pids = names.filter_map(|entry| {
             entry.file_name().to_str()?.strip_suffix(SUFFIX)?.parse::<i32>().ok()
         });
-        pids.filter_map(|pid| {
-            let tasks = fs::read_dir(format!("/proc/{pid}/task"));
-            if tasks.is_err() {
-                let _ = fs::remove_file(self.directory.join(format!("{pid}{SUFFIX}")));
+        let mut shown = HashMap::new();
+        let mut processes = Vec::new();
+        for pid in pids {
+            // The process is read before its file: a later process writes the file anew.
+            let Some(start_ticks) = start_of(pid, pid) else {
+                let _ = fs::remove_file(self.file_of(pid));
+                continue;
+            };
+            let written = fs::metadata(self.file_of(pid)).and_then(|data| data.modified()).ok();
+            let known = self.shown.get(&pid).copied().filter(|known| known.written == written);
+            // Of an earlier process the file stays: a new one may be about to write it.
+            let its = known.unwrap_or(Shown { start_ticks, written });
+            shown.insert(pid, its);
+            if its.start_ticks == start_ticks {
+                processes.push((pid, tids_of(pid)));
             }
-            let tids = tasks.ok()?.flatten();
-            Some((pid, tids.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()))
-        })
-        .collect()
+        }
+        self.shown = shown;
+        processes
     }
 
     /// The threads that are SCHED_FIFO because of this run.
-    fn fifo(&self) -> Vec<Thread> {
+    fn fifo(&mut self) -> Vec<Thread> {
         let ours = State { policy: FIFO, priority: self.priority };
         let threads = self.processes().into_iter();
         threads
-            .flat_map(|(pid, tids)| tids.into_iter().map(move |tid| (pid, tid)))
-            .filter(|&(_, tid)| state(tid) == Some(ours))
+            .flat_map(|(pid, tids)| tids.into_iter().filter_map(move |tid| Thread::of(pid, tid)))
+            .filter(|thread| state(thread.tid) == Some(ours))
             .collect()
     }
 
     /// True if there was any.
-    fn lower_all(&self) -> bool {
+    fn lower_all(&mut self) -> bool {
         let threads = self.fifo();
-        for &(_, tid) in &threads {
-            set(tid, State { policy: OTHER, priority: 0 });
+        for thread in &threads {
+            thread.lower();
         }
         !threads.is_empty()
     }
@@ -257,20 +289,37 @@ impl Cpu {
         let Some(until) = self.out_until else { return };
         if now < until {
             for &thread in threads {
-                set(thread.1, State { policy: OTHER, priority: 0 });
+                thread.lower();
                 self.lowered.insert(thread);
             }
             return;
         }
         self.out_until = None;
         self.looks = [0; LOOKS];
-        for (pid, tid) in std::mem::take(&mut self.lowered) {
+        for thread in std::mem::take(&mut self.lowered) {
             // A policy that the program has set meanwhile stays.
-            let is_there = Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
-            if is_there && state(tid) == Some(State { policy: OTHER, priority: 0 }) {
-                set(tid, State { policy: FIFO, priority });
+            if state(thread.tid) == Some(LOWERED) && thread.is_there() {
+                set(thread.tid, State { policy: FIFO, priority });
+                if !thread.is_there() {
+                    thread.lower(); // its id belongs to another thread
+                }
             }
         }
+    }
+}
+
+impl Thread {
+    /// `None`: it has ended, or is not a thread of that process.
+    fn of(pid: i32, tid: i32) -> Option<Self> {
+        Some(Self { pid, tid, start_ticks: start_of(pid, tid)? })
+    }
+
+    fn is_there(&self) -> bool {
+        Self::of(self.pid, self.tid) == Some(*self)
+    }
+
+    fn lower(&self) {
+        set(self.tid, LOWERED);
     }
 }
 
@@ -306,14 +355,32 @@ fn set(tid: i32, state: State) {
     unsafe { libc::sched_setscheduler(tid, state.policy, &param) };
 }
 
+/// The fields of the stat file of a thread from the third one on; `None`: it has ended.
+fn stat_of(pid: i32, tid: i32) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    // The name before them may have anything in it.
+    Some(stat.rsplit_once(')')?.1.split_ascii_whitespace().map(str::to_owned).collect())
+}
+
+/// When a thread started, which is field 22.
+fn start_of(pid: i32, tid: i32) -> Option<u64> {
+    stat_of(pid, tid)?.get(22 - 3)?.parse().ok()
+}
+
+fn tids_of(pid: i32) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// The CPU that a thread ran on last, and its CPU time in ns.
-fn cpu_and_time((pid, tid): Thread) -> Option<(u32, u64)> {
-    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{name}")).ok();
-    let stat = read("stat")?;
-    // Behind the name, which may have anything in it, is the third field; the CPU is the 39th.
-    let cpu = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(39 - 3)?.parse().ok()?;
-    let time = read("schedstat")?.split_ascii_whitespace().next()?.parse().ok()?;
-    Some((cpu, time))
+fn cpu_and_time(thread: Thread) -> Option<(u32, u64)> {
+    let Thread { pid, tid, start_ticks } = thread;
+    let time = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    // Read after the time, which then belongs to the thread that started then.
+    let stat = stat_of(pid, tid)?;
+    (stat.get(22 - 3)?.parse() == Ok(start_ticks)).then_some(())?;
+    let cpu = stat.get(39 - 3)?.parse().ok()?;
+    Some((cpu, time.split_ascii_whitespace().next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -322,19 +389,88 @@ mod tests {
 
     #[test]
     fn the_cpu_and_time_of_a_thread_are_known() {
-        let tid = nix::unistd::gettid().as_raw();
+        let thread = own();
         let mut before = 0;
         for _ in 0..3 {
-            let (_, now) = cpu_and_time((std::process::id() as i32, tid)).unwrap();
+            let (_, now) = cpu_and_time(thread).unwrap();
             assert!(now >= before);
             before = now;
         }
-        assert_eq!(cpu_and_time((i32::MAX, 1)), None);
+        assert_eq!(cpu_and_time(earlier(thread)), None);
+        assert_eq!(Thread::of(i32::MAX, 1), None);
+    }
+
+    fn own() -> Thread {
+        Thread::of(std::process::id() as i32, nix::unistd::gettid().as_raw()).unwrap()
+    }
+
+    /// A thread that had the ids of another one before.
+    fn earlier(thread: Thread) -> Thread {
+        Thread { start_ticks: thread.start_ticks - 1, ..thread }
+    }
+
+    /// A watch of this process, in a directory where this process has its file.
+    fn watch_of_own(directory: &Path) -> Watch {
+        let budget = Budget::Limit { cpu: USUAL_CPU, window: USUAL_WINDOW };
+        let watch = Watch::new(directory, 1, budget);
+        fs::write(watch.file_of(std::process::id() as i32), "").unwrap();
+        watch
+    }
+
+    /// Calls `act` in a thread of this state.
+    fn as_thread_of(state: State, act: impl FnOnce(Thread) + Send) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                set(0, state);
+                assert_eq!(super::state(0), Some(state));
+                act(own());
+                set(0, LOWERED);
+            });
+        });
+    }
+
+    #[test]
+    fn a_thread_that_has_the_ids_of_a_lowered_one_gets_no_policy() {
+        let over = Some(Instant::now());
+        let settle = |thread| {
+            let lowered = BTreeSet::from([thread]);
+            let mut cpu = Cpu { out_until: over, lowered, ..Cpu::default() };
+            cpu.settle(Instant::now(), &[], 1);
+            state(thread.tid)
+        };
+        as_thread_of(LOWERED, |thread| assert_eq!(settle(earlier(thread)), Some(LOWERED)));
+    }
+
+    #[test]
+    #[ignore = "needs root"]
+    fn what_a_thread_with_the_same_ids_used_before_does_not_hide_the_use_of_another() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut watch = watch_of_own(directory.path());
+        as_thread_of(State { policy: FIFO, priority: 1 }, |thread| {
+            watch.used.insert(earlier(thread), u64::MAX);
+            watch.look();
+            assert!(watch.used.contains_key(&thread));
+            assert!(watch.cpus.values().any(|cpu| cpu.used() > Duration::ZERO));
+        });
+    }
+
+    #[test]
+    fn the_file_of_an_earlier_process_does_not_count_until_it_is_written_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut watch = watch_of_own(directory.path());
+        let pid = std::process::id() as i32;
+        let is_known = |watch: &mut Watch| watch.processes().iter().any(|(its, _)| *its == pid);
+        assert!(is_known(&mut watch));
+        watch.shown.get_mut(&pid).unwrap().start_ticks -= 1;
+        assert!(!is_known(&mut watch) && !is_known(&mut watch));
+        let file = fs::File::create(watch.file_of(pid)).unwrap();
+        file.set_modified(SystemTime::now() + USUAL_WINDOW).unwrap();
+        assert!(is_known(&mut watch));
     }
 
     #[test]
     fn what_a_thread_uses_while_it_is_lowered_does_not_count() {
-        let thread = (std::process::id() as i32, nix::unistd::gettid().as_raw());
+        let thread = own();
         let directory = tempfile::tempdir().unwrap();
         let budget = Budget::Limit { cpu: USUAL_CPU, window: USUAL_WINDOW };
         let mut watch = Watch::new(directory.path(), 1, budget);

@@ -249,7 +249,10 @@ impl Server {
             let is_of_maker = |_: &Change| makers.are_known || !has_limit_of(parent, child);
             makers.processes.iter().find_map(of_peer).filter(is_of_maker)
         };
-        let Some(change) = of_line.or_else(of_maker) else { return };
+        let Some(change) = of_line.or_else(of_maker) else {
+            self.born.remove(&child); // the entry of an earlier process with its id
+            return;
+        };
         let done = Identity::of_process(child)
             .and_then(|child| self.means.effect.disinherit_limit(change, child));
         match done {
