@@ -47,6 +47,17 @@ pub struct Lineage {
     born: HashMap<i32, i32>,
     /// Processes that were added lately.
     added: Vec<i32>,
+    /// The time in which ended children of each process can have run.
+    ended: HashMap<i32, Ended>,
+}
+
+/// Children that ended before their births were handled: nothing shows how long they ran.
+#[derive(Default)]
+struct Ended {
+    /// All time until then is counted.
+    until_ns: u64,
+    /// CPU time of all CPUs that no child was charged for.
+    left_ns: u64,
 }
 
 impl Lineage {
@@ -78,6 +89,22 @@ impl Lineage {
         self.away.clear();
         self.born.clear();
         self.added.clear();
+        self.ended.clear();
+    }
+
+    /// The most that an ended child can have run from its birth until now, on one of these CPUs.
+    /// All CPUs together bound what several children of a process can have run.
+    pub fn may_have_run(&mut self, of: &Descent, born_ns: u64, now_ns: u64, cpus: u64) -> u64 {
+        let ended = self.ended.entry(of.process).or_default();
+        if born_ns >= ended.until_ns {
+            ended.left_ns = 0;
+        }
+        let more_ns = now_ns.saturating_sub(born_ns.max(ended.until_ns));
+        ended.until_ns = ended.until_ns.max(now_ns);
+        ended.left_ns = ended.left_ns.saturating_add(more_ns.saturating_mul(cpus));
+        let ran_ns = now_ns.saturating_sub(born_ns).min(ended.left_ns);
+        ended.left_ns -= ran_ns;
+        ran_ns
     }
 
     /// The ways of all processes.
@@ -144,5 +171,25 @@ mod tests {
         lineage.clear();
         assert_eq!(born(&mut lineage, 10, 60, 60), None);
         assert!(lineage.is_empty());
+    }
+
+    #[test]
+    fn children_that_have_ended_are_charged_for_no_more_than_all_cpus() {
+        const MS: u64 = 1_000_000;
+        let mut lineage = Lineage::default();
+        let of = |process| Descent { process, way: Way::OutOfFast };
+        // 200 children in 20 ms, whose births are handled later, in 4 ms.
+        let ran = |n: u64| {
+            lineage.may_have_run(&of(10), 100 * MS + n * MS / 10, (130 * 50 + n) * MS / 50, 2)
+        };
+        let all: u64 = (0..200).map(ran).sum();
+        assert!((34 * MS..=2 * 34 * MS).contains(&all), "{all}");
+        // Time in which no child was alive is no child's.
+        assert_eq!(lineage.may_have_run(&of(10), 500 * MS, 501 * MS, 4), MS);
+        assert_eq!(lineage.may_have_run(&of(10), 600 * MS, 630 * MS, 1), 30 * MS);
+        assert_eq!(lineage.may_have_run(&of(10), 600 * MS, 630 * MS, 1), 0);
+        assert_eq!(lineage.may_have_run(&of(11), 600 * MS, 630 * MS, 1), 30 * MS);
+        lineage.clear();
+        assert_eq!(lineage.may_have_run(&of(10), 600 * MS, 630 * MS, 1), 30 * MS);
     }
 }

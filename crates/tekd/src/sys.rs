@@ -6,6 +6,7 @@ use std::ffi::CString;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 use std::time::Duration;
 use tek_abi::TimeOffsets;
 
@@ -218,6 +219,16 @@ pub fn own_monotonic(at_ns: u64) -> Duration {
 
 fn monotonic_offset() -> i64 {
     TimeOffsets::own().unwrap_or_default().monotonic_ns
+}
+
+/// The number of CPUs that the device can have; read once.
+pub fn cpus() -> u64 {
+    static CPUS: OnceLock<u64> = OnceLock::new();
+    *CPUS.get_or_init(|| {
+        // SAFETY: this only reads a number.
+        let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+        u64::try_from(cpus).unwrap_or(1).max(1)
+    })
 }
 
 /// CPU time of the calling thread in ns. It stands still while tekd is stopped.

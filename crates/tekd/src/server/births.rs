@@ -2,9 +2,12 @@
 //! Children inherit from their parents the temporary changes of tekd: a raised limit, and the group
 //! of Fast threads. They lose these as soon as the kernel reports their birth.
 //!
-//! Any process can make children by the thousand, so births are read in batches, and their time is
-//! bounded. Beyond that bound tekd stops listening for a while, and then scans for children.
+//! Any process can make children by the thousand, so births are read in slices, and their time is
+//! bounded. Beyond that bound tekd stops listening for a while, and then scans for children. It
+//! reads those that the kernel has reported by then without a pause: nothing shows when a child has
+//! ended.
 use super::{Server, BIRTHS};
+use crate::backlog::{Backlog, CHUNK};
 use crate::exec_watch::{Birth, ExecWatch, News};
 use crate::lineage::Way;
 use crate::log;
@@ -17,22 +20,28 @@ use tek_effect::{Change, Error, Identity, Limits, Resource};
 
 /// Children of processes with a raised limit are checked for their end when there are more.
 const MANY_BORN: usize = 1024;
-/// The shortest interval between batches of events, and the most events of a batch.
+/// The shortest interval between batches of events.
 const BATCH_NS: u64 = 2_000_000;
-const BATCH: usize = 512;
-/// The kernel has no room for more unread events.
-const MOST_BATCHES: usize = 64;
+/// The length of a slice of a batch; then a request may be served.
+const SLICE_NS: u64 = 300_000;
+/// The same before a limit is restored, which the rest of the news delays no longer.
+const LAST_SLICE_NS: u64 = 2_000_000;
 
 /// The state of listening to births.
 #[derive(Default)]
 pub struct Births {
     watch: Option<ExecWatch>,
     is_wanted: bool,
-    /// When the next batch may be read; `None`: as soon as there is one.
+    /// Earlier births do not matter.
+    since_ns: u64,
+    backlog: Backlog,
+    /// When the next slice may be read; `None`: as soon as there are news.
     next_ns: Option<u64>,
     last_ns: u64,
-    /// Some births were lost.
-    are_lost: bool,
+    /// It does not listen until then, so births are lost.
+    paused_until_ns: Option<u64>,
+    /// The end of the last Fast thread: the lineage ends when all births until then are handled.
+    end_ns: Option<u64>,
     /// Scans for children that the kernel did not report, one at a time, and when the next is due.
     looks: VecDeque<Look>,
     look_ns: Option<u64>,
@@ -60,9 +69,10 @@ impl Births {
         self.watch.as_ref()
     }
 
-    /// When the next batch or scan is due.
+    /// When the next slice or scan is due.
     pub fn next_ns(&self) -> Option<u64> {
-        let next = [self.next_ns, self.look_ns].into_iter().flatten().min();
+        let next = [self.next_ns, self.paused_until_ns, self.look_ns];
+        let next = next.into_iter().flatten().min();
         next.filter(|_| self.is_wanted)
     }
 
@@ -79,9 +89,14 @@ impl Births {
         }
     }
 
-    fn read(&mut self) -> Vec<News> {
+    /// A thread may become Fast: the lineage goes on.
+    pub fn go_on(&mut self) {
+        self.end_ns = None;
+    }
+
+    fn receive(&mut self) -> Vec<News> {
         let watch = &mut self.watch;
-        std::iter::from_fn(|| watch.as_mut()?.next()).take(BATCH).collect()
+        std::iter::from_fn(|| watch.as_mut()?.next()).take(CHUNK).collect()
     }
 }
 
@@ -105,37 +120,46 @@ fn queue(looks: &mut VecDeque<Look>, more: impl IntoIterator<Item = Look>) {
 impl Server {
     /// Some births can be read.
     pub(super) fn hear_births(&mut self) {
-        self.read_births();
+        let are_all_read = self.read_births(SLICE_NS);
         let now = sys::monotonic_ns();
         let exhausted = self.load.births.exhausted_until(now);
         let births = &mut self.births;
         if exhausted.is_some() {
             births.listen(false);
-            births.are_lost = true;
+            births.paused_until_ns = exhausted;
         }
         let is_often = now < births.last_ns + BATCH_NS;
         births.last_ns = now;
-        births.next_ns = exhausted.or(is_often.then_some(now + BATCH_NS));
+        births.next_ns = match are_all_read {
+            false => Some(now),
+            true => births.paused_until_ns.or(is_often.then_some(now + BATCH_NS)),
+        };
         if births.next_ns.is_none() {
             self.wait_for_births();
         }
+        if self.births.end_ns.is_some_and(|end| self.births.backlog.is_past(end)) {
+            self.clear_lineage();
+        }
     }
 
-    /// Reads a batch, on the account of births. `false`: there may be more. Time does not end it: a
-    /// child that ends before its birth is read is charged as if it had used a CPU all the time.
-    fn read_births(&mut self) -> bool {
+    /// Reads births for so long, on their account. `false`: there may be more.
+    fn read_births(&mut self, slice_ns: u64) -> bool {
         let before = sys::cpu_ns();
-        let news = self.births.read();
-        self.siblings.keep_up();
+        let end_ns = sys::monotonic_ns() + slice_ns;
+        let mut backlog = std::mem::take(&mut self.births.backlog);
+        let receive = |server: &mut Self| {
+            let news = server.births.receive();
+            server.siblings.keep_up();
+            news
+        };
         let mut are_lost = false;
-        for news in &news {
-            match news {
-                News::Born(birth) => self.born(*birth),
-                News::Lost => are_lost = true,
-                News::Executed(..) | News::Became(_) => {}
-            }
-        }
-        let are_all_read = news.len() < BATCH;
+        let handle = |server: &mut Self, news| match news {
+            News::Born(birth) if birth.at_ns >= server.births.since_ns => server.born(birth),
+            News::Lost => are_lost = true,
+            News::Born(_) | News::Executed(..) | News::Became(_) => {}
+        };
+        let are_all_read = backlog.slice(self, receive, handle, || sys::monotonic_ns() >= end_ns);
+        self.births.backlog = backlog;
         if are_all_read {
             self.siblings.all_news_were_read();
         }
@@ -150,7 +174,7 @@ impl Server {
     /// Reads births before a raised limit is restored. Its process may have ended, with unread
     /// events of its last children.
     pub(super) fn read_births_of(&mut self, limit: Change, uid: u32) {
-        let are_all_read = !self.births.are_lost && self.read_births();
+        let are_all_read = self.births.paused_until_ns.is_none() && self.read_births(LAST_SLICE_NS);
         if !are_all_read || !self.births.looks.is_empty() {
             self.means.effect.disinherit_limit_of_all(limit, uid);
         }
@@ -165,13 +189,13 @@ impl Server {
         if is_due(self.births.look_ns) {
             self.look_for_children();
         }
+        if is_due(self.births.paused_until_ns) {
+            self.births.paused_until_ns = None;
+            self.births.listen(true);
+            self.births_were_lost(now_ns);
+        }
         if is_due(self.births.next_ns) {
-            self.births.next_ns = None;
-            if std::mem::take(&mut self.births.are_lost) {
-                self.births.listen(true);
-                self.births_were_lost(now_ns);
-            }
-            self.wait_for_births();
+            self.hear_births();
         }
     }
 
@@ -232,11 +256,15 @@ impl Server {
             }
         }
         if matches!(descent.way, Way::OutOfFast) {
-            // The child had its parent's weight until now. The run time of an ended child is
-            // unknown.
-            let since_ns = sys::monotonic_ns().saturating_sub(birth.at_ns);
-            let ran_ns = process::ran_ns(birth.thread).unwrap_or(since_ns);
-            self.region.charge(descent.process, birth.parent_thread, ran_ns.min(since_ns));
+            // The child had its parent's weight until now.
+            let now_ns = sys::monotonic_ns();
+            let ran_ns = match process::ran_ns(birth.thread) {
+                Some(ran_ns) => ran_ns.min(now_ns.saturating_sub(birth.at_ns)),
+                None => {
+                    self.region.lineage.may_have_run(&descent, birth.at_ns, now_ns, sys::cpus())
+                }
+            };
+            self.region.charge(descent.process, birth.parent_thread, ran_ns);
         }
     }
 
@@ -286,10 +314,10 @@ impl Server {
         if is_wanted == self.births.is_wanted {
             return;
         }
-        self.births.is_wanted = is_wanted;
+        // Unread births are those of an earlier time.
+        let (watch, since_ns) = (self.births.watch.take(), sys::monotonic_ns());
+        self.births = Births { is_wanted, since_ns, ..Births::new(watch) };
         self.births.listen(is_wanted);
-        (self.births.are_lost, self.births.next_ns) = (false, None);
-        (self.births.looks, self.births.look_ns) = (VecDeque::new(), None);
         if !is_wanted {
             self.siblings.clear();
             return;
@@ -310,12 +338,22 @@ impl Server {
         }
     }
 
-    /// No thread is Fast any more.
+    /// No thread is Fast any more. The lineage is needed until all births until now are handled: no
+    /// scan finds each child whose parent has ended.
     pub(super) fn end_lineage(&mut self) {
-        // Even beyond the bound: no scan finds a child whose parent has ended.
-        let are_all_read = (0..MOST_BATCHES).any(|_| self.read_births());
-        let are_found = self.births.looks.is_empty() && !self.births.are_lost;
-        if !are_all_read || !are_found || !self.births.are_heard() {
+        if self.region.lineage.is_empty() || !self.births.are_heard() {
+            self.clear_lineage();
+            return;
+        }
+        self.births.end_ns = Some(sys::monotonic_ns());
+        self.hear_births();
+    }
+
+    fn clear_lineage(&mut self) {
+        let births = &mut self.births;
+        births.end_ns = None;
+        let are_found = births.looks.is_empty() && births.paused_until_ns.is_none();
+        if !are_found || !births.are_heard() {
             self.bring_all_home();
         }
         self.region.lineage.clear();
@@ -337,7 +375,8 @@ impl Server {
         }
     }
 
-    /// Returns all children, with living parents, of threads that are away from their groups.
+    /// Returns all children of threads that are away from their groups, except those that have
+    /// executed a program and lost their parent.
     pub(super) fn bring_all_home(&mut self) {
         let mut out_of_fast = false;
         for (_, way) in self.region.lineage.ways() {

@@ -299,6 +299,7 @@ impl Server {
     /// off.
     pub fn awaken(&mut self, now_ns: u64) -> bool {
         self.rest_at_ns = Some(now_ns + LINGER_NS);
+        self.births.go_on();
         if std::mem::replace(&mut self.awake, true) {
             return false;
         }
