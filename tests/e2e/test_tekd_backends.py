@@ -446,8 +446,7 @@ def test_real_time_threads_that_wait_have_children(backend, load, thread):
     stay = breed(breeder, 1000)
     assert not [tid for tid in threads_of(breeder.pid) if scheduling(tid)[:2] != lowered]
     assert client.ask(LEAVE, thread).error == 0
-    # A lowered orphan looks like a process that started with that priority.
-    orphan = stay[2]
+    assert stay[2] in threads_of(breeder.pid)  # an orphan
     eventually(lambda: all(scheduling(tid)[:2] == (os.SCHED_RR, 40)
                            for tid in threads_of(breeder.pid) if tid != orphan))
 

@@ -116,12 +116,12 @@ def test_children_that_are_born_just_before_the_end_are_in_the_group_of_their_pa
         eventually(lambda born=born: breeder.are_in_group([breeder.tid, *born]))
 
 
-def test_restore_finds_children_whose_parents_are_there(daemon, breeder):
+def test_restore_finds_children_and_those_whose_parents_have_ended(daemon, breeder):
     assert breeder.do("enter") == 0
     daemon.end(signal.SIGKILL)
-    thread, child, _, _ = breeder.breed()
+    thread, child, orphan, _ = breeder.breed()
     restore(daemon)
-    assert breeder.are_in_group([breeder.tid, thread, child])
+    assert breeder.are_in_group([breeder.tid, thread, child, orphan])
 
 
 class Brood:

@@ -59,8 +59,8 @@ impl Effect {
     }
 
     /// The same for a thread that may have children meanwhile. They start with the value that is
-    /// set; undoing gives them the thread's previous value. It does not find a child after its
-    /// parent has ended.
+    /// set; undoing gives them the thread's previous value. It does not find a child that has
+    /// executed a program, after its parent has ended.
     pub fn set_scheduling_of_line(
         &mut self,
         who: Identity,
@@ -223,7 +223,8 @@ impl Effect {
 
     /// The same for a while, for a thread that may have children meanwhile. They start in the new
     /// group; [`Heirs`] moves them to the thread's original group, and so does
-    /// [`Effect::undo_all`]. Neither finds a child after its parent has ended.
+    /// [`Effect::undo_all`]. Neither finds a child that has executed a program, after its parent
+    /// has ended.
     pub fn move_line_to(
         &mut self,
         who: Identity,
@@ -251,7 +252,7 @@ impl Effect {
         }
     }
 
-    /// Moves all of them that have a living parent.
+    /// Moves all of them, except those that have executed a program and lost their parent.
     pub fn take_all_heirs(&self, heirs: &Heirs) {
         let held = self.journal.held();
         heirs.take_all(|who| held.moved(who, &heirs.0));

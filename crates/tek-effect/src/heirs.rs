@@ -2,7 +2,11 @@
 //! Children of a thread with a changed policy, or of a process with a changed limit: they inherit
 //! the changed value. Undoing gives them the previous value, which they would have inherited
 //! without the change.
-use crate::identity::{parent_of, process_of};
+//!
+//! The parents show which processes are children. A child whose parent has ended has another
+//! process as parent. It is known by the address of its first stack: a copy of a process has that
+//! of the process, and each program that is executed has another one.
+use crate::identity::{parent_of, process_of, stack_of};
 use crate::policy::set_rule;
 use crate::rule::Rule;
 use crate::sys;
@@ -27,17 +31,21 @@ pub(crate) struct Births {
     last_id: i32,
     /// In clock ticks since boot.
     at_ticks: u64,
+    /// Where the first stack of the process began then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stack: Option<u64>,
 }
 
 impl Births {
     /// From now on, of a thread of this process.
     pub(crate) fn since_now(tid: i32) -> Result<Self, Error> {
         let process = Identity::of_process(process_of(tid)?)?;
-        Ok(Self { process, last_id: last_id(), at_ticks: sys::boot_ticks() })
+        let stack = stack_of(process.tid);
+        Ok(Self { process, last_id: last_id(), at_ticks: sys::boot_ticks(), stack })
     }
 
     /// Gives `was`, with this slice, to each thread of the process and its descendants that started
-    /// since and has one of `ours`. It does not find a child after its parent has ended.
+    /// since and has one of `ours`. It finds the children that [`Births::each_process`] finds.
     pub(crate) fn give(&self, ours: &[Rule], was: Rule, slice_ns: Option<u64>) {
         self.each_process(|process, may_be_born| {
             self.give_to_threads(process.tid, may_be_born, ours, |tid, present| {
@@ -49,7 +57,7 @@ impl Births {
 
     /// Calls `visit` for the process and for its descendants that started since, with a filter of
     /// the ids that new threads can have. It makes no call if no thread of the device started. It
-    /// does not find a child after its parent has ended.
+    /// does not find a child that has executed a program, after its parent has ended.
     pub(crate) fn each_process(&self, mut visit: impl FnMut(Identity, &dyn Fn(&i32) -> bool)) {
         let last_id = last_id();
         if last_id == self.last_id {
@@ -118,6 +126,10 @@ impl Births {
         tids.into_iter().filter(may_be_born).filter_map(born).collect()
     }
 
+    fn stack_now(&self) -> Option<u64> {
+        self.process.check_process().ok().and_then(|()| stack_of(self.process.tid))
+    }
+
     /// Processes that were born since of some.
     fn children(
         &self,
@@ -125,10 +137,13 @@ impl Births {
         of: &HashSet<i32>,
         may_be_born: impl Fn(&i32) -> bool,
     ) -> Vec<Identity> {
+        let stacks = [self.stack, self.stack_now()].map(|stack| stack.filter(|&at| at != 0));
         let is_child = |process: &Identity| {
             process.start_ticks >= self.at_ticks
                 && !of.contains(&process.tid)
-                && parent_of(process.tid).is_ok_and(|parent| of.contains(&parent))
+                && parent_of(process.tid).is_ok_and(|parent| {
+                    of.contains(&parent) || is_orphan(process.tid, parent, stacks)
+                })
         };
         listed.processes(may_be_born).into_iter().filter(is_child).collect()
     }
@@ -168,6 +183,13 @@ impl Listed {
     }
 }
 
+/// Whether a process has one of these stacks, and its present parent has none of them and so did
+/// not make it.
+fn is_orphan(pid: i32, parent: i32, stacks: [Option<u64>; 2]) -> bool {
+    let is_of_line = |stack: Option<u64>| stack.is_some() && stacks.contains(&stack);
+    is_of_line(stack_of(pid)) && !is_of_line(stack_of(parent))
+}
+
 /// The id that was given away last, as /proc/loadavg ends with it.
 fn last_id() -> i32 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -188,6 +210,7 @@ pub(crate) fn ids_in(directory: &str) -> Vec<i32> {
 }
 
 #[cfg(test)]
+#[allow(unsafe_code)] // processes are forked
 mod tests {
     use super::*;
 
@@ -213,5 +236,67 @@ mod tests {
         assert!(!is_between(4, 4, 7) && !is_between(8, 4, 7));
         assert!(is_between(9, 8, 3) && is_between(2, 8, 3));
         assert!(!is_between(8, 8, 3) && !is_between(4, 8, 3));
+    }
+
+    /// A process that only waits for its end.
+    struct Copy(i32);
+
+    impl Copy {
+        /// A copy of this process, made by it or by another copy that ends at once.
+        fn new(is_orphan: bool) -> Self {
+            let (mut reader, writer) = std::io::pipe().unwrap();
+            // SAFETY: the copies make system calls only.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                // SAFETY: as above; the numbers are those of this process.
+                unsafe {
+                    if is_orphan && libc::fork() != 0 {
+                        libc::_exit(0);
+                    }
+                    let own = libc::getpid();
+                    let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
+                    libc::write(fd, (&raw const own).cast(), size_of::<i32>());
+                    loop {
+                        libc::pause();
+                    }
+                }
+            }
+            let mut own = [0; size_of::<i32>()];
+            std::io::Read::read_exact(&mut reader, &mut own).unwrap();
+            if is_orphan {
+                nix::sys::wait::waitpid(nix::unistd::Pid::from_raw(pid), None).unwrap();
+            }
+            Self(i32::from_ne_bytes(own))
+        }
+
+        fn is_found_by(&self, births: &Births) -> bool {
+            let mut found = false;
+            births.each_process(|process, _| found |= process.tid == self.0);
+            found
+        }
+    }
+
+    impl Drop for Copy {
+        fn drop(&mut self) {
+            let pid = nix::unistd::Pid::from_raw(self.0);
+            let _ = nix::sys::signal::kill(pid, nix::sys::signal::SIGKILL);
+            let _ = nix::sys::wait::waitpid(pid, None);
+        }
+    }
+
+    #[test]
+    fn a_child_whose_parent_has_ended_is_found_by_its_stack() {
+        let own = std::process::id() as i32;
+        let births = Births::since_now(own).unwrap();
+        let (child, orphan) = (Copy::new(false), Copy::new(true));
+        assert_ne!(parent_of(orphan.0).unwrap(), own);
+        assert!(child.is_found_by(&births) && orphan.is_found_by(&births));
+        // Its later program has another stack.
+        let executed = Births { stack: births.stack.map(|stack| stack + 1), ..births };
+        assert!(orphan.is_found_by(&executed));
+        // A child of its own parent has the same stack, and is not its child.
+        let of_child = Births::since_now(child.0).unwrap();
+        let sibling = Copy::new(false);
+        assert!(!sibling.is_found_by(&of_child));
     }
 }

@@ -110,7 +110,7 @@ impl LimitChange {
         }
     }
 
-    /// The same for children of the process that have a living parent.
+    /// The same for the children of the process that [`Births::each_process`] finds.
     pub(crate) fn take_from_children(&self, keeps: &Keeps) {
         let Some(births) = &self.births else { return };
         births.each_process(|process, _| {

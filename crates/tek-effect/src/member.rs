@@ -75,8 +75,8 @@ impl Heirs {
         now.ok().filter(is_back).unwrap_or_else(|| within.nearest(&self.0.was))
     }
 
-    /// Moves all children with a living parent, except those that are away by a change of their
-    /// own.
+    /// Moves all children that [`Births::each_process`] finds, except those that are away by a
+    /// change of their own.
     pub(crate) fn take_all(&self, is_away: impl Fn(Identity) -> bool) {
         let Some(births) = &self.0.births else { return };
         let Ok(Some(within)) = Hierarchy::named(&self.0.hierarchy) else { return };
