@@ -10,7 +10,9 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
 use tek_abi::TimeOffsets;
@@ -215,4 +217,45 @@ fn prlimit(pid: i32, resource: u32, new: Option<Limits>) -> io::Result<Limits> {
     // SAFETY: the kernel reads a struct from `new` unless that is null, and writes one to `was`.
     checked(unsafe { libc::syscall(libc::SYS_prlimit64, pid, resource, new, &mut was) })?;
     Ok(Limits { soft: was.rlim_cur, hard: was.rlim_max })
+}
+/// What a child process experienced that asked for a real-time policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    Allowed,
+    /// EPERM.
+    Refused,
+}
+
+/// A child writes "0" to these files, one after the other, and asks for a real-time policy.
+pub(crate) fn try_real_time(joins: &[PathBuf]) -> io::Result<Outcome> {
+    let files = joins.iter().map(|file| CString::new(file.as_os_str().as_bytes()));
+    let files: Vec<CString> = files.collect::<Result<_, _>>()?;
+    // The child never executes it.
+    let mut child = Command::new("/proc/self/exe");
+    // SAFETY: the closure makes system calls only, and the child ends with it.
+    unsafe { child.pre_exec(move || libc::_exit(try_in_child(&files))) };
+    match child.status()?.code() {
+        Some(0) => Ok(Outcome::Allowed),
+        Some(libc::EPERM) => Ok(Outcome::Refused),
+        _ => Err(io::Error::other("the child could not try it")),
+    }
+}
+
+/// Returns 0, or the error of the last step; another step that fails has status 255.
+fn try_in_child(files: &[CString]) -> i32 {
+    let param = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the strings and the structure live until the end of this function.
+    unsafe {
+        for file in files {
+            let fd = libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+            if fd < 0 || libc::write(fd, c"0".as_ptr().cast(), 1) != 1 {
+                return 255;
+            }
+            libc::close(fd);
+        }
+        match libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_RR, &raw const param) {
+            0 => 0,
+            _ => *libc::__errno_location(),
+        }
+    }
 }

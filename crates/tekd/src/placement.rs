@@ -22,6 +22,9 @@ const MANY_PLACED: usize = 256;
 /// The length of a slice of moves, and the pause after it: tekd outranks nearly all threads.
 const SLICE_NS: u64 = 300_000;
 const PAUSE_NS: u64 = 4_000_000;
+/// Why there are none where the kernel refuses real-time threads in them.
+const NO_REAL_TIME: &str = "the kernel refuses real-time threads in groups of version 2 \
+    (RT_GROUP_SCHED): boot with rt_group_sched=0 (Linux 6.15), or set backend = \"fair\"";
 /// The reason for a placement that no rule made.
 const USUAL: &str = "nothing says otherwise";
 
@@ -70,10 +73,20 @@ pub struct Shown<'a> {
 
 impl Placement {
     /// Makes the groups, if the configuration or the backend wants them. They are empty at first.
+    /// Where no thread in them could be real-time, tekd serves without groups.
     pub fn start(
         effect: &mut Effect,
         configuration: &Configuration,
         backend: Backend,
+    ) -> Result<Self> {
+        Self::start_unless(effect, configuration, backend, Groups::refuse_real_time)
+    }
+
+    fn start_unless(
+        effect: &mut Effect,
+        configuration: &Configuration,
+        backend: Backend,
+        refuse_real_time: impl Fn(&Groups) -> bool,
     ) -> Result<Self> {
         let mut own = Self {
             there: None,
@@ -87,6 +100,11 @@ impl Placement {
             (None, Backend::Rt) => return Ok(own),
         };
         match make(effect, &settings) {
+            Ok((groups, _)) if backend == Backend::Rt && refuse_real_time(&groups) => {
+                let failed = groups.remove(effect).failed;
+                failed.iter().for_each(|failed| log::warning(failed));
+                own.why_not = NO_REAL_TIME.to_owned();
+            }
             Ok((groups, place)) => {
                 own.homes.set_top(groups.top_group()?);
                 own.there = Some(There {
@@ -277,5 +295,35 @@ fn make(effect: &mut Effect, settings: &GroupSettings) -> Result<(Groups, String
 pub fn give_back(effect: &mut Effect, change: Option<Change>) {
     if let Some(Err(error)) = change.map(|change| effect.give_back(change)) {
         log::warning(&error.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs root"]
+    fn groups_in_which_no_thread_can_be_real_time_are_removed_and_tekd_serves_without() {
+        let state = tempfile::tempdir().unwrap();
+        let (mut effect, _) = Effect::open(&state.path().join("state")).unwrap();
+        let name = format!("tek-unit-{}", std::process::id());
+        let settings = GroupSettings { name, ..GroupSettings::default() };
+        let with = Configuration { groups: Some(settings), ..Configuration::default() };
+        let start = |effect: &mut Effect, backend, refuse: bool| {
+            Placement::start_unless(effect, &with, backend, |_| refuse).unwrap()
+        };
+        let mut there = start(&mut effect, Backend::Rt, false);
+        let Some(own) = there.there.take() else {
+            println!("skipped: {}", there.why_not);
+            return;
+        };
+        let top = own.groups.top().to_owned();
+        assert_eq!(own.groups.remove(&mut effect).failed, [""; 0]);
+        assert_eq!(start(&mut effect, Backend::Rt, true).why_not(), Some(NO_REAL_TIME));
+        assert!(!top.exists() && effect.count() == 0);
+        // The backend fair makes no thread real-time.
+        let there = start(&mut effect, Backend::Fair, true).there.take().unwrap();
+        assert_eq!(there.groups.remove(&mut effect).failed, [""; 0]);
     }
 }

@@ -7,8 +7,9 @@ mod members;
 mod place;
 mod strays;
 mod tree;
+mod trial;
 
-use crate::{Change, Effect, Error, Identity, Restored};
+use crate::{Change, Effect, Error, Identity, Restored, Version};
 pub use members::{Moving, Placed};
 use members::{Process, Seat};
 pub use place::{Found, Place};
@@ -82,6 +83,14 @@ impl Groups {
     pub fn without_weights(&self) -> Option<String> {
         let at = self.tree.top.display();
         (!self.tree.has_weights).then(|| format!("{at} is in a hierarchy without controller cpu"))
+    }
+
+    /// Whether the kernel refuses real-time policies to all threads in the groups: version 2 with
+    /// RT_GROUP_SCHED. A child process tries it. Version 1 has [`Groups::for_real_time`].
+    pub fn refuse_real_time(&self) -> bool {
+        let joins = self.tree.joins(Group::Normal);
+        self.tree.within.version() == Version::V2
+            && trial::is_refused_by_groups(&joins, trial::outcome)
     }
 
     /// Responsiveness mode: the Fast Region gets all but the floor. One write for any number

@@ -173,6 +173,11 @@ impl Tree {
         self.lazy.join(group.name())
     }
 
+    /// The files by which a process of one thread joins a group of version 2, in this order.
+    pub(super) fn joins(&self, group: Group) -> [PathBuf; 2] {
+        [self.top.join("cgroup.procs"), self.group(group).join("cgroup.threads")]
+    }
+
     /// Sets the weight that makes the Fast Region fast. The Lazy Region keeps the kernel's own.
     pub(super) fn enter(&self, effect: &mut Effect, weights: &Weights) -> Result<Change, Error> {
         let floor = weights.floor;
