@@ -424,7 +424,8 @@ def test_a_series_tells_what_each_thread_did_in_each_interval(ps, victim, tables
     for busy, idle in zip(spin, rest):
         interval = int(busy["interval_ns"])
         intervals.append(interval)
-        shares.append(100 * int(busy["cpu_ns"]) / interval)
+        # What a thread used just before the interval may be counted in it.
+        shares.append(min(100 * int(busy["cpu_ns"]) / interval, 100))
         assert float(busy["cpu_percent"]) == pytest.approx(shares[-1], abs=0.01)
         assert (float(idle["cpu_percent"]), idle["switches"]) == (0, "0")
         assert abs(int(busy["time_ns"]) - time.time_ns()) < 60e9

@@ -8,6 +8,7 @@ import struct
 import subprocess
 
 import pytest
+from conftest import needs
 
 HELLO = r"""
 #include <stdio.h>
@@ -311,7 +312,7 @@ def other_root(open_directory):
 
 
 def loaded_by(program):
-    listed = subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    listed = subprocess.run([needs("ldd"), program], stdout=subprocess.PIPE, text=True, check=True).stdout
     return [word for word in listed.split() if word.startswith("/")]
 
 
