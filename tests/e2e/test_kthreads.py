@@ -304,7 +304,8 @@ def test_a_class_that_is_off_is_left_alone_and_says_so(tek, tekd, player):
     follows(tek)
     pid = player(25).pid
     waits = eventually(lambda: [row for row in report_of(tek)["threads"]
-                                if row["class"] == "worker" and pid in [it["tid"] for it in row["members"]]])
+                                if row["class"] == "worker"
+                                and pid in [it["tid"] for it in row["members"]]])
     assert not any(row["boosts"] or row["weight"] for row in waits)
     text = tek("explain", waits[0]["tid"]).stdout
     assert "its class, worker, is off in tekd.toml" in text

@@ -164,7 +164,8 @@ int main(void)
 		pthread_create(&threads[i], NULL, run, (void *)i);
 	for (int i = 0; i < 8; i++)
 		pthread_join(threads[i], NULL);
-	printf("done %ld\n", (over.tv_sec - begun.tv_sec) * 1000000000 + over.tv_nsec - begun.tv_nsec);
+	printf("done %ld\n",
+	       (over.tv_sec - begun.tv_sec) * 1000000000 + over.tv_nsec - begun.tv_nsec);
 	return 0;
 }
 """

@@ -182,7 +182,7 @@ __attribute__((constructor)) static void start(void)
 }
 void finish(void)
 {
-	/* What a thread calls before all libraries are there is not seen; so each calls something now. */
+	/* Calls before all libraries are loaded are not recorded, so each thread calls now. */
 	counting = 1;
 	while (counted < 4)
 		usleep(1000);

@@ -513,7 +513,7 @@ def test_without_proc_it_says_so(open_build):
     assert "/proc is not there" in ended.stderr
 
 
-# Characters that a terminal obeys: C0 but the line end, DEL, C1, separators of lines, bidi controls.
+# Characters that a terminal obeys: C0 but the line end, DEL, C1, line separators, bidi controls.
 OBEYED = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 

@@ -124,7 +124,8 @@ int main(int argc, char **argv)
 		start(spin, 0, "busy");
 		start(wait_for_ever, 0, NULL);
 	} else if (strcmp(what, "everything") == 0) {
-		const char *const names[] = {"mutex", "cond", "rwlock", "barrier", "semaphore", "join", "file", "sleep"};
+		const char *const names[] = {"mutex",     "cond", "rwlock", "barrier",
+		                             "semaphore", "join", "file",   "sleep"};
 		first = pthread_self();
 		sem_init(&never, 0, 0);
 		pthread_barrier_init(&barrier, NULL, 2);

@@ -160,7 +160,8 @@ int main(void)
 {
 	for (size_t size = 1; size < 5000000; size = size * 3 + 1) {
 		char *block = mallocx(size, ZERO);
-		check(block && malloc_usable_size(block) >= size && sallocx(block, 0) >= size, "usable");
+		check(block && malloc_usable_size(block) >= size && sallocx(block, 0) >= size,
+		      "usable");
 		for (size_t i = 0; i < malloc_usable_size(block); i++)
 			check(block[i] == 0, "zero");
 		memset(block, 1, malloc_usable_size(block));
@@ -175,7 +176,8 @@ int main(void)
 		check((uintptr_t)block % 4096 == 0, "aligned");
 		memset(block, 2, size);
 		block = rallocx(block, size + 100, ALIGN_4096);
-		check((uintptr_t)block % 4096 == 0 && block[0] == 2 && block[size - 1] == 2, "aligned again");
+		check((uintptr_t)block % 4096 == 0 && block[0] == 2 && block[size - 1] == 2,
+		      "aligned again");
 		check(nallocx(size, 0) >= size, "nallocx");
 		block = realloc(block, size + 5000);
 		check(block[size - 1] == 2, "realloc");
@@ -250,7 +252,8 @@ int main(int argc, char **)
 				auto one = std::make_unique<wide>();
 				if (reinterpret_cast<unsigned long>(one.get()) % ALIGNMENT)
 					std::abort();
-				std::string name = std::to_string(n * 10000 + i % 500) + std::string(i % 90, 'x');
+				std::string name = std::to_string(n * 10000 + i % 500);
+				name += std::string(i % 90, 'x');
 				std::lock_guard<std::mutex> guard(lock);
 				all[name] = std::move(one);
 			}
@@ -372,7 +375,8 @@ def bound(options, program):
     """The file of each mathematical function of a program, by the loader's messages."""
     environment = {**os.environ, "LD_DEBUG": "bindings", "LD_BIND_NOW": "1"}
     _, out, err = outcome([TEK, "run", *options, "--", program, "1.25"], env=environment, text=True)
-    pattern = rf"binding file {re.escape(str(program))} \[0\] to (\S+) \[0\]: normal symbol `(sin|exp|pow|log)'"
+    pattern = (rf"binding file {re.escape(str(program))} \[0\] to (\S+) \[0\]: "
+               r"normal symbol `(sin|exp|pow|log)'")
     return out.splitlines()[0], {pathlib.Path(file).name for file, _ in re.findall(pattern, err)}
 
 

@@ -175,7 +175,13 @@ int main(int argc, char **argv)
 	case 'f': free(area + 64); break;
 	case 'r': block = (char *)realloc(area + 64, 5000); break;
 	case 't': free(block); free(block); break;
-	case 'w': free(block); free(third); memset(block, 0x40, 16); block = (char *)malloc(100); free(other); break;
+	case 'w':
+		free(block);
+		free(third);
+		memset(block, 0x40, 16);
+		block = (char *)malloc(100);
+		free(other);
+		break;
 	}
 	return block != other;
 }

@@ -69,11 +69,13 @@ def test_the_system_calls_of_a_service_are_enough(filtered, open_build, compile_
 
 
 # The system calls that the C library needs for threads; and all but a call that nothing needs.
-TIGHT = """ALLOW(read), ALLOW(write), ALLOW(exit), ALLOW(exit_group), ALLOW(futex), ALLOW(mmap), ALLOW(munmap),
-	ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(brk), ALLOW(rt_sigreturn), ALLOW(rt_sigprocmask),
-	ALLOW(clone), ALLOW(clone3), ALLOW(set_robust_list), ALLOW(rseq), ALLOW(newfstatat), ALLOW(clock_nanosleep),
+TIGHT = """ALLOW(read), ALLOW(write), ALLOW(exit), ALLOW(exit_group), ALLOW(futex), ALLOW(mmap),
+	ALLOW(munmap), ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(brk),
+	ALLOW(rt_sigreturn), ALLOW(rt_sigprocmask), ALLOW(clone), ALLOW(clone3),
+	ALLOW(set_robust_list), ALLOW(rseq), ALLOW(newfstatat), ALLOW(clock_nanosleep),
 	ALLOW(getrandom), ALLOW(prctl), ALLOW(restart_syscall),"""
-LOOSE = """BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_reboot, 1, 0), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),"""
+LOOSE = """BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_reboot, 1, 0),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),"""
 
 # Makes threads, confines itself to the calls that the C library needs for threads, and makes more.
 CONFINES_ITSELF = r"""
@@ -89,7 +91,8 @@ CONFINES_ITSELF = r"""
 #include <sys/syscall.h>
 #include <unistd.h>
 #define ALLOW(call) \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), \
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 static const struct sock_filter steps[] = {
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
@@ -134,8 +137,9 @@ int main(int argc, char **argv)
 		return 3;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return 4;
-	if (argc > 1 ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter)
-		     : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+	if (argc > 1
+	    ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter)
+	    : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
 		return 5;
 	if (rounds(3))
 		return 6;

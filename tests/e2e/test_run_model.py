@@ -487,7 +487,8 @@ static unsigned long others_while(double seconds)
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	do
 		clock_gettime(CLOCK_MONOTONIC, &now);
-	while ((double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) / 1e9 < seconds);
+	while ((double)(now.tv_sec - begin.tv_sec) +
+	       (double)(now.tv_nsec - begin.tv_nsec) / 1e9 < seconds);
 	return other - before;
 }
 int main(void)
@@ -513,7 +514,8 @@ int main(void)
 	printf("get %d %d %d\n", error, attributes.policy, attributes.critical);
 	attributes.policy = SCHED_TEK;
 	attributes.priority = -5;
-	printf("set %d\n", tek_thread_set_attributes(pthread_self(), TEK_ATTRIBUTE_POLICY, &attributes));
+	printf("set %d\n",
+	       tek_thread_set_attributes(pthread_self(), TEK_ATTRIBUTE_POLICY, &attributes));
 	pthread_getschedparam(pthread_self(), &policy, &param);
 	printf("policy %d %d\n", policy, param.sched_priority);
 	printf("mark %d\n", tek_thread_mark(thread, 1) == ENOTSUP);

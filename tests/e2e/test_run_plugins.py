@@ -37,7 +37,8 @@ static long counter;
 const char *which(void) { return "the program's"; }
 static void *count(void *argument)
 {
-	int (*lock)(pthread_mutex_t *) = dlsym(library, "lock"), (*unlock)(pthread_mutex_t *) = dlsym(library, "unlock");
+	int (*lock)(pthread_mutex_t *) = dlsym(library, "lock");
+	int (*unlock)(pthread_mutex_t *) = dlsym(library, "unlock");
 	for (int i = 0; i < 20000; i++) {
 		(i % 2 ? lock : pthread_mutex_lock)(&mutex);
 		counter++;
@@ -256,7 +257,8 @@ int main(int argc, char **argv)
 	sem_post(&go);
 	pthread_join(before, &results[1]);
 	pthread_join(after, &results[2]);
-	printf("%ld %ld %ld %ld\n", (long)results[0], number("8", NULL, 10), (long)results[1], (long)results[2]);
+	printf("%ld %ld %ld %ld\n", (long)results[0], number("8", NULL, 10), (long)results[1],
+	       (long)results[2]);
 	return argv[0] == NULL;
 }
 """

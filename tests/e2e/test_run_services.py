@@ -16,7 +16,8 @@ from conftest import PATIENCE
 LAUNCH = """
 import os, sys
 own = str(os.getpid())
-os.environ.update(LISTEN_PID=own, LISTEN_FDS="1", LISTEN_PIDFDID="1", WATCHDOG_PID=own, GUARD_PID="1", OWN=own)
+os.environ.update(LISTEN_PID=own, LISTEN_FDS="1", LISTEN_PIDFDID="1", WATCHDOG_PID=own,
+                  GUARD_PID="1", OWN=own)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
 

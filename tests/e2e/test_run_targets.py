@@ -79,7 +79,8 @@ int main(int argc, char **argv)
 	int status;
 	if (strcmp(argv[1], "exec") == 0)
 		execv(argv[2], argv + 2);
-	else if (posix_spawn(NULL, argv[2], NULL, NULL, argv + 2, environ) == 0 && wait(&status) > 0)
+	else if (posix_spawn(NULL, argv[2], NULL, NULL, argv + 2, environ) == 0 &&
+	         wait(&status) > 0)
 		return WEXITSTATUS(status);
 	return argc;
 }

@@ -154,7 +154,8 @@ def test_what_a_killed_tek_did_not_learn_the_next_one_does_once(open_build, run,
                str(tmp_path / "profiles"), "--", sys.executable, "-c", PROGRAM + """
 import ctypes
 PR_SET_PDEATHSIG = 1
-ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)  # it goes on when tek is killed, as one that became another user
+# The program survives when tek is killed, as one does that became another user.
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)
 threading.Thread(target=os.getpid).start()
 print(run, flush=True)
 os.read(0, 1)
@@ -196,8 +197,9 @@ if harm == "fifo": os.mkfifo(path)
 elif harm == "link": path.symlink_to("/dev/zero")
 elif harm == "directory": path.mkdir()
 elif harm == "kinds":
-    kinds = [handmade.kind(n * 2**55 + n, threads=2**32-1, stack=2**64-1, overflow=2**64-1, peak=2**32-1,
-                           bound=2**32-1, overflows=2**32-1, label_is=n % 256, label="x\\n" * 32)
+    kinds = [handmade.kind(n * 2**55 + n, threads=2**32-1, stack=2**64-1, overflow=2**64-1,
+                           peak=2**32-1, bound=2**32-1, overflows=2**32-1,
+                           label_is=n % 256, label="x\\n" * 32)
              for n in range(512)]
     leave(run, 9, kinds)
 elif harm == "modules":
@@ -322,7 +324,8 @@ def test_what_the_program_set_is_marked_and_counts_as_it_is(run, tek, tmp_path):
 
 def test_an_overflow_counts_for_all_kinds_of_its_site(run, tek, tmp_path):
     run("""
-leave(run, 1, [worker(label_is=0, label="", stack=65536, overflow=65536, overflows=1), worker(stack=65536)])
+leave(run, 1, [worker(label_is=0, label="", stack=65536, overflow=65536, overflows=1),
+               worker(stack=65536)])
 """)
     report = tek("stack", "report", "--profiles", tmp_path / "profiles", "fridge").stdout
     assert report.count("overflowed: 64.0K was too small, try 128K") == 2, report

@@ -60,7 +60,8 @@ int main(void)
 # One pool for each of two functions.
 GLIB_POOL = COMMON + """
 struct pool;
-extern struct pool *g_thread_pool_new(void (*run)(void *, void *), void *data, int most, int exclusive, void *error);
+extern struct pool *g_thread_pool_new(void (*run)(void *, void *), void *data, int most,
+                                      int exclusive, void *error);
 extern int g_thread_pool_push(struct pool *pool, void *data, void *error);
 extern void g_thread_pool_free(struct pool *pool, int immediate, int wait);
 static void run_shallow(void *data, void *user) { (void)user; shallow(data); }
@@ -107,7 +108,11 @@ fn main() {
     let threads: Vec<_> = (0..64)
         .map(|i| {
             let size = std::thread::Builder::new();
-            if i == 40 { size.spawn(deep_closure(i)).unwrap() } else { size.spawn(move || { shallow(); black_box(i); }).unwrap() }
+            if i == 40 {
+                size.spawn(deep_closure(i)).unwrap()
+            } else {
+                size.spawn(move || { shallow(); black_box(i); }).unwrap()
+            }
         })
         .collect();
     for thread in threads { thread.join().unwrap(); }
@@ -121,8 +126,8 @@ QT_LIBRARY = """
 struct QObject {
 	virtual void a(); virtual void b(); virtual void c();
 	virtual ~QObject();
-	virtual void e(); virtual void f(); virtual void g(); virtual void h(); virtual void i(); virtual void j();
-	virtual void k();
+	virtual void e(); virtual void f(); virtual void g(); virtual void h(); virtual void i();
+	virtual void j(); virtual void k();
 	void *d = nullptr;
 };
 struct QThread : QObject {
@@ -134,8 +139,8 @@ struct QThread : QObject {
 """
 QT_BODY = QT_LIBRARY + """
 void QObject::a() {} void QObject::b() {} void QObject::c() {} QObject::~QObject() {}
-void QObject::e() {} void QObject::f() {} void QObject::g() {} void QObject::h() {} void QObject::i() {}
-void QObject::j() {} void QObject::k() {}
+void QObject::e() {} void QObject::f() {} void QObject::g() {} void QObject::h() {}
+void QObject::i() {} void QObject::j() {} void QObject::k() {}
 void QThread::run() {}
 static void *begin(void *thread) { static_cast<QThread *>(thread)->run(); return nullptr; }
 void QThread::start() { pthread_create(&handle, nullptr, begin, this); }
@@ -178,7 +183,8 @@ def work(deep): use.deep(None) if deep else use.shallow(None)
 if sys.argv[2] == "targets":
     threads = [threading.Thread(target=deep_work if i == 40 else shallow_work) for i in range(64)]
 else:
-    threads = [threading.Thread(target=work, args=[i == 40], name=f"{'deep' if i == 40 else 'shallow'}_work-{i}")
+    threads = [threading.Thread(target=work, args=[i == 40],
+                                name=f"{'deep' if i == 40 else 'shallow'}_work-{i}")
                for i in range(64)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()

@@ -188,7 +188,8 @@ def test_the_functions_that_are_never_called_come_deepest_first(tek, built):
 
 
 def test_calls_from_file_to_file_are_followed(tek, built):
-    uses = "int deep(int); void *worker(void *n) { return deep(1) ? n : 0; } int main(void) { return 0; }"
+    uses = ("int deep(int); void *worker(void *n) { return deep(1) ? n : 0; } "
+            "int main(void) { return 0; }")
     deep = "int deep(int n) { volatile char b[7000]; b[n] = 1; return b[0]; }"
     need, = static(tek, built(uses, deep), "--function", "worker")["functions"]
     # gcc may jump to the last function instead of calling it, which is not in the call graph.

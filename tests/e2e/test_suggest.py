@@ -53,7 +53,7 @@ static void live(double work_s, unsigned pause_us)
 	}
 }
 
-/* Ever slower within 9 seconds, and then again: no two of these are alike, as they could be by chance. */
+/* Each second has pauses of its own, so that the thread never wakes as evenly as by a clock. */
 static void answer(void)
 {
 	double begin = now(CLOCK_MONOTONIC);

@@ -326,7 +326,8 @@ for line in sys.stdin:
             os.execv("/bin/sleep", ["sleep", "60"])
         case ["exec-in-thread"]:
             def execute():
-                print(json.dumps({"error": client.ask(ENTER, threading.get_native_id()).error}), flush=True)
+                entered = client.ask(ENTER, threading.get_native_id())
+                print(json.dumps({"error": entered.error}), flush=True)
                 sys.stdin.readline()
                 os.execv("/bin/sleep", ["sleep", "60"])
             executing = threading.Thread(target=execute)
@@ -347,7 +348,8 @@ for line in sys.stdin:
             while time.monotonic() < end and is_fast(tid):
                 pass
             left = client.notice()
-            print(json.dumps({"error": left.error, "value": left.value, "text": left.text}), flush=True)
+            print(json.dumps({"error": left.error, "value": left.value, "text": left.text}),
+                  flush=True)
             continue
     print(json.dumps({"error": answer.error, "text": answer.text}), flush=True)
 """

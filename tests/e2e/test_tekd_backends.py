@@ -217,7 +217,7 @@ def here(directory):
 
 
 def hierarchy_of_cpu():
-    """Where control groups with weights can be made: the topmost, and whether it is of version 1."""
+    """The topmost control group below which ones with weights can be made; whether of version 1."""
     for line in read("/proc/self/mounts").splitlines():
         _, where, kind, options, *_ = line.split()
         if kind == "cgroup" and "cpu" in options.split(","):

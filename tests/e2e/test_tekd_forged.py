@@ -150,7 +150,8 @@ BORN_AS = r"""
 int main(int argc, char **argv)
 {
 	pid_t pid = atoi(argv[argc - 1]);
-	struct clone_args args = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&pid, .set_tid_size = 1};
+	struct clone_args args = {
+		.exit_signal = SIGCHLD, .set_tid = (uintptr_t)&pid, .set_tid_size = 1};
 	char byte;
 	long child = syscall(SYS_clone3, &args, sizeof(args));
 	if (child < 0) {
@@ -321,8 +322,8 @@ int main(int argc, char **argv)
 		if (reply.number == 9 && !reply.error)
 			granted = 1;
 	getrlimit(RLIMIT_RTPRIO, &limit);
-	printf("%d %d %d %d %f %ld\n", (int)geteuid(), (int)getuid(), sched_getscheduler(0), granted, took,
-	       (long)limit.rlim_cur);
+	printf("%d %d %d %d %f %ld\n", (int)geteuid(), (int)getuid(), sched_getscheduler(0),
+	       granted, took, (long)limit.rlim_cur);
 	return 0;
 }
 """
@@ -374,7 +375,8 @@ def ask_in(daemon, *prefix):
     program = r"""
 client = Client(sys.argv[2])
 own = int(os.readlink("/proc/self"))
-print("\n".join([str(client.ask(HELLO).error), str((answer := client.ask(ENTER, own)).error), answer.text,
+print("\n".join([str(client.ask(HELLO).error), str((answer := client.ask(ENTER, own)).error),
+                 answer.text,
                  str(os.sched_getscheduler(0) == RR_RESET)]), flush=True)
 sys.stdin.readline()
 """

@@ -49,15 +49,17 @@ for _ in range(4):
     threading.Thread(target=live, daemon=True).start()
 while len(sleepers) < 4:
     time.sleep(0.001)
-tids = [*sleepers * 4, threading.get_native_id(), *map(int, sys.argv[6:]), 0, 1, 2, 2**31 - 1, 2**32 - 1]
+tids = [*sleepers * 4, threading.get_native_id(), *map(int, sys.argv[6:]),
+        0, 1, 2, 2**31 - 1, 2**32 - 1]
 print(" ".join(map(str, sleepers)), flush=True)
 
 def number(bits):
     return generator.choice([0, 1, 2**bits - 1, 2**(bits - 1), generator.getrandbits(bits)])
 
 def nearly_right():
-    fields = dict(kind=generator.choice([1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8]), number=generator.getrandbits(32),
-                  tid=generator.choice(tids), priority=generator.randrange(-22, 22))
+    fields = dict(kind=generator.choice([1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8]),
+                  number=generator.getrandbits(32), tid=generator.choice(tids),
+                  priority=generator.randrange(-22, 22))
     match generator.randrange(6):
         case 0: fields["until"] = time.monotonic_ns() + generator.randrange(-10**6, 10**7)
         case 1: fields["flags"] = generator.randrange(4)

@@ -24,7 +24,8 @@ import socket, struct, sys
 client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 client.connect(sys.argv[1])
 for group in sys.argv[2:]:
-    client.send(struct.pack("<IHHIIQQiII5I", 0x514B4554, 1, 4, 1, 0, 0, 0, 0, 0, int(group), *[0] * 5))
+    client.send(struct.pack("<IHHIIQQiII5I", 0x514B4554, 1, 4, 1, 0, 0, 0, 0, 0, int(group),
+                            *[0] * 5))
     print(struct.unpack_from("<i", client.recv(200), 16)[0])
 """
 numbers = itertools.count()

@@ -18,7 +18,8 @@ __all__ = ["daemon", "pytestmark", "thread"]
 PARENT = """
 import subprocess, sys
 for line in sys.stdin:
-    child = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE,
+                             text=True)
     print(child.pid, child.stdout.readline().strip(), flush=True)
 """
 

@@ -26,8 +26,9 @@ def explain(tid):
 
 status = client.json(STATUS)
 print(json.dumps({
-    "others": explain(int(sys.argv[3])), "own": explain(threading.get_native_id()), "none": explain(2 ** 22 + 1),
-    "fast": [row["tid"] for row in status["fast"]], "clients": [row["pid"] for row in status["clients"]]}))
+    "others": explain(int(sys.argv[3])), "own": explain(threading.get_native_id()),
+    "none": explain(2 ** 22 + 1), "fast": [row["tid"] for row in status["fast"]],
+    "clients": [row["pid"] for row in status["clients"]]}))
 """
 HIDING = ["sh", "-c", 'mount -t proc -o "$0" proc /proc && exec "$@"']
 

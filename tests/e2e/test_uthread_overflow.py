@@ -39,7 +39,8 @@ static int is_on_alternate_stack(void)
 static void end_well(int number, siginfo_t *info, void *context)
 {
 	(void)context;
-	_exit(number == SIGSEGV && info->si_code > 0 && info->si_addr && is_on_alternate_stack() ? 7 : 8);
+	int right = number == SIGSEGV && info->si_code > 0 && info->si_addr;
+	_exit(right && is_on_alternate_stack() ? 7 : 8);
 }
 
 static void recover(int number, siginfo_t *info, void *context)

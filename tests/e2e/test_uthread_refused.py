@@ -157,7 +157,8 @@ int main(void)
 """
 # The note that Go's linker puts into a program.
 GO_NOTE = r"""
-__asm__(".pushsection .note.go.buildid,\"a\",@note\n.long 4, 4, 4\n.ascii \"Go\\0\\0\"\n.long 0\n.popsection");
+__asm__(".pushsection .note.go.buildid,\"a\",@note\n.long 4, 4, 4\n"
+        ".ascii \"Go\\0\\0\"\n.long 0\n.popsection");
 """
 
 
