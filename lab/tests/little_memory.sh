@@ -11,7 +11,8 @@ mount -o remount,size=100% /dev/shm || exit 1
 
 # leave MB: takes all memory but that many megabytes.
 leave() {
-	dd if=/dev/zero of=/dev/shm/taken bs=1M count=$(($(available_mb) - $1)) 2>/dev/null || exit 1
+	dd if=/dev/zero of=/dev/shm/taken bs=1M count=$(($(available_mb) - $1)) 2>/dev/null ||
+		exit 1
 	say "$(available_mb) MB are left"
 }
 
@@ -28,8 +29,8 @@ doctor_and_ps_answer_in_the_last_16_MB() {
 
 stacks_are_measured_and_fitted_in_the_last_24_MB() {
 	leave 24
-	tek run --stack auto --stack-profiles /tmp/profiles --report $appliance --events 3 --no-load \
-		>/tmp/out 2>/tmp/report
+	tek run --stack auto --stack-profiles /tmp/profiles --report \
+		$appliance --events 3 --no-load >/tmp/out 2>/tmp/report
 	status=$?
 	cat /tmp/report
 	[ $status = 0 ] && grep 'which saves' /tmp/report && ls /tmp/profiles/*.stack

@@ -12,7 +12,8 @@ meals="$build/bench/uthread/philosophers --threads 5 --size 2000" # mutexes and 
 
 # result PREFIX... PROGRAM: prints the program's result; fails if there is none.
 result() {
-	"$@" 2>/tmp/errors | grep -o '"\(checksum\|result\)":[^,}]*' || { cat /tmp/errors && false; }
+	"$@" 2>/tmp/errors | grep -o '"\(checksum\|result\)":[^,}]*' ||
+		{ cat /tmp/errors && false; }
 }
 
 # computes_the_same PREFIX...: both programs compute the same with the prefix as without.
@@ -30,7 +31,8 @@ computes_the_same() {
 # waiting PREFIX...: starts the appliance with the prefix; it waits until go() is called.
 waiting() {
 	mkfifo /tmp/go
-	"$@" "$appliance" --events 2 --no-load --no-switch-cost --wait </tmp/go >/tmp/out 2>/tmp/errors &
+	"$@" "$appliance" --events 2 --no-load --no-switch-cost --wait \
+		</tmp/go >/tmp/out 2>/tmp/errors &
 	exec 3>/tmp/go
 	trap 'exec 3>&-' EXIT # the program ends when its standard input does
 	until [ -s /tmp/out ]; do
@@ -66,7 +68,8 @@ scheduling() {
 
 doctor_and_ps_answer() {
 	"$tek" doctor >/tmp/out
-	[ $? -le 1 ] && grep -q uthread /tmp/out && cat /tmp/out && "$tek" ps --kernel | grep kthreadd
+	[ $? -le 1 ] && grep -q uthread /tmp/out && cat /tmp/out &&
+		"$tek" ps --kernel | grep kthreadd
 }
 
 a_program_runs_plain() { has libtek.so "$tek" run -- && computes_the_same "$tek" run --; }
@@ -108,20 +111,24 @@ locks_are_replaced_by_each_kind() {
 }
 
 malloc_is_replaced() {
-	has libtek-alloc.so "$tek" run --alloc tlsf -- && computes_the_same "$tek" run --alloc tlsf -- &&
+	has libtek-alloc.so "$tek" run --alloc tlsf -- &&
+		computes_the_same "$tek" run --alloc tlsf -- &&
 		computes_the_same "$tek" run --alloc pool=32M --
 }
 
 mathematical_functions_are_replaced() {
-	has libtek-libm-musl.so "$tek" run --libm musl -- && computes_the_same "$tek" run --libm musl --
+	has libtek-libm-musl.so "$tek" run --libm musl -- &&
+		computes_the_same "$tek" run --libm musl --
 }
 
 threads_are_spread_over_the_cpus() {
-	computes_the_same "$tek" run --place spread -- && computes_the_same "$tek" run --place compact --
+	computes_the_same "$tek" run --place spread -- &&
+		computes_the_same "$tek" run --place compact --
 }
 
 threads_are_dealt_to_the_cpus_in_turn() {
-	has libtek-rtfifo.so "$tek" run --place rtfifo -- && computes_the_same "$tek" run --place rtfifo --
+	has libtek-rtfifo.so "$tek" run --place rtfifo -- &&
+		computes_the_same "$tek" run --place rtfifo --
 }
 
 stacks_are_learnt_and_then_fitted() {

@@ -17,17 +17,18 @@ TEK = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve() / "bin" / "te
 THREADS = "$(awk '$4 == 2 { print $1 }' /proc/[0-9]*/stat | sort -n)"
 LOOK = rf"""
 echo "host $(hostname), here $(pwd), shell $(ulimit -a | cksum)"
-awk -v own=$(cut -d' ' -f6 /proc/self/stat) '$4 != 2 && $4 != 0 && $6 != own {{ print "process " $2 }}' \
-	/proc/[0-9]*/stat
+awk -v own=$(cut -d' ' -f6 /proc/self/stat) \
+	'$4 != 2 && $4 != 0 && $6 != own {{ print "process " $2 }}' /proc/[0-9]*/stat
 cut -d' ' -f1-3 /proc/mounts
 find /sys/fs/cgroup -type d
 cat /sys/fs/cgroup/cgroup.subtree_control /sys/devices/system/cpu/online
 for pid in 2 {THREADS}; do
 	echo "$(cut -d' ' -f2,18,19,40,41 /proc/$pid/stat)"
 done | grep -v kworker
-echo "init $(cut -d' ' -f18,19,40,41 /proc/1/stat) $(grep Cpus_allowed: /proc/1/status) $(cat /proc/1/oom_score_adj)"
-cd /proc/sys && grep -r . kernel/sched* kernel/printk kernel/panic* vm/swappiness vm/dirty* vm/overcommit* \
-	net/ipv4/ip_forward
+echo "init $(cut -d' ' -f18,19,40,41 /proc/1/stat)" \
+	"$(grep Cpus_allowed: /proc/1/status) $(cat /proc/1/oom_score_adj)"
+cd /proc/sys && grep -r . kernel/sched* kernel/printk kernel/panic* vm/swappiness vm/dirty* \
+	vm/overcommit* net/ipv4/ip_forward
 cd / && find /tmp /run /var /root /home /out /dev -not -path '/dev/pts/*' | sort
 ls -l /dev/null | cut -c1-10
 cat /sys/kernel/tracing/set_event /sys/kernel/tracing/current_tracer
