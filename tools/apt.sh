@@ -79,7 +79,8 @@ disable_services() {
 
 apt() {
 	# Another installation may hold dpkg's lock: wait until it ends.
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes -o DPkg::Lock::Timeout=600 "$@"
+	as_root env DEBIAN_FRONTEND=noninteractive \
+		apt-get --quiet --yes -o DPkg::Lock::Timeout=600 "$@"
 }
 
 simulate() { apt-get --simulate --no-install-recommends --no-remove install "$@"; }

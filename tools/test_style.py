@@ -16,7 +16,7 @@ warning: `tek` (bin "tek" test) generated 1 warning (1 duplicate)
 '''
 OF_A_LIBRARY = '''\
     Finished `test` profile [unoptimized + debuginfo] target(s) in 0.16s
-warning: the following packages contain code that will be rejected by a future version of Rust: x v1.0.0
+warning: the following packages contain code that will be rejected by a future version of Rust: x
 '''
 
 

@@ -7,10 +7,11 @@
     (gdb) tek uthread 7 bt full         any other command: in the frame in which it is parked
     (gdb) tek uthread apply all bt      of all, or of a few: tek uthread apply 3 5-9 bt
 
-gdb knows kernel threads only.  What a parked thread goes on with lies on its stack (lib/arch/*/context.h), and while a
-command runs here, gdb is told that the innermost frame of the selected kernel thread was called from there.
-Nothing is written into the program, so this works with core files, too: those of the kernel.  gdb's gcore stops at a
-guard page and leaves out the stacks behind it.
+gdb knows kernel threads only.  The registers of a parked thread lie on its stack
+(lib/arch/*/context.h).  While a command runs, an unwinder tells gdb that this place called the
+innermost frame of the selected kernel thread.  Nothing is written into the program, so this works
+with the kernel's core files, too.  A file of gdb's gcore ends at a guard page: it lacks the stacks
+behind it.
 """
 
 import re
@@ -302,7 +303,9 @@ class ListCommand(gdb.Command):
 
 
 class OneCommand(gdb.Command):
-    """Run a command on a user-level thread: tek uthread ID COMMAND; tek uthread apply all|ID... COMMAND."""
+    """Run a command on a user-level thread.
+Usage: tek uthread ID COMMAND
+       tek uthread apply all|ID... COMMAND"""
 
     def __init__(self):
         super().__init__("tek uthread", gdb.COMMAND_STACK, gdb.COMPLETE_NONE)

@@ -9,7 +9,8 @@ REFUSED = Verdict.REFUSED
 
 _SANDBOX = "its sandboxed processes may not make the system calls; the others are in this mode"
 _RIGHTS = "its sandboxed processes give up their rights; the others are in this mode"
-_ZYGOTE = "its sandbox and zygotes need processes of one kernel thread, which user-level threads are not"
+_ZYGOTE = ("its sandbox and zygotes need processes of one kernel thread, "
+           "which user-level threads are not")
 _GO = "Go's run-time switches signal stacks and thread-local storage of kernel threads by itself"
 _MODELS = ("m:[1n]", "klt")
 
