@@ -325,17 +325,17 @@ struct tek_table_header {
                                     sent it back */
 #define TEK_EVENT_BAD_OPTION 5u /* an environment variable was not understood; text says which */
 #define TEK_EVENT_STACK_HIGH \
-	6u /* a thread's stack is nearly used up: value[0] bytes certainly used, value[1] at most, of
-	      value[2]; text is its role.  Once for each kind */
+	6u /* a thread's stack is nearly used up: value[0] bytes certainly used, value[1] at most,
+	      of value[2]; text is its role.  Once for each kind */
 #define TEK_EVENT_OVERFLOW \
 	7u /* a thread ran out of its stack of value[0] bytes, at the address value[1]; error is 1
 	      if TEK chose that size; text is its role.  FRAMEs follow */
 #define TEK_EVENT_FRAME \
-	8u /* of the same thread's backtrace: value[0] its number, from 1 for the innermost, 0 for the
-	      function that the thread runs; value[1] the address in the ELF headers of the file
-	      that text names, value[2] the same in the process, value[3] how many
-	      frames behind it were left out, because they repeat those before it or are neither
-	      innermost nor outermost */
+	8u /* a frame of the same thread's backtrace: value[0] its number, from 1 for the
+	      innermost, 0 for the function that the thread runs; value[1] the address in the ELF
+	      headers of the file that text names, value[2] the same in the process, value[3] how
+	      many frames behind it were left out, because they repeat those before it or are
+	      neither innermost nor outermost */
 #define TEK_EVENT_NOT_PLACED \
 	9u /* tekd did not put a thread into the group value[0]; error and text say why.  Once a
 	      process */
@@ -343,9 +343,9 @@ struct tek_table_header {
 	10u /* a process with locks of kind auto ends: they went value[0] times from spinning to
 	       sleeping and value[1] times back.  LOCKs follow */
 #define TEK_EVENT_LOCK \
-	11u /* one of these: value[0] and value[1] as there; value[2] its address in the ELF headers of
-	       the file that text names, value[3] the same in the process.  Without text it lies in
-	       no file */
+	11u /* one of these locks: value[0] and value[1] as in LOCKS; value[2] its address in the
+	       ELF headers of the file that text names, value[3] the same in the process.
+	       Without text it lies in no file */
 
 struct tek_event {
 	tek_u32 magic; /* TEK_EVENT_MAGIC */
@@ -382,9 +382,9 @@ struct tek_event {
 	      there, to that priority; until `until_ns` if that is not 0 */
 #define TEK_ASK_LEAVE 3u /* and out of it: 0 also if it was not there */
 #define TEK_ASK_GROUP \
-	4u /* the thread `tid`, 0: this whole process, into the group `group`, until the process ends
-	      or tekd stops; with TEK_ASK_PROCESS all of another process, as for CRITICAL.  Needs no
-	      HELLO before it */
+	4u /* the thread `tid`, 0: this whole process, into the group `group`, until the process
+	      ends or tekd stops; with TEK_ASK_PROCESS all of another process, as for CRITICAL.
+	      Needs no HELLO before it */
 #define TEK_ASK_STATUS \
 	5u /* what tekd is at; the reply brings a file (SCM_RIGHTS) with JSON in it */
 #define TEK_ASK_EXPLAIN 6u /* the same about the thread `tid` */

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """How well `tek suggest` finds the time-critical threads of programs of which they are known.
 
-Each program runs alone, and again beside CPU-bound programs. Precision is the share of the suggested threads that are
-time-critical, recall the share of the time-critical threads that are suggested. A rule that is commented out in the
-file, as of a thread that a clock wakes, does not count as suggested.
+Each program runs alone, and again beside CPU-bound programs. Precision is the share of the
+suggested threads that are time-critical, recall the share of the time-critical threads that are
+suggested. A rule that is commented out in the file, as of a thread that a clock wakes, does not
+count as suggested.
 """
 import argparse
 import json
@@ -25,7 +26,7 @@ DEVICES = ["fridge", "tv", "car", "robot", "printer", "synth", "gateway", "doorb
            "drone"]
 WANTED = 0.9
 
-# Programs that bring their events with them, or get them from here, and their time-critical threads.
+# The time-critical threads of programs that make their own events, or receive them from here.
 EXAMPLE = {"touch", "ui-draw"}
 REDIS = {"redis-server"}
 

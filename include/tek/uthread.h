@@ -60,8 +60,8 @@
  * Objects (mutexes and so on) of which every byte is zero are ready for use; those that are
  * initialised in another way say so.  An object may be used by the threads of one process.  It must
  * not be copied.  The thread that was the last to use one, by whatever synchronisation, may
- * destroy it and free its memory; to destroy one that is in use is an error (EBUSY).  Members whose name ends in an
- * underscore are not for programs.
+ * destroy it and free its memory; to destroy one that is in use is an error (EBUSY).  Members whose
+ * names end in an underscore are not for programs.
  */
 #ifndef TEK_UTHREAD_H
 #define TEK_UTHREAD_H
@@ -128,12 +128,15 @@ typedef struct tek_uthread *tek_uthread_t;
  * creator.
  */
 struct tek_uthread_attributes {
-	/* Less than TEK_UTHREAD_STACK_LEAST counts as that; 0: the default.  With `stack`: its size. */
+	/*
+	 * Less than TEK_UTHREAD_STACK_LEAST counts as that; 0: the default.  With `stack`: its
+	 * size, and less is refused (EINVAL).
+	 */
 	size_t stack_bytes;
 	/*
-	 * Memory of the program's own, aligned to 16 bytes and at least that large.  It lasts until the
-	 * thread has been joined, or for ever if it is detached.  NULL: from the pool, with a guard
-	 * page.
+	 * Memory of the program's own, aligned to 16 bytes and at least that large.  It lasts
+	 * until the thread has been joined, or for ever if it is detached.  NULL: from the pool,
+	 * with a guard page.
 	 */
 	void *stack;
 	int detached;     /* 1: it is not joined */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A time-published queue lock. Each waiter in the queue writes the time again and again. The thread
- * that passes the turn on sees from it which waiters run, and passes over the preempted ones. Those
- * see that when they run again, and queue anew. A waiter that has waited for long takes the holder
- * for preempted and yields.
+ * A time-published queue lock. Each waiter in the queue writes the time again and again. The
+ * designated waiter passes its role on to a waiter with a recent time, which runs, and skips
+ * preempted ones. A skipped waiter joins the queue again when it runs. A waiter that has waited
+ * for long takes the owner for preempted and yields.
  *
- * After Bijun He, W. N. Scherer, M. L. Scott: Preemption Adaptivity in Time-Published Queue-Based Spin
- * Locks (2005), with two changes. The queue passes on not the lock but the turn to try for it, and
- * any thread takes the lock when it is free. So no thread waits for a hand-over to a thread that
- * was just preempted, and a single thread is as fast as with a test-and-set lock. Nodes are on the
- * waiters' stacks, as in K42 (lock_k42.c): a waiter cannot leave the queue on its own.
+ * After Bijun He, W. N. Scherer, M. L. Scott: Preemption Adaptivity in Time-Published Queue-Based
+ * Spin Locks (2005), with two changes. The queue passes on the role of designated waiter, not the
+ * lock, and any thread takes the lock when it is free. So no thread waits for a hand-over to a
+ * thread that was just preempted, and a single thread is as fast as with a test-and-set lock.
+ * Nodes are on the waiters' stacks, as in K42 (lock_k42.c): a waiter cannot leave the queue alone.
  *
  *	first	the last waiter of the queue; NULL: none
  *	second	HELD, and WANTED: the designated waiter has tried for long

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The library whose threads a program of the micro-benchmarks uses: the build names the adapter by ON, and the
- * same source is measured on each.  An adapter is a header in this directory that defines
+ * The library whose threads a program of the micro-benchmarks uses: the build names the adapter
+ * by ON, and the same source is measured on each.  An adapter is a header in this directory that
+ * defines
  *
  *   ON_NAME                                   what reports call it
  *   on_thread, on_mutex, on_cond              types
