@@ -104,7 +104,8 @@ pub struct Reply {
     pub text: [u8; 88],
 }
 layout!(Reply, "tek_reply", 128, {
-    magic: 0, version: 4, kind: 6, number: 8, tid: 12, error: 16, rt_priority: 20, value: 24, text: 40,
+    magic: 0, version: 4, kind: 6, number: 8, tid: 12, error: 16, rt_priority: 20, value: 24,
+    text: 40,
 });
 
 /// Why bytes are no message.

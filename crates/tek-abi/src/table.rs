@@ -426,7 +426,7 @@ pub struct TableHeader {
 layout!(TableHeader, "tek_table_header", 160, {
     magic: 0, version: 8, pid: 12, start_ns: 16, record_bytes: 24, side_bytes: 28,
     page_bytes: 32, chunks: 36, slots: 40, threads: 44, fast: 48, lost: 52, program: 56,
-    pid_namespace: 120, modules: 128, kinds: 132, program_module: 136, stack_mode: 140, low_percent: 141,
-    high_percent: 142, reserved: 143, workers: 144, image: 148,
+    pid_namespace: 120, modules: 128, kinds: 132, program_module: 136, stack_mode: 140,
+    low_percent: 141, high_percent: 142, reserved: 143, workers: 144, image: 148,
     boot_offset_ns: 152,
 });

@@ -47,7 +47,9 @@ proptest! {
     }
 
     #[test]
-    fn what_somebody_chose_is_printable_and_fits(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn what_somebody_chose_is_printable_and_fits(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
         let text = printable(&bytes);
         prop_assert!(!text.chars().any(char::is_control), "{:?}", text);
         let reply = Reply::to(&Request::new(ASK_HELLO, 1)).refused(1, &text);
