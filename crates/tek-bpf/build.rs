@@ -11,7 +11,8 @@ const COMPILERS: [&str; 7] =
     ["clang", "clang-22", "clang-19", "clang-18", "clang-17", "clang-16", "clang-14"];
 
 const ADVICE: &str = "bpf/kthreads.bpf.c needs clang, 14 or later, with BPF among its targets. \
-    Debian's package is clang: run tools/setup, or apt-get install clang. TEK_CLANG names another one";
+                      Debian's package is clang: run tools/setup, or apt-get install clang. \
+                      TEK_CLANG names another one";
 
 fn variable(name: &str) -> String {
     env::var(name).unwrap_or_default()

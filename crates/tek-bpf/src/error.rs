@@ -7,10 +7,16 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// This build has no loader.
-    #[error("kernel threads cannot be followed: TEK was built without the loader of BPF programs, which needs a 64-bit processor")]
+    #[error(
+        "kernel threads cannot be followed: TEK was built without the loader of BPF programs, \
+         which needs a 64-bit processor"
+    )]
     NotBuilt,
     /// The kernel does not describe its types.
-    #[error("kernel threads cannot be followed: this kernel has no /sys/kernel/btf/vmlinux, so take one that was built with CONFIG_DEBUG_INFO_BTF=y")]
+    #[error(
+        "kernel threads cannot be followed: this kernel has no /sys/kernel/btf/vmlinux, so take \
+         one that was built with CONFIG_DEBUG_INFO_BTF=y"
+    )]
     NoBtf {
         /// The error of the read.
         source: io::Error,
@@ -28,7 +34,10 @@ pub enum Error {
         missing: String,
     },
     /// Lockdown in its mode "confidentiality" forbids programs to read the kernel's memory.
-    #[error("kernel threads cannot be followed: kernel lockdown is in the mode `confidentiality`, so boot with lockdown=integrity")]
+    #[error(
+        "kernel threads cannot be followed: kernel lockdown is in the mode `confidentiality`, so \
+         boot with lockdown=integrity"
+    )]
     Lockdown,
     /// The kernel or libbpf refused the programs.
     #[error("kernel threads cannot be followed: the programs cannot be loaded: {said}")]
