@@ -20,14 +20,18 @@ pub enum Error {
     },
     /// Its policy was set repeatedly while its own was being restored.
     #[error(
-        "thread {tid} is given another policy again and again: find the process that does so, and try again"
+        "thread {tid} is given another policy again and again: find the process that does so, and \
+         try again"
     )]
     Contended {
         /// Its id.
         tid: i32,
     },
     /// SCHED_DEADLINE is reserved CPU time that could not be given back once it was let go.
-    #[error("thread {tid} is under SCHED_DEADLINE and is left alone: take that from it first (chrt --other -p 0 {tid})")]
+    #[error(
+        "thread {tid} is under SCHED_DEADLINE and is left alone: take that from it first (chrt \
+         --other -p 0 {tid})"
+    )]
     Deadline {
         /// Its id.
         tid: i32,
@@ -65,7 +69,10 @@ pub enum Error {
         source: io::Error,
     },
     /// Another process changed it since; that change stays.
-    #[error("{what} was changed by another program since, and that change stays: undo it, then try again")]
+    #[error(
+        "{what} was changed by another program since, and that change stays: undo it, then try \
+         again"
+    )]
     Changed {
         /// The thing that was changed.
         what: String,
@@ -77,13 +84,18 @@ pub enum Error {
         change: u64,
     },
     /// Another process has the journal.
-    #[error("the journal in {directory} belongs to another process that is running: stop that one first")]
+    #[error(
+        "the journal in {directory} belongs to another process that is running: stop that one first"
+    )]
     Busy {
         /// The journal's directory.
         directory: PathBuf,
     },
     /// Another user could have written the journal.
-    #[error("the journal {path} cannot be trusted, {what}: remove it, or give it to the user that runs this, writable by no other user")]
+    #[error(
+        "the journal {path} cannot be trusted, {what}: remove it, or give it to the user that runs \
+         this, writable by no other user"
+    )]
     Untrusted {
         /// It, or its directory.
         path: PathBuf,

@@ -161,7 +161,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn however_files_are_written_and_undone_in_the_end_they_are_as_before(
-        steps in prop::collection::vec((0..4, 0..2, 0..1000u32, any::<prop::sample::Index>()), 1..16),
+        steps in prop::collection::vec(
+            (0..4, 0..2, 0..1000u32, any::<prop::sample::Index>()),
+            1..16,
+        ),
     ) {
         let mut bench = bench();
         let files = [bench.path("one"), bench.path("two")];

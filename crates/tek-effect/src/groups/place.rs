@@ -165,8 +165,8 @@ impl Facts {
         let at = above.display();
         if !self.has_cpu {
             return Some(format!(
-                "{at} of cgroup version 2 has no controller cpu: it is in a hierarchy of version 1, \
-                 or the group above has not enabled it (cgroup.subtree_control)"
+                "{at} of cgroup version 2 has no controller cpu: it is in a hierarchy of version \
+                 1, or the group above has not enabled it (cgroup.subtree_control)"
             ));
         }
         if self.has_cpuset {
@@ -177,8 +177,8 @@ impl Facts {
         }
         if self.is_of_systemd {
             return Some(format!(
-                "{at} is systemd's: set Delegate=cpu in the unit whose processes are to be in groups, \
-                 and name its group (below)"
+                "{at} is systemd's: set Delegate=cpu in the unit whose processes are to be in \
+                 groups, and name its group (below)"
             ));
         }
         if !self.is_writable {

@@ -95,7 +95,9 @@ proptest! {
             prop_assert!(decoded == beginning() || lines.contains(&decoded), "{decoded:?}");
         }
         for (change, what) in held(&bytes) {
-            let noted = |line: &Line| matches!(line, Line::Note { change: noted, .. } if *noted == change);
+            let noted = |line: &Line| {
+                matches!(line, Line::Note { change: noted, .. } if *noted == change)
+            };
             prop_assert!(lines.iter().any(noted), "{change}: {what:?}");
         }
     }
@@ -114,7 +116,10 @@ proptest! {
 
     #[test]
     fn whatever_is_noted_and_done_the_first_value_is_the_one_to_give_back(
-        steps in prop::collection::vec((any::<bool>(), scheduling(), any::<prop::sample::Index>()), 1..40),
+        steps in prop::collection::vec(
+            (any::<bool>(), scheduling(), any::<prop::sample::Index>()),
+            1..40,
+        ),
         first in scheduling(),
     ) {
         let who = Identity { tid: 1, start_ticks: 1 };
