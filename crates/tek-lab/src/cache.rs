@@ -36,8 +36,8 @@ pub enum Error {
     },
     /// There is no usual place.
     #[error(
-        "neither XDG_CACHE_HOME nor HOME names a directory for downloads: name one with --cache DIR or \
-         TEK_LAB_CACHE"
+        "neither XDG_CACHE_HOME nor HOME names a directory for downloads: name one with --cache \
+         DIR or TEK_LAB_CACHE"
     )]
     NoPlace,
 }
@@ -66,8 +66,8 @@ pub enum Damage {
 fn cure(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "; make room there (a kernel with its modules takes 500 MB while it is unpacked), or name \
-             another directory with --cache DIR or TEK_LAB_CACHE"
+            "; make room there (a kernel with its modules takes 500 MB while it is unpacked), or \
+             name another directory with --cache DIR or TEK_LAB_CACHE"
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             "; name a directory that you can write with --cache DIR or TEK_LAB_CACHE"

@@ -27,7 +27,10 @@ pub enum Error {
     #[error("{path} cannot lie in a guest: its name is no UTF-8; rename it", path = .0.display())]
     Name(PathBuf),
     /// A file that the format does not allow.
-    #[error("{path} is too large for a guest: {bytes} bytes, at most 4 GB", path = .0.display(), bytes = .1)]
+    #[error(
+        "{path} is too large for a guest: {bytes} bytes, at most 4 GB",
+        path = .0.display(), bytes = .1
+    )]
     Large(PathBuf, u64),
     /// There is no memory to pack it in.
     #[error("cannot pack the guest's files: {0}; they are kept in memory: free some, or add less")]

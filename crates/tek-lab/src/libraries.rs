@@ -13,7 +13,10 @@ pub enum Error {
     #[error("cannot read {path}: {error}", path = .0.display(), error = .1)]
     Read(PathBuf, io::Error),
     /// A library that is in no directory.
-    #[error("{program} needs {library}, which is in none of the directories of libraries{hint}", program = .program.display())]
+    #[error(
+        "{program} needs {library}, which is in none of the directories of libraries{hint}",
+        program = .program.display()
+    )]
     Missing {
         /// The file that needs it.
         program: PathBuf,
@@ -341,7 +344,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_damaged_program_is_no_reason_to_panic(at in 0usize..4096, byte: u8, cut in 0usize..16384) {
+        fn a_damaged_program_is_no_reason_to_panic(
+            at in 0usize..4096,
+            byte: u8,
+            cut in 0usize..16384,
+        ) {
             let directory = tempfile::tempdir().unwrap();
             let mut bytes = fs::read("/bin/true").unwrap();
             bytes.truncate(cut.max(at + 1));

@@ -52,8 +52,8 @@ pub enum Error {
     Architecture(String),
     /// The guest's files do not fit into its memory.
     #[error(
-        "the guest's files take {} MB, and three times that while it boots, which is too much for its \
-         memory of {memory}: give it more (--memory {}M), or take less into it",
+        "the guest's files take {} MB, and three times that while it boots, which is too much for \
+         its memory of {memory}: give it more (--memory {}M), or take less into it",
         .files >> 20, .wanted >> 20
     )]
     Memory {
@@ -68,7 +68,10 @@ pub enum Error {
     #[error("{0} is no size of a disk or memory; write it as 512M or 2G")]
     Size(String),
     /// There is no place for the disk's file.
-    #[error("cannot make a disk of {size} in {}: {source}; TMPDIR names another place", std::env::temp_dir().display())]
+    #[error(
+        "cannot make a disk of {size} in {}: {source}; TMPDIR names another place",
+        std::env::temp_dir().display()
+    )]
     Disk {
         /// Its size.
         size: String,

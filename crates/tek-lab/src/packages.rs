@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn documentation_and_remarks_are_left_out() {
         let listed = "/.\n/bin\n/bin/sh\ndiverted by dash to: /bin/sh.distrib\n\
-                      package diverts others to: /x\n/usr/share/doc/sh/copyright\n\n/usr/share/docs";
+                      package diverts others to: /x\n/usr/share/doc/sh/copyright\n\n\
+                      /usr/share/docs";
         let wanted: Vec<_> = super::wanted(listed).collect();
         assert_eq!(wanted, ["/bin", "/bin/sh", "/usr/share/docs"].map(std::path::PathBuf::from));
     }
@@ -126,7 +127,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_dpkg_says_only_paths_are_taken(listed in "(/[a-z./]{0,9}|[ a-z/:]{0,9}|\n){0,9}") {
+        fn whatever_dpkg_says_only_paths_are_taken(
+            listed in "(/[a-z./]{0,9}|[ a-z/:]{0,9}|\n){0,9}",
+        ) {
             for path in super::wanted(&listed) {
                 prop_assert!(path.is_absolute());
             }

@@ -184,7 +184,9 @@ mod tests {
         }
 
         #[test]
-        fn a_directory_comes_before_what_is_in_it(paths in proptest::collection::vec("[abil./-]{1,9}", 0..9)) {
+        fn a_directory_comes_before_what_is_in_it(
+            paths in proptest::collection::vec("[abil./-]{1,9}", 0..9),
+        ) {
             let mut tree = Tree::new();
             for path in &paths {
                 tree.put_text(path, 0o644, "");

@@ -264,7 +264,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_may_be_shown(text in "(Package: |Size: |Version: |SHA256: |[a-z0-9\n' _.]){0,60}") {
+        fn anything_may_be_shown(
+            text in "(Package: |Size: |Version: |SHA256: |[a-z0-9\n' _.]){0,60}",
+        ) {
             for package in packages(&text) {
                 prop_assert!(text.contains(&package.name));
             }

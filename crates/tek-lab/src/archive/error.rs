@@ -197,12 +197,22 @@ mod tests {
     fn what_apt_says_is_understood() {
         for (said, cause) in [
             ("Err:1 ... Write error - write (28: No space left on device)", Cause::Full),
-            ("The following signatures couldn't be verified because the public key is not available: NO_PUBKEY 0", Cause::Signature),
+            (
+                "The following signatures couldn't be verified because the public key is not \
+                 available: NO_PUBKEY 0",
+                Cause::Signature,
+            ),
             ("E: The repository 'file:/a x InRelease' is not signed.", Cause::Signature),
-            ("File has unexpected size (334084 != 348592). Mirror sync in progress?", Cause::Checksum),
+            (
+                "File has unexpected size (334084 != 348592). Mirror sync in progress?",
+                Cause::Checksum,
+            ),
             ("E: Failed to fetch http://a  Hash Sum mismatch", Cause::Checksum),
             ("Temporary failure resolving 'archive.example'", Cause::Network),
-            ("Could not connect to 127.0.0.1:1 (127.0.0.1). - connect (111: Connection refused)", Cause::Network),
+            (
+                "Could not connect to 127.0.0.1:1 (127.0.0.1). - connect (111: Connection refused)",
+                Cause::Network,
+            ),
             ("E: Release file for http://a is expired (invalid since 3d).", Cause::Time),
             ("E: The repository 'http://a x Release' does not have a Release file.", Cause::Absent),
             ("E: something new", Cause::Other),

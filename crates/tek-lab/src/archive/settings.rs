@@ -10,7 +10,8 @@ pub(super) fn sources(entries: &[Entry], architecture: &str) -> String {
     for Entry { uri, suite, keyring } in entries {
         let _ = write!(
             text,
-            "Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nArchitectures: {architecture}\n"
+            "Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nArchitectures: \
+             {architecture}\n"
         );
         if let Some(keyring) = keyring {
             let _ = writeln!(text, "Signed-By: {}", keyring.display());

@@ -56,7 +56,8 @@ pub enum Error {
     Cache(#[from] cache::Error),
     /// A package lacks a file that it should have.
     #[error(
-        "package {package} has no {what}: Debian's packages have changed, so name others in lab/kinds.toml"
+        "package {package} has no {what}: Debian's packages have changed, so name others in \
+         lab/kinds.toml"
     )]
     Package {
         /// Its name.
