@@ -33,7 +33,10 @@ pub enum Error {
         path: PathBuf,
     },
     /// Another version of the structs.
-    #[error("{path} has table version {found}, this tek reads version {expected}: use the tek and libtek.so of one release")]
+    #[error(
+        "{path} has table version {found}, this tek reads version {expected}: use the tek and \
+         libtek.so of one release"
+    )]
     Version {
         /// The table file.
         path: PathBuf,

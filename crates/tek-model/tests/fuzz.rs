@@ -58,8 +58,13 @@ proptest! {
         let path = dir.path().join(format!("{pid}.table"));
         let thread = |slot| {
             let flags = if slot == 1 { FLAG_USER } else { 0 };
-            let record =
-                Record { tid: pid, start_ns: u64::MAX, stack_pages: 2048, flags, ..Default::default() };
+            let record = Record {
+                tid: pid,
+                start_ns: u64::MAX,
+                stack_pages: 2048,
+                flags,
+                ..Default::default()
+            };
             let stack_end = &record as *const _ as u64;
             let side = Side {
                 name: [b'x'; 16],
@@ -85,7 +90,8 @@ proptest! {
                 prop_assert!(workers.len() <= MAX_WORKERS as usize);
             }
             if let Ok(snapshot) = table.snapshot() {
-                prop_assert!(snapshot.threads.len() + snapshot.changing.len() <= MAX_SLOTS as usize);
+                let count = snapshot.threads.len() + snapshot.changing.len();
+                prop_assert!(count <= MAX_SLOTS as usize);
                 for thread in snapshot.threads {
                     prop_assert!(thread.record.tid != 0 && thread.record.seq % 2 == 0);
                 }
