@@ -169,7 +169,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_budget_in_range_is_taken_and_passed_on(cpu in 1u64..=1000, window in 1000u64..=60_000) {
+        fn every_budget_in_range_is_taken_and_passed_on(
+            cpu in 1u64..=1000,
+            window in 1000u64..=60_000,
+        ) {
             let text = format!("{cpu}ms/{window}ms");
             let budget: Budget = text.parse().unwrap();
             prop_assert_eq!(budget.to_string().parse::<Budget>(), Ok(budget));

@@ -15,7 +15,10 @@ const MOST_BYTES: usize = 100 * 1024;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     /// More rules than libtek.so takes.
-    #[error("there are {0} rules, at most {MOST_RULES} can be used: let a pattern stand for several names, as in ui*")]
+    #[error(
+        "there are {0} rules, at most {MOST_RULES} can be used: let a pattern stand for several \
+         names, as in ui*"
+    )]
     TooMany(usize),
     /// They would fill the environment.
     #[error("the rules take {0} bytes, at most {MOST_BYTES} can be used: shorten patterns with *")]

@@ -159,7 +159,12 @@ fn priorities_are_spread_over_the_range() {
 
 proptest! {
     #[test]
-    fn a_better_priority_is_never_lower(low in 1u32..=97, more in 0u32..97, a in -20i64..=19, b in -20i64..=19) {
+    fn a_better_priority_is_never_lower(
+        low in 1u32..=97,
+        more in 0u32..97,
+        a in -20i64..=19,
+        b in -20i64..=19,
+    ) {
         let range = RealTime { low, high: (low + more).min(97) };
         let (a, b) = (nice(a.min(b)), nice(a.max(b)));
         prop_assert!(range.priority(a) >= range.priority(b));
@@ -179,7 +184,12 @@ proptest! {
     #[test]
     fn nothing_like_a_file_makes_the_reader_stumble(
         lines in prop::collection::vec(
-            r#"(\[\[?(grant|kthreads)\]?\]|method|linger_ms|weights|functions|off|users|groups|programs|cgroups|threads|user_threads|priorities|budget|rate|burst|limit|others|real_time|canary_seconds|protected|x) ?=? ?(\[?"?[-@*/a-z0-9]{0,9}"?,? ?"?[-0-9]{0,4}"?\]?|true|"[0-9]m?s/1s")"#,
+            concat!(
+                r"(\[\[?(grant|kthreads)\]?\]|method|linger_ms|weights|functions|off|users|groups",
+                r"|programs|cgroups|threads|user_threads|priorities|budget|rate|burst|limit|others",
+                r"|real_time|canary_seconds|protected|x)",
+                r#" ?=? ?(\[?"?[-@*/a-z0-9]{0,9}"?,? ?"?[-0-9]{0,4}"?\]?|true|"[0-9]m?s/1s")"#,
+            ),
             0..12,
         ),
     ) {

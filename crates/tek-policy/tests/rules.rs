@@ -11,7 +11,14 @@ use tek_policy::{
 const EXAMPLE: &str = r#"
 [[rule]]
 match = { program = "fridge", thread = "gas*", function = "gas_*", role = "Gas*" }
-set   = { role = "gas detection", group = "urgent", critical = true, mark = false, priority = -5, budget = "200ms/1s" }
+
+[rule.set]
+role = "gas detection"
+group = "urgent"
+critical = true
+mark = false
+priority = -5
+budget = "200ms/1s"
 "#;
 
 #[test]
@@ -255,7 +262,9 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_the_parsers_panic(text in r#"(\[\[rule\]\]\n)?(match|set|=|\{|\}|thread|"a*"|\n|,|.){0,30}"#) {
+    fn no_text_makes_the_parsers_panic(
+        text in r#"(\[\[rule\]\]\n)?(match|set|=|\{|\}|thread|"a*"|\n|,|.){0,30}"#,
+    ) {
         let _ = parse(&text, "f");
         let _ = from_environment(&text);
     }
@@ -277,7 +286,10 @@ proptest! {
     }
 
     #[test]
-    fn a_decision_names_rules_that_set_what_they_are_said_to(rules in any_rules(), thread in "[a-z]{1,15}") {
+    fn a_decision_names_rules_that_set_what_they_are_said_to(
+        rules in any_rules(),
+        thread in "[a-z]{1,15}",
+    ) {
         let facts = Facts { program: b"p", thread: Some(thread.as_bytes()), ..Facts::default() };
         let decision = decide(&rules, &facts);
         if let Some(role) = decision.role {

@@ -177,24 +177,26 @@ impl Class {
         match self {
             Self::Irq => "handles an interrupt; tasks that wait for the device wait for it",
             Self::Softirq => {
-                "handles what interrupts left to do on its CPU; a task that waits for a device or a \
-                 timer may wait for it"
+                "handles what interrupts left to do on its CPU; a task that waits for a device or \
+                 a timer may wait for it"
             }
             Self::Writeback => {
-                "writes changed files back to disk; a task that writes does so itself when too much \
-                 is left"
+                "writes changed files back to disk; a task that writes does so itself when too \
+                 much is left"
             }
             Self::Reclaim => {
-                "frees memory when it gets short; a task that needs memory does so itself when there \
-                 is none"
+                "frees memory when it gets short; a task that needs memory does so itself when \
+                 there is none"
             }
             Self::Compaction => {
-                "makes large pieces of free memory; a task that needs one does so itself when there \
-                 is none"
+                "makes large pieces of free memory; a task that needs one does so itself when \
+                 there is none"
             }
             Self::Worker => "does work that other threads have queued",
             Self::IoUring => "does requests of io_uring that would block",
-            Self::Creator => "creates the kernel's other threads; work waits when a worker is missing",
+            Self::Creator => {
+                "creates the kernel's other threads; work waits when a worker is missing"
+            }
             Self::Holder => "is an ordinary thread that holds something inside a file system",
             Self::Untouchable => {
                 "is one that the other kernel threads depend on, and TEK never changes it"

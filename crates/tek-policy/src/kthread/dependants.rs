@@ -227,7 +227,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_kept_up_to_date_is_what_one_counts(events in prop::collection::vec(event(), 0..200)) {
+        fn what_is_kept_up_to_date_is_what_one_counts(
+            events in prop::collection::vec(event(), 0..200),
+        ) {
             let mut all = Dependants::default();
             let mut counted: Vec<(u8, u32)> = Vec::new();
             for event in events {
@@ -259,7 +261,8 @@ mod tests {
                     highest: priority(highest),
                 });
                 prop_assert_eq!(all.summary(), wanted);
-                prop_assert_eq!(all.priorities(), counted.iter().fold(0, |bits, it| bits | 1 << it.1));
+                let priorities = counted.iter().fold(0, |bits, it| bits | 1 << it.1);
+                prop_assert_eq!(all.priorities(), priorities);
                 prop_assert_eq!(all.iter().map(|it| it.times).sum::<u64>(), all.count);
             }
         }

@@ -248,8 +248,8 @@ impl<'de> Deserialize<'de> for FunctionName {
         match (1..512).contains(&name.len()) && name.chars().all(fits) && !is_number {
             true => Ok(Self(name)),
             false => Err(D::Error::custom(format!(
-                "`{name}` is no function of the kernel: write its name as /proc/kallsyms has it, as in \
-                 wb_workfn = 1.2"
+                "`{name}` is no function of the kernel: write its name as /proc/kallsyms has it, \
+                 as in wb_workfn = 1.2"
             ))),
         }
     }

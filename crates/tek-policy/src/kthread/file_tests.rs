@@ -46,11 +46,11 @@ fn the_file_that_is_installed_shows_the_defaults() {
 #[test]
 fn every_key_is_taken() {
     let all = read(
-        "[kthreads]\nmethod = \"plain\"\nlinger_ms = 0\nchanges_per_second = 100000\npriority = 70\n\
-         weights = { irq = 2, softirq = 0.1, writeback = 1, kswapd = 10, kcompactd = 0.125, \
-         worker = 0.5, io_uring = 1.2, kthreadd = 0.9 }\n\
-         functions = { wb_workfn = 1.5, \"kblockd_fn.llvm.1\" = 2.5 }\n\
-         off = [\"irq\", \"kswapd\"]\nprotected = [\"irq/24*\", \"kworker/u9:*\"]",
+        "[kthreads]\nmethod = \"plain\"\nlinger_ms = 0\nchanges_per_second = 100000\npriority = \
+         70\nweights = { irq = 2, softirq = 0.1, writeback = 1, kswapd = 10, kcompactd = 0.125, \
+         worker = 0.5, io_uring = 1.2, kthreadd = 0.9 }\nfunctions = { wb_workfn = 1.5, \
+         \"kblockd_fn.llvm.1\" = 2.5 }\noff = [\"irq\", \"kswapd\"]\nprotected = [\"irq/24*\", \
+         \"kworker/u9:*\"]",
     );
     assert_eq!(
         (all.method, all.linger, all.changes_per_second, all.priority),
@@ -72,7 +72,8 @@ fn every_key_is_taken() {
 #[test]
 fn a_function_has_its_own_weight_but_not_where_its_class_is_left_alone() {
     let all = read(
-        "[kthreads]\noff = [\"writeback\"]\n[kthreads.functions]\nwb_workfn = 2\nflush_fn = 3\n\"a_fn.part.0\" = 4",
+        "[kthreads]\noff = [\"writeback\"]\n[kthreads.functions]\nwb_workfn = 2\nflush_fn = \
+         3\n\"a_fn.part.0\" = 4",
     );
     let of = |class, function| all.weight_of(class, Some(function)).map(Weight::thousandths);
     assert_eq!(of(Class::Writeback, "wb_workfn"), None);
@@ -124,9 +125,10 @@ fn it_is_told_in_sentences() {
     let text = read("[kthreads]").to_string();
     assert_eq!(
         text,
-        "Threads of the kernel have the mean priority of the tasks that wait for them, times a weight, and 20 \
-         ms longer; at most 1000 changes a second.\nTheir weights: irq 1.2, softirq 1.2, writeback 0.8, \
-         kswapd 0.8, kcompactd 0.8, worker 0.8, io_uring 0.8, kthreadd 0.8, holder 0.8.\n"
+        "Threads of the kernel have the mean priority of the tasks that wait for them, times a \
+         weight, and 20 ms longer; at most 1000 changes a second.\nTheir weights: irq 1.2, softirq \
+         1.2, writeback 0.8, kswapd 0.8, kcompactd 0.8, worker 0.8, io_uring 0.8, kthreadd 0.8, \
+         holder 0.8.\n"
     );
     let text = read(
         "[kthreads]\nmethod = \"plain\"\noff = [\"irq\", \"kswapd\"]\nprotected = [\"irq/24*\"]",
@@ -140,7 +142,12 @@ proptest! {
     #[test]
     fn nothing_like_the_table_makes_the_reader_stumble(
         lines in prop::collection::vec(
-            r#"(\[\[?kthreads(\.weights|\.functions)?\]?\]|method|linger_ms|changes_per_second|priority|weights|functions|off|protected|irq|softirq|worker|wb_workfn|x)( = ?(-?[0-9]{1,9}(\.[0-9]{0,5})?|nan|inf|"(plain|weighted|irq|[-a-z*/]{0,5})"|\["?(irq|worker|[a-z]{0,4})"?\]|\{ ?(irq|wb_workfn|x) ?= ?[0-9.]{1,5} ?\}))?"#,
+            concat!(
+                r"(\[\[?kthreads(\.weights|\.functions)?\]?\]|method|linger_ms|changes_per_second",
+                r"|priority|weights|functions|off|protected|irq|softirq|worker|wb_workfn|x)",
+                r#"( = ?(-?[0-9]{1,9}(\.[0-9]{0,5})?|nan|inf|"(plain|weighted|irq|[-a-z*/]{0,5})""#,
+                r#"|\["?(irq|worker|[a-z]{0,4})"?\]|\{ ?(irq|wb_workfn|x) ?= ?[0-9.]{1,5} ?\}))?"#,
+            ),
             0..8,
         ),
     ) {

@@ -153,7 +153,10 @@ proptest! {
             for (who, history) in history.iter().enumerate() {
                 // A number that is valid until after now - linger counts.
                 let until = history.iter().skip(1).map(|it| it.0).chain([u64::MAX]);
-                let lately = history.iter().zip(until).filter(|(_, until)| until.saturating_add(linger) > now);
+                let lately = history
+                    .iter()
+                    .zip(until)
+                    .filter(|(_, until)| until.saturating_add(linger) > now);
                 let most = lately.map(|(it, _)| it.1).max().unwrap();
                 prop_assert_eq!(all.dependants().times_of(who), most, "{} at {}", who, now);
             }

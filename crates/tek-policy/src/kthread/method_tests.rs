@@ -136,8 +136,10 @@ proptest! {
         let one = which.index(members.len());
         higher[one] = (higher[one] + more).min(99);
         // None is 0 here: the thread is not real-time.
-        prop_assert!(weighted(weight, ratio, &of(&higher)) >= weighted(weight, ratio, &of(&members)));
-        let plain = |all: &[u32]| Method::Plain.priority(Weight::DIRECT, Ratio::ONE, of(all).summary());
+        let by_weight = |all: &[u32]| weighted(weight, ratio, &of(all));
+        prop_assert!(by_weight(&higher) >= by_weight(&members));
+        let plain =
+            |all: &[u32]| Method::Plain.priority(Weight::DIRECT, Ratio::ONE, of(all).summary());
         prop_assert!(plain(&higher) >= plain(&members));
     }
 
@@ -180,7 +182,8 @@ proptest! {
 
     #[test]
     fn the_order_in_which_they_come_does_not_matter(
-        (members, other) in members().prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
+        (members, other) in members()
+            .prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
         weight in 100u32..=10_000,
     ) {
         prop_assert_eq!(weighted(weight, 1000, &of(&members)), weighted(weight, 1000, &of(&other)));

@@ -108,14 +108,19 @@ impl std::fmt::Display for Held {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::RcuIsOrdinary => f.write_str(
-                "not raised: the threads of RCU, which must come before it, are not real-time on this \
-                 kernel (rcutree.kthread_prio makes them so)",
+                "not raised: the threads of RCU, which must come before it, are not real-time on \
+                 this kernel (rcutree.kthread_prio makes them so)",
             ),
             Self::NoRoom => f.write_str(
-                "not raised: there is no priority left for RCU between it and the task that waits for it",
+                "not raised: there is no priority left for RCU between it and the task that waits \
+                 for it",
             ),
             Self::Beneath(priority) => {
-                write!(f, "at {priority} only, so that RCU comes before it, and the task that waits for it before RCU")
+                write!(
+                    f,
+                    "at {priority} only, so that RCU comes before it, and the task that waits for \
+                     it before RCU"
+                )
             }
         }
     }

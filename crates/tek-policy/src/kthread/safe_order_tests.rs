@@ -190,7 +190,9 @@ fn wishes() -> impl Strategy<Value = Wishes> {
 proptest! {
     #[test]
     fn no_step_of_any_plan_breaks_the_order(
-        threads in threads(), wishes in wishes(), without in prop::collection::vec(any::<bool>(), 8),
+        threads in threads(),
+        wishes in wishes(),
+        without in prop::collection::vec(any::<bool>(), 8),
     ) {
         let mut threads = threads;
         for (wishes, without) in wishes.into_iter().zip(without) {
