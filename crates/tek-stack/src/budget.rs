@@ -302,17 +302,21 @@ mod tests {
             stack in any::<u64>(), guard in any::<u64>(), tls in any::<u64>(),
             signal_stack in proptest::option::of(any::<(u64, u64)>()), malloc in any::<bool>(),
             cpus in any::<u64>(), arena_max in proptest::option::of(any::<u64>()),
-            base in any::<u64>(), available in any::<u64>(), locks in any::<bool>(), which in 0usize..12,
+            base in any::<u64>(), available in any::<u64>(), locks in any::<bool>(),
+            which in 0usize..12,
         ) {
             use Resource::*;
-            let resource = [Limit, RlimitAs, WordSize, Memlock, Mappings, ThreadsMax, PidMax, PidsMax,
-                Nproc, Memory, Commit, Stack][which];
+            let resource = [
+                Limit, RlimitAs, WordSize, Memlock, Mappings, ThreadsMax, PidMax, PidsMax, Nproc,
+                Memory, Commit, Stack,
+            ][which];
             let threads = Threads { stack, guard, tls, signal_stack, malloc };
             let process = Process {
                 bits: 64, cpus, arena_max, addresses: base, mappings: base, locked: base, locks,
             };
-            let fits = |count| judge(count, &threads, &process, &[(resource, Some(available))]).fits();
-            let most = judge(1, &threads, &process, &[(resource, Some(available))]).most();
+            let judged = |count| judge(count, &threads, &process, &[(resource, Some(available))]);
+            let fits = |count| judged(count).fits();
+            let most = judged(1).most();
             if fits(0) {
                 prop_assert!(fits(most));
             } else {

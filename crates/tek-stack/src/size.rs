@@ -390,7 +390,15 @@ mod tests {
         #[test]
         fn no_kind_makes_the_advice_panic(numbers in any::<[u64; 5]>()) {
             let [bound, peak, stack, overflow, threads] = numbers;
-            let kind = Kind { bound, least: threads, peak, stack, overflow, threads, ..Kind::default() };
+            let kind = Kind {
+                bound,
+                least: threads,
+                peak,
+                stack,
+                overflow,
+                threads,
+                ..Kind::default()
+            };
             let _ = rule(Mode::Tight).advice(&kind, Zones::default());
         }
     }

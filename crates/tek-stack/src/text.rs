@@ -293,8 +293,8 @@ fn write_kind(key: &Key, kind: &Kind, to: &mut String) {
     let Kind { bound, least, peak, stack, overflow, overflows, threads, runs, .. } = kind;
     let _ = write!(
         to,
-        " bound={bound} least={least} peak={peak} stack={stack} overflow={overflow} overflows={overflows} \
-         threads={threads} runs={runs}"
+        " bound={bound} least={least} peak={peak} stack={stack} overflow={overflow} \
+         overflows={overflows} threads={threads} runs={runs}"
     );
     if kind.explicit {
         to.push_str(" explicit=1");

@@ -179,7 +179,10 @@ proptest! {
     #[test]
     fn no_bytes_make_the_reader_panic(
         rest in vec(any::<u8>(), 0..400),
-        words in vec("kind |function=|@a\\+0x|caller=|bound=|threads=|label=name:|%|-| |\n|[0-9]{1,25}", 0..40),
+        words in vec(
+            "kind |function=|@a\\+0x|caller=|bound=|threads=|label=name:|%|-| |\n|[0-9]{1,25}",
+            0..40,
+        ),
     ) {
         let _ = parse(&rest);
         let first = b"tek-stack-profile 1\n".to_vec();

@@ -152,7 +152,8 @@ fn made(count: usize, calls: impl Fn(usize) -> Vec<usize>) -> Graph {
     let mut text = String::from("graph: { title: \"x.c\"\n");
     for index in 0..count {
         text.push_str(&format!(
-            "node: {{ title: \"f{index}\" label: \"f{index}\\nx.c:{index}:1\\n{} bytes (static)\" }}\n",
+            "node: {{ title: \"f{index}\" label: \"f{index}\\nx.c:{index}:1\\n{} bytes (static)\" \
+             }}\n",
             index % 100 + 1
         ));
         for to in calls(index) {
