@@ -60,8 +60,9 @@ pub enum Command {
     Ps(crate::ps::Args),
     /// Show live what every thread does
     ///
-    /// Shows the threads of the device by what they did since the last refresh: CPU time, waiting for a
-    /// CPU, context switches, and how TEK has them. Keys sort, filter and explain; ? lists them.
+    /// Shows the threads of the device by what they did since the last refresh: CPU time, waiting
+    /// for a CPU, context switches, and how TEK has them. Keys sort, filter and explain; ? lists
+    /// them.
     #[cfg(feature = "top")]
     Top(crate::top::Args),
     /// Tell what this kernel and this user can do
@@ -72,8 +73,8 @@ pub enum Command {
     /// Show what the daemon tekd is at
     ///
     /// tekd makes threads time-critical for processes that may not do so themselves, as far as its
-    /// configuration grants it. Shows which threads are switched now, why and by which program, what it
-    /// granted, and which requests it refused or sent back.
+    /// configuration grants it. Shows which threads are switched now, why and by which program,
+    /// what it granted, and which requests it refused or sent back.
     Status(crate::status::Args),
     /// Make the threads of a process time-critical, by hand
     ///
@@ -83,14 +84,14 @@ pub enum Command {
     /// Show the groups that share the CPUs, and move processes between them
     ///
     /// The daemon tekd can keep the processes of a device in groups: urgent, normal, service and
-    /// background, each with a weight. Shows how many threads each has and what share of the CPUs it
-    /// gets, or without tekd what programs under TEK say of their threads.
+    /// background, each with a weight. Shows how many threads each has and what share of the CPUs
+    /// it gets, or without tekd what programs under TEK say of their threads.
     Groups(crate::groups::Args),
     /// Show the kernel threads, and the tasks that wait for them
     ///
-    /// The daemon tekd can give kernel threads a priority that is computed from those of the critical
-    /// tasks that wait for them. Shows which have one now or had one, from which task and how computed,
-    /// or, without tekd, what threads the kernel has and how it schedules them.
+    /// The daemon tekd can give kernel threads a priority that is computed from those of the
+    /// critical tasks that wait for them. Shows which have one now or had one, from which task and
+    /// how computed, or, without tekd, what threads the kernel has and how it schedules them.
     Kthreads(crate::kthreads::Args),
     /// Explain why a thread runs as it does
     ///
@@ -110,21 +111,21 @@ pub enum Command {
     Stack(crate::stack::Args),
     /// Make a trace of user-level threads readable
     ///
-    /// Turns what the engine of user-level threads wrote down (libtek-uthread(7), `trace=`) into JSON
-    /// for Perfetto and Chrome: which thread ran where, when, and why it left. `tek run --trace` does
-    /// so by itself.
+    /// Turns what the engine of user-level threads wrote down (libtek-uthread(7), `trace=`) into
+    /// JSON for Perfetto and Chrome: which thread ran where, when, and why it left.
+    /// `tek run --trace` does so by itself.
     Trace(crate::trace::Args),
     /// Show where the time of a program's threads goes
     ///
-    /// Runs a program and shows for each kind of thread, and for all, how much of their time was work,
-    /// serial work, waiting for each other, files, the allocator, and waiting for a CPU; what the critical
-    /// path is, and of each lock, condition and barrier how often and how long it was waited for, and
-    /// where. The program need not know of it.
+    /// Runs a program and shows for each kind of thread, and for all, how much of their time was
+    /// work, serial work, waiting for each other, files, the allocator, and waiting for a CPU; what
+    /// the critical path is, and of each lock, condition and barrier how often and how long it was
+    /// waited for, and where. The program need not know of it.
     Profile(crate::profile::Args),
     /// Serve metrics of the daemon and of programs under TEK to Prometheus
     ///
-    /// Serves metrics over HTTP, on loopback by default: tekd's mode, grants and groups, and
-    /// the threads and stacks of programs under TEK. Or prints them once, for the textfile collector of
+    /// Serves metrics over HTTP, on loopback by default: tekd's mode, grants and groups, and the
+    /// threads and stacks of programs under TEK. Or prints them once, for the textfile collector of
     /// node_exporter.
     Exporter(crate::exporter::Args),
     /// Measure, as in the papers

@@ -81,8 +81,8 @@ fn rt_privilege() -> Check {
             "rt-privilege",
             "neither CAP_SYS_NICE nor RLIMIT_RTPRIO",
             format!(
-                "{}\nor a grant of tekd's, for a program as it is: `tek status` tells whether tekd runs, \
-                 tekd.toml(5) how to grant",
+                "{}\nor a grant of tekd's, for a program as it is: `tek status` tells whether tekd \
+                 runs, tekd.toml(5) how to grant",
                 privilege::ways_to_get_it().join("\nor ")
             ),
         ),
@@ -130,11 +130,19 @@ fn rt_group_sched() -> Check {
             format!("this process's cpu cgroup has no real-time run-time ({})", file.display()),
             privilege::run_time_for_group(&file),
         ),
-        Some((runtime, file)) => {
-            yes(ID, format!("in the kernel; this process's cpu cgroup may use {runtime} us a period ({})", file.display()))
-        }
+        Some((runtime, file)) => yes(
+            ID,
+            format!(
+                "in the kernel; this process's cpu cgroup may use {runtime} us a period ({})",
+                file.display()
+            ),
+        ),
         None => match kernel_config("CONFIG_RT_GROUP_SCHED") {
-            Some(true) => info(ID, "in the kernel, but no cgroup of version 1 shows its limits: a group other than the root one may be refused (see rt-trial)"),
+            Some(true) => info(
+                ID,
+                "in the kernel, but no cgroup of version 1 shows its limits: a group other than \
+                 the root one may be refused (see rt-trial)",
+            ),
             Some(false) => info(ID, "not in the kernel: cgroups do not limit real-time threads"),
             None => info(ID, "no limit to be seen"),
         },

@@ -36,7 +36,10 @@ fn judge(kernel: &[Stat], all: bool) -> Check {
         (true, None) => yes(ID, "interrupts are handled in threads, of which none is there yet"),
         (false, Some(range)) => info(
             ID,
-            format!("{count}, at priority {range}, of drivers that want one: threadirqs on the kernel's command line has more"),
+            format!(
+                "{count}, at priority {range}, of drivers that want one: threadirqs on the \
+                 kernel's command line has more"
+            ),
         ),
         (false, None) => info(ID, "none: threadirqs on the kernel's command line has some"),
     }

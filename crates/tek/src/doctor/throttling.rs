@@ -57,7 +57,8 @@ fn without(period_us: i64) -> Check {
         });
         return no(
             ID,
-            "off, and so is a fair server: a real-time thread that never waits can hang a CPU for good",
+            "off, and so is a fair server: a real-time thread that never waits can hang a CPU for \
+             good",
             cures.collect::<Vec<_>>().join("\nand "),
         );
     }
@@ -73,7 +74,11 @@ fn without(period_us: i64) -> Check {
             ),
         ),
         None if line("/proc/sys/kernel/osrelease").is_some_and(|release| has_servers(&release)) => {
-            info(ID, "off, as is usual since Linux 6.12: its fair servers give others 5% of each CPU, unless root changed that")
+            info(
+                ID,
+                "off, as is usual since Linux 6.12: its fair servers give others 5% of each CPU, \
+                 unless root changed that",
+            )
         }
         None => no(
             ID,

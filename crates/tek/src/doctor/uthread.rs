@@ -73,7 +73,8 @@ fn storage(glibc: Option<&str>, switch: Switch) -> Check {
         ),
         Switch::Instruction(name) => yes(
             STORAGE,
-            format!("each user-level thread can have its own (glibc {version}), switched by {name}"),
+            format!("each user-level thread can have its own (glibc {version}), switched by \
+                     {name}"),
         ),
         Switch::SystemCall => info(
             STORAGE,

@@ -21,9 +21,10 @@ fn who_a_boosted_thread_works_for_and_how_that_was_computed_is_told() {
     has(
         &all,
         &[
-            "kworker/0:1 is at 12 because player[812] waits for its write to vda (2 files), and net[77] \
-             for its work flush_to_ldisc.",
-            "That is weight 0.8 x mean 15 = 12, rounded, and at most 15, the highest of the waiting tasks.",
+            "kworker/0:1 is at 12 because player[812] waits for its write to vda (2 files), and \
+             net[77] for its work flush_to_ldisc.",
+            "That is weight 0.8 x mean 15 = 12, rounded, and at most 15, the highest of the \
+             waiting tasks.",
             "By itself it has SCHED_OTHER, nice 0, and gets that back 20 ms after",
             "for 1.50 s; 7 times, for 4.20 s in all.",
         ],
@@ -100,8 +101,10 @@ fn a_task_is_told_which_threads_of_the_kernel_it_waits_for() {
     has(
         &all,
         &[
-            "kworker/0:1 [45] follows it and is at 12: it waits there for its write to vda (2 files).",
-            "kswapd0 [57] has its own priority (too many changes a second): it waits there for free",
+            "kworker/0:1 [45] follows it and is at 12: it waits there for its write to vda (2 \
+             files).",
+            "kswapd0 [57] has its own priority (too many changes a second): it waits there for \
+             free",
         ],
     );
     assert!(of_task(5, &told()).is_empty());

@@ -43,8 +43,8 @@ EXIT STATUS:
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Kernel thread id, as tek ps and top -H show it; a process id is that of its first thread; of a
-    /// user-level thread PID/uNUMBER
+    /// Kernel thread id, as tek ps and top -H show it; a process id is that of its first thread;
+    /// of a user-level thread PID/uNUMBER
     #[arg(value_name = "TID", required = true, value_parser = whom)]
     threads: Vec<Whom>,
 

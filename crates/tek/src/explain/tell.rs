@@ -113,7 +113,9 @@ fn kernel(facts: &Facts) -> Vec<String> {
                  become time-critical (`tek doctor` has the cure)."
             ),
             Some(us) => {
-                format!("Its cpu control group is {group}, with {us} us of real-time run-time a period.")
+                format!(
+                    "Its cpu control group is {group}, with {us} us of real-time run-time a period."
+                )
             }
             None => format!("Its cpu control group is {group}."),
         });
@@ -152,13 +154,15 @@ fn scheduling(kernel: &Kernel) -> String {
     let Kernel { policy, rt_priority, nice, .. } = kernel;
     match policy.as_str() {
         "SCHED_FIFO" | "SCHED_RR" => format!(
-            "It is scheduled as {policy} with real-time priority {rt_priority}: before every thread \
-             of the fair classes, behind those of a higher one. Its nice value, {nice}, does not \
-             count meanwhile."
+            "It is scheduled as {policy} with real-time priority {rt_priority}: before every \
+             thread of the fair classes, behind those of a higher one. Its nice value, {nice}, \
+             does not count meanwhile."
         ),
         "SCHED_DEADLINE" => format!("It is scheduled as {policy}: before every other class."),
         "SCHED_IDLE" => format!("It is scheduled as {policy}: it gets what all others leave."),
-        _ => format!("It is scheduled as {policy}, nice {nice}: fairly, by weight, with all others."),
+        _ => {
+            format!("It is scheduled as {policy}, nice {nice}: fairly, by weight, with all others.")
+        }
     }
 }
 
@@ -275,9 +279,9 @@ fn overridden(kernel: &Kernel) -> String {
         priority => format!(" with real-time priority {priority}"),
     };
     format!(
-        "TEK made it time-critical, but another process set its policy to {}{priority} since, by other \
-         means (chrt, sched_setscheduler): it does not run as time-critical, and stays as it is when \
-         it leaves. TEK made it so because",
+        "TEK made it time-critical, but another process set its policy to {}{priority} since, by \
+         other means (chrt, sched_setscheduler): it does not run as time-critical, and stays as it \
+         is when it leaves. TEK made it so because",
         kernel.policy
     )
 }

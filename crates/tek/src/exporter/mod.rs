@@ -82,7 +82,8 @@ pub struct Args {
     #[arg(long, conflicts_with = "listen")]
     once: bool,
     /// Number of programs with a series of their own, 0 to 1000
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 32,
+          value_parser = clap::value_parser!(u16).range(..=1000))]
     programs: u16,
 }
 

@@ -96,9 +96,10 @@ mod tests {
         let mut counter = page.counter("tek_x_total", "So many.");
         counter.with(&[("a", "1"), ("b", "2")], 0.05);
         counter.with(&[("a", "2"), ("b", "2")], 123_456_789_012.0);
-        let wanted = "# HELP tek_up Whether.\n# TYPE tek_up gauge\ntek_up 1\n\
-                      # HELP tek_x_total So many.\n# TYPE tek_x_total counter\n\
-                      tek_x_total{a=\"1\",b=\"2\"} 0.05\ntek_x_total{a=\"2\",b=\"2\"} 123456789012\n";
+        let wanted =
+            "# HELP tek_up Whether.\n# TYPE tek_up gauge\ntek_up 1\n# HELP tek_x_total So many.\n# \
+             TYPE tek_x_total counter\ntek_x_total{a=\"1\",b=\"2\"} \
+             0.05\ntek_x_total{a=\"2\",b=\"2\"} 123456789012\n";
         assert_eq!(page.into_text(), wanted);
     }
 

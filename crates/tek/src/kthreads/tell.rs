@@ -227,8 +227,8 @@ mod tests {
         assert_eq!(
             last,
             [
-                "Reaction p50 12us, p99 48us; 14 changes (2 more were too many a second), 4000 events, 0 lost. \
-                 Events of storage used too much CPU time, and were left out once.",
+                "Reaction p50 12us, p99 48us; 14 changes (2 more were too many a second), 4000 \
+                 events, 0 lost. Events of storage used too much CPU time, and were left out once.",
                 "page cache: off: this kernel has not the tracepoint x",
                 "reclaim: kcompactd is not followed: no y",
             ]

@@ -160,8 +160,8 @@ pub fn check_architecture(program: &Path, architecture: &str) -> anyhow::Result<
     };
     if !runs {
         bail!(
-            "{} is a program for {is}, and this guest is {architecture}: name one that was built for \
-             it, or one of the guest's own",
+            "{} is a program for {is}, and this guest is {architecture}: name one that was built \
+             for it, or one of the guest's own",
             program.display()
         );
     }

@@ -104,7 +104,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     if args.json {
-        let text = serde_json::json!({ "schema": 1, "directory": cache.directory(), "kinds": all, "sysroots": sysroots });
+        let text = serde_json::json!({
+            "schema": 1, "directory": cache.directory(), "kinds": all, "sysroots": sysroots
+        });
         writeln!(std::io::stdout(), "{}", crate::json::pretty(&text)?)?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -40,8 +40,8 @@ pub struct Which {
     /// Number of CPUs, instead of the kind's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: Option<u32>,
-    /// Memory, such as 256M or 1G, instead of the kind's: at least 64M, and three times what lies in
-    /// the guest. A number without K, M, G or T is one of bytes
+    /// Memory, such as 256M or 1G, instead of the kind's: at least 64M, and three times the size
+    /// of the guest's files. A number without K, M, G or T is one of bytes
     #[arg(long, value_name = "SIZE", value_parser = a_memory)]
     memory: Option<String>,
     /// An empty disk of that size, which the guest finds formatted at /disk
@@ -59,7 +59,8 @@ pub struct Which {
     modules: Option<PathBuf>,
     /// Wait for gdb at this TCP port of 127.0.0.1 before the first instruction. Adds nokaslr to the
     /// kernel's arguments, and no limit holds but one that --limit gives
-    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = GDB, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true,
+          default_missing_value = GDB, value_parser = clap::value_parser!(u16).range(1..))]
     gdb: Option<u16>,
     /// Emulate the processor even where KVM could be used
     #[arg(long)]

@@ -124,7 +124,8 @@ ENVIRONMENT:
 
 /// Arguments of `tek profile`.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, override_usage = "tek profile [OPTIONS] [--] PROGRAM [ARGUMENT]...")]
+#[command(after_help = AFTER_HELP, override_usage = "tek profile [OPTIONS] [--] PROGRAM \
+                                                     [ARGUMENT]...")]
 pub struct Args {
     /// Write the profile as JSON into a file, - for standard output
     #[arg(long, value_name = "FILE")]
@@ -171,8 +172,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let name = args.model.to_possible_value();
         let name = name.as_ref().map_or("", PossibleValue::get_name);
         let problem = format!(
-            "--model {name}: the profiler's clocks are those of kernel threads, and would count what \
-             other user-level threads do meanwhile; `tek run --model {name} --trace FILE` shows those"
+            "--model {name}: the profiler's clocks are those of kernel threads, and would count \
+             what other user-level threads do meanwhile; `tek run --model {name} --trace FILE` \
+             shows those"
         );
         return Err(Misuse::of("profile", problem).into());
     }
@@ -212,9 +214,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     drop(directory);
     if profiles.is_empty() {
         message::print(
-            "there is no profile: libtek-profile.so was not loaded, or could not make its file: a program with more \
-             rights than its user or a statically linked one that a script starts is not profiled, nor one that \
-             drops TEK_PROFILE or LD_PRELOAD from its environment",
+            "there is no profile: libtek-profile.so was not loaded, or could not make its file: a \
+             program with more rights than its user or a statically linked one that a script \
+             starts is not profiled, nor one that drops TEK_PROFILE or LD_PRELOAD from its \
+             environment",
         );
     } else {
         let written = outputs.write(&profiles, &args);

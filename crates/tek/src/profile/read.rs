@@ -20,7 +20,10 @@ use zerocopy::FromBytes;
 pub enum Error {
     #[error("it is no profile, or nothing was written to it")]
     NotAProfile,
-    #[error("it was written by another version of TEK: install the same version of tek and libtek-profile.so")]
+    #[error(
+        "it was written by another version of TEK: install the same version of tek and \
+         libtek-profile.so"
+    )]
     Version,
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -232,7 +235,8 @@ pub mod tests {
                 file.write_all_at(word.as_bytes(), 12 + at).unwrap();
             }
             if let Ok(raw) = read(&file) {
-                let _ = crate::profile::report::Profile::of(&raw, &crate::profile::report::Known::default());
+                let known = crate::profile::report::Known::default();
+                let _ = crate::profile::report::Profile::of(&raw, &known);
             }
             file.set_len(length).unwrap();
             let _ = read(&file);

@@ -324,14 +324,16 @@ fn notes(out: &mut String, profile: &Profile) {
     if lost.threads > 0 {
         let _ = writeln!(
             out,
-            "There was no room for {} threads: they are not counted, and there is no critical path.",
+            "There was no room for {} threads: they are not counted, and there is no critical \
+             path.",
             lost.threads
         );
     }
     if profile.more_files {
         let _ = writeln!(
             out,
-            "There was no room for more than {} loaded files: functions and locks of others have no names.",
+            "There was no room for more than {} loaded files: functions and locks of others have \
+             no names.",
             tek_abi::PROFILE_MAX_MODULES
         );
     }

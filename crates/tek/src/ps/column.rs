@@ -40,7 +40,8 @@ pub enum Column {
     RtPriority,
     /// Size of its stack (from its table)
     Stack,
-    /// Stack that it certainly used (from its table; where that does not say, as far as it may be seen)
+    /// Stack that it certainly used (from its table; where that does not say, as far as it may be
+    /// seen)
     Peak,
     /// Stack that it used at most (likewise)
     Bound,
@@ -74,7 +75,8 @@ pub enum Column {
     CallSite,
     /// State: R running, S sleeping, D waiting for a device, T stopped, Z ended, I idle
     State,
-    /// What a user-level thread waits for: mutex, cond, rwlock, barrier, semaphore, once, join, file, sleep, signal, pause, other
+    /// What a user-level thread waits for: mutex, cond, rwlock, barrier, semaphore, once, join,
+    /// file, sleep, signal, pause, other
     Waits,
     /// Why it is in the Fast Region: policy, enter, timed, rule, follow; or that it is marked
     Critical,

@@ -25,8 +25,11 @@ is what counts: std::thread takes no attributes, a Rust thread's Builder does.
 
 /// Arguments of `tek stack advice`.
 #[derive(clap::Args)]
-#[command(after_help = format!("{AFTER_HELP}\n{EXIT_STATUS}"), override_usage = "tek stack advice [OPTIONS] [PROGRAM]\n       \
-    tek stack advice [OPTIONS] -- COMMAND [ARGUMENT]...")]
+#[command(
+    after_help = format!("{AFTER_HELP}\n{EXIT_STATUS}"),
+    override_usage = "tek stack advice [OPTIONS] [PROGRAM]\n       \
+                      tek stack advice [OPTIONS] -- COMMAND [ARGUMENT]..."
+)]
 pub struct Args {
     #[command(flatten)]
     from: From,

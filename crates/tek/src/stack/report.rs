@@ -28,8 +28,11 @@ TEK could choose, and are left out.
 
 /// Arguments of `tek stack report`.
 #[derive(clap::Args)]
-#[command(after_help = format!("{AFTER_HELP}\n{EXIT_STATUS}"), override_usage = "tek stack report [OPTIONS] [PROGRAM]\n       \
-    tek stack report [OPTIONS] -- COMMAND [ARGUMENT]...")]
+#[command(
+    after_help = format!("{AFTER_HELP}\n{EXIT_STATUS}"),
+    override_usage = "tek stack report [OPTIONS] [PROGRAM]\n       \
+                      tek stack report [OPTIONS] -- COMMAND [ARGUMENT]..."
+)]
 pub struct Args {
     #[command(flatten)]
     from: From,

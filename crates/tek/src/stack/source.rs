@@ -122,9 +122,9 @@ impl From {
             let found = of_store(&store, name, judgement);
             if found.is_empty() {
                 message::print(&format!(
-                    "nothing was learnt about {name} yet: there is no profile of it in {}; \
-                     tek run --stack report learns when a process of it ends that has had more \
-                     threads than its first one; one that is killed by a signal of its own, such as \
+                    "nothing was learnt about {name} yet: there is no profile of it in {}; tek run \
+                     --stack report learns when a process of it ends that has had more threads \
+                     than its first one; one that is killed by a signal of its own, such as \
                      SIGSEGV, leaves only what was seen while it ran",
                     store.directory().display()
                 ));

@@ -173,7 +173,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cache_may_be_anything(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), has_magic: bool) {
+        fn a_cache_may_be_anything(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..300),
+            has_magic: bool,
+        ) {
             if has_magic {
                 bytes.splice(0..0, b"glibc-ld.so.cache1.1".iter().copied());
             }

@@ -36,7 +36,7 @@ pub fn kernel_config(option: &str) -> Option<bool> {
     Some(config.lines().any(|line| line == format!("{option}=y")))
 }
 
-/// Whether the kernel is a PREEMPT_RT one. The file is missing in some that are, such as Linux 6.12.
+/// Whether the kernel is a PREEMPT_RT one. Some of those lack the file, such as Linux 6.12.
 pub fn is_preempt_rt() -> bool {
     number("/sys/kernel/realtime") == Some(1)
         || line("/proc/version").is_some_and(|version| version.contains(" PREEMPT_RT "))

@@ -87,7 +87,10 @@ pub fn refused_despite_privilege() -> Option<String> {
         return Some(run_time_for_group(&file));
     }
     if rtprio_limit() == 0 && in_user_namespace() {
-        return Some(format!("root of a user namespace (a rootless container) may not use real-time priorities: start the container with a limit such as `--ulimit rtprio={GRANT}`"));
+        return Some(format!(
+            "root of a user namespace (a rootless container) may not use real-time priorities: \
+             start the container with a limit such as `--ulimit rtprio={GRANT}`"
+        ));
     }
     if let Some((hierarchy, group)) = cgroup::of_cpu() {
         let may_limit = super::kernel_config("CONFIG_RT_GROUP_SCHED") != Some(false);
@@ -95,7 +98,11 @@ pub fn refused_despite_privilege() -> Option<String> {
             return Some(only_in_topmost_group(&hierarchy.mount, &group));
         }
     }
-    Some(format!("the privilege is there and the kernel refuses all the same: is the priority above the limit (`ulimit -r`), or does a seccomp filter or security module forbid sched_setattr? In a container, try `--cap-add=SYS_NICE --ulimit rtprio={GRANT}`"))
+    Some(format!(
+        "the privilege is there and the kernel refuses all the same: is the priority above the \
+         limit (`ulimit -r`), or does a seccomp filter or security module forbid sched_setattr? In \
+         a container, try `--cap-add=SYS_NICE --ulimit rtprio={GRANT}`"
+    ))
 }
 
 /// The cures where the kernel has CONFIG_RT_GROUP_SCHED and control groups of version 2: these have
@@ -103,11 +110,11 @@ pub fn refused_despite_privilege() -> Option<String> {
 fn only_in_topmost_group(mount: &Path, group: &Path) -> String {
     format!(
         "the privilege is there and the kernel refuses all the same. With RT_GROUP_SCHED it allows \
-         real-time threads in the topmost control group of version 2 only, and this shell is in {}\n\
-         move this shell to the topmost group: {}\n\
-         or start the kernel with rt_group_sched=0 on its command line (Linux 6.16 and later)\n\
-         or, where that is not the cause: a priority above the limit (`ulimit -r`), a seccomp \
-         filter, or in a container the lack of `--cap-add=SYS_NICE --ulimit rtprio={GRANT}`",
+         real-time threads in the topmost control group of version 2 only, and this shell is in \
+         {}\nmove this shell to the topmost group: {}\nor start the kernel with rt_group_sched=0 \
+         on its command line (Linux 6.16 and later)\nor, where that is not the cause: a priority \
+         above the limit (`ulimit -r`), a seccomp filter, or in a container the lack of \
+         `--cap-add=SYS_NICE --ulimit rtprio={GRANT}`",
         group.display(),
         write_as_root(getppid(), mount.join("cgroup.procs"))
     )

@@ -249,7 +249,9 @@ mod tests {
         ) {
             let numbers = 0..u32::try_from(cpus.len()).unwrap();
             let cpus: Vec<_> = cpus.into_iter().zip(numbers.clone())
-                .map(|((a, b, c, d, capacity), number)| Cpu { number, capacity, within: [a, b, c, d] })
+                .map(|((a, b, c, d, capacity), number)| {
+                    Cpu { number, capacity, within: [a, b, c, d] }
+                })
                 .collect();
             for mut order in [spread(&cpus), compact(&cpus)] {
                 order.sort_unstable();

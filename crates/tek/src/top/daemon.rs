@@ -150,7 +150,10 @@ mod tests {
             fs::create_dir(directory.path().join(name)).unwrap();
             fs::write(directory.path().join(name).join(file), tids).unwrap();
         }
-        let group = |name: &str, path: &str| json!({"name": name, "path": directory.path().join(path), "weight": 1});
+        let group = |name: &str, path: &str| {
+            let path = directory.path().join(path);
+            json!({"name": name, "path": path, "weight": 1})
+        };
         let said = json!({
             "mode": "responsiveness",
             "fast": [{"pid": 1, "tid": 2, "more": 3}],

@@ -40,8 +40,8 @@ impl Told {
             lost => format!(", without {lost} event{} that there was no room for", s(*lost)),
         };
         format!(
-            "{switches} switch{} of {threads} user-level thread{}{lost}; https://ui.perfetto.dev and \
-             chrome://tracing show it",
+            "{switches} switch{} of {threads} user-level thread{}{lost}; https://ui.perfetto.dev \
+             and chrome://tracing show it",
             if *switches == 1 { "" } else { "es" },
             s(*threads as u64)
         )

@@ -79,7 +79,10 @@ enum Error {
     Empty,
     #[error("it is no trace of user-level threads")]
     NotATrace,
-    #[error("it was written by another version of TEK: install the same version of tek and libtek-uthread.so")]
+    #[error(
+        "it was written by another version of TEK: install the same version of tek and \
+         libtek-uthread.so"
+    )]
     Version,
     #[error("{0}")]
     Io(#[from] io::Error),

@@ -130,8 +130,8 @@ pub fn report(all: &[Measured], terminal: Terminal) -> String {
         table.add_row(row);
     }
     format!(
-        "{}\n2 critical threads on each CPU that never wait, for {:.0} s; fair keeps {CONFIGURED}% as \
-         configured,\nrt what the kernel keeps: {}\n",
+        "{}\n2 critical threads on each CPU that never wait, for {:.0} s; fair keeps {CONFIGURED}% \
+         as configured,\nrt what the kernel keeps: {}\n",
         table.trim_fmt(),
         first.seconds,
         first.kernel

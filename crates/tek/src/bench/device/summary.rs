@@ -112,8 +112,9 @@ pub fn headline(summaries: &Summaries) -> String {
     let fair =
         mean(load, Variant::Fair).map_or_else(String::new, |ms| format!("fair {ms:.0} ms   "));
     format!(
-        "groups only {groups:.0} ms   {fair}rt {rt:.0} ms   limit {alone:.0} ms\nBeside 20 CPU-bound \
-         threads of other programs a touch is answered {:.1} times as fast with critical threads.\n",
+        "groups only {groups:.0} ms   {fair}rt {rt:.0} ms   limit {alone:.0} ms\nBeside 20 \
+         CPU-bound threads of other programs a touch is answered {:.1} times as fast with critical \
+         threads.\n",
         groups / rt
     )
 }

@@ -159,8 +159,8 @@ pub fn report(all: &[Measured], terminal: Terminal) -> String {
         table.add_row(row);
     }
     format!(
-        "{}\nfrom a program's call to its return: first to become critical, then to be normal again. \
-         tekd: its CPU\ntime for both; calls: of read(2) and write(2), for both\n",
+        "{}\nfrom a program's call to its return: first to become critical, then to be normal \
+         again. tekd: its CPU\ntime for both; calls: of read(2) and write(2), for both\n",
         table.trim_fmt()
     )
 }

@@ -153,7 +153,8 @@ pub fn report(pinned: &Measured, unpinned: &Measured, terminal: Terminal) -> Str
         ]);
     }
     format!(
-        "{}\n(medians of {} rounds on one CPU, of {} on all; added: median of the differences of a round)\n",
+        "{}\n(medians of {} rounds on one CPU, of {} on all; added: median of the differences of a \
+         round)\n",
         table.trim_fmt(),
         pinned.rounds(),
         unpinned.rounds()

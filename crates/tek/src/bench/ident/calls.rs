@@ -127,7 +127,8 @@ pub fn report(measured: &Measured, terminal: Terminal) -> String {
         ]);
     }
     format!(
-        "{}\n(made by one of {} threads, on one CPU; the bars are for the time less that of the loop)\n",
+        "{}\n(made by one of {} threads, on one CPU; the bars are for the time less that of the \
+         loop)\n",
         table.trim_fmt(),
         measured.threads
     )

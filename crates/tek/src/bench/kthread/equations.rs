@@ -68,8 +68,8 @@ pub fn report(session: &Session, terminal: Terminal) -> String {
             table.add_row(row);
         }
         text += &format!("{}:\n{}\n", case.name, table.trim_fmt());
-        text += "medians of the runs; to nobody: while real-time threads were stopped; beyond as it is: to kernel \
-                 threads, tekd and others\n\n";
+        text += "medians of the runs; to nobody: while real-time threads were stopped; beyond as \
+                 it is: to kernel threads, tekd and others\n\n";
     }
     text.trim_end().to_owned() + if text.is_empty() { "" } else { "\n" }
 }

@@ -239,9 +239,9 @@ mod tests {
 
     #[test]
     fn lines_of_the_trace_are_read_whatever_a_thread_is_called() {
-        let line = "  x] prev_pid=9-29374   [001] d..2.  3065.469489: sched_switch: prev_comm=a ==> \
-                    next_comm=b prev_pid=29374 prev_prio=120 prev_state=R+ ==> next_comm=kworker/0:1 \
-                    next_pid=40 next_prio=59";
+        let line = "  x] prev_pid=9-29374   [001] d..2.  3065.469489: sched_switch: prev_comm=a \
+                    ==> next_comm=b prev_pid=29374 prev_prio=120 prev_state=R+ ==> \
+                    next_comm=kworker/0:1 next_pid=40 next_prio=59";
         let what = Switch { from: (29374, 120), is_ready: true, to: (40, 59) };
         assert_eq!(parse(line), Some(Event { cpu: 1, at_ns: 3_065_469_489_000, what }));
         let line =

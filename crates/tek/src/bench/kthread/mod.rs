@@ -45,15 +45,16 @@ use variant::Variant;
   tek bench kthread --parts files --operations fdatasync --rounds 25 --directory /mnt
                                                3,000 answers that wait for one file system
   tek bench kthread --assert                   exit status 1 if a bar is missed
-  tek lab run --kind irqthreads --memory 256M --limit 900 --manifest lab/manifest.toml --with build -- \\
-      /tek/build/bin/tek bench kthread --parts irq,kswapd --directory /disk
+  tek lab run --kind irqthreads --memory 256M --limit 900 --manifest lab/manifest.toml \\
+      --with build -- /tek/build/bin/tek bench kthread --parts irq,kswapd --directory /disk
 
-It needs root. Real-time tasks take 90% of each CPU for seconds, and all of it in one case; limits of
-dirty memory are changed meanwhile. Not on a device in use. However it ends, everything is put back.
+It needs root. Real-time tasks take 90% of each CPU for seconds, and all of it in one case; limits
+of dirty memory are changed meanwhile. Not on a device in use. However it ends, everything is put
+back.
 
-For pdflush and worker the kernel first needs some time (6 s with 256 MB of memory, 40 s with 24 GB) to come
-down to the limit of dirty memory that is set here, as a device has it that booted with it. --quick leaves that
-out, so that waits are short.
+For pdflush and worker the kernel first needs some time (6 s with 256 MB of memory, 40 s with 24 GB)
+to come down to the limit of dirty memory that is set here, as a device has it that booted with it.
+--quick leaves that out, so that waits are short.
 
 EXIT STATUS:
   0 if it ran (even if TEK fell short), 1 if --assert was given and TEK was measured too
@@ -80,7 +81,8 @@ pub struct Args {
     /// Which operations of the part files, separated by commas [default: all]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     operations: Vec<String>,
-    /// Where files are written and read: on a disk, not in memory [default: where temporary files lie]
+    /// Where files are written and read: on a disk, not in memory [default: where temporary files
+    /// lie]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
     /// Draw responses and memory over time, and cumulative rates

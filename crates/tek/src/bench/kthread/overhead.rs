@@ -223,8 +223,9 @@ pub fn report(it: &Measured, terminal: Terminal) -> String {
         ]);
     }
     format!(
-        "{}\nmedians of the rounds, off of twice as many; a ratio above 1 is slower, of a bandwidth too. task: one \
-         critical task beside it. noise: by how much equal measurements differ\n{}{}{}",
+        "{}\nmedians of the rounds, off of twice as many; a ratio above 1 is slower, of a \
+         bandwidth too. task: one critical task beside it. noise: by how much equal measurements \
+         differ\n{}{}{}",
         table.trim_fmt(),
         told(it, With::On),
         told(it, With::Critical),

@@ -87,7 +87,8 @@ pub fn report(session: &Session, terminal: Terminal) -> String {
     if tables.is_empty() {
         return String::new();
     }
-    let legend = "p99/alone and max/alone: of each round by that of alone in the same round, median over the rounds\n";
+    let legend = "p99/alone and max/alone: of each round by that of alone in the same round, \
+                  median over the rounds\n";
     tables.join("\n") + legend
 }
 
@@ -143,7 +144,8 @@ fn note(variant: Variant, runs: &[Run], it: &Summed) -> String {
         let outside =
             it.outside_max_ms.map_or("nothing".to_owned(), |ms| format!("max {ms:.2} ms"));
         parts.push(format!(
-            "real-time threads of a CPU were stopped {} times, for at most {ms} ms; outside {outside}",
+            "real-time threads of a CPU were stopped {} times, for at most {ms} ms; outside \
+             {outside}",
             windows.len()
         ));
     }

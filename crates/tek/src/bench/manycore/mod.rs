@@ -37,8 +37,8 @@ use std::process::ExitCode;
   tek bench manycore --json result.json          the numbers for other programs
   tek bench manycore --from result.json          the tables again
 
-Each setting runs once in each round, in turns, with its threads (what a spin lock takes differs from
-moment to moment: 10 times, where each thread has a CPU); each program checks its result.
+Each setting runs once in each round, in turns, with its threads (what a spin lock takes differs
+from moment to moment: 10 times, where each thread has a CPU); each program checks its result.
 What the settings of the paper become is printed first. A preset is compared with others of the
 same run; without --full, each thing is varied alone.
 
@@ -72,7 +72,8 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = setting::barrier,
           conflicts_with = "no_figures")]
     barriers: Vec<String>,
-    /// Placements, as `tek run --place` has them (of cores a single range: commas separate placements)
+    /// Placements, as `tek run --place` has them (of cores a single range: commas separate
+    /// placements)
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = setting::place,
           conflicts_with = "no_figures")]
     places: Vec<String>,

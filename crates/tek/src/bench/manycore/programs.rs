@@ -238,7 +238,8 @@ fn report_one(measured: &Measured, program: Part, terminal: Terminal) -> String 
         format!("; size {}, {} locks, {} barriers", run.size, run.locks, run.barriers)
     });
     format!(
-        "{}\n(medians of the rounds; scaling: by the same setting with {} thread(s){counts})\npaper, {}\n",
+        "{}\n(medians of the rounds; scaling: by the same setting with {} \
+         thread(s){counts})\npaper, {}\n",
         table.trim_fmt(),
         threads[0],
         paper::says(program)

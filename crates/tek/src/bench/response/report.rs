@@ -40,9 +40,9 @@ pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
         })
         .collect();
     format!(
-        "{}\np99: of the events of all rounds together. round p99/alone, which is judged: the p99 of \
-         each\nround by that of alone in the same round, median over the rounds; with fewer than 100 \
-         events in\na round its p99 is its longest response\n\nmean response\n{}",
+        "{}\np99: of the events of all rounds together. round p99/alone, which is judged: the p99 \
+         of each\nround by that of alone in the same round, median over the rounds; with fewer \
+         than 100 events in\na round its p99 is its longest response\n\nmean response\n{}",
         table.trim_fmt(),
         bar_chart(&bars, terminal)
     )
@@ -95,10 +95,10 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
     add("longest stall of a non-critical thread, ms".into(), &stall, 0);
     add("CPUs that the others got".into(), &|it| it.load_cpus, 2);
     format!(
-        "{}\ntime of a switch: pipe ping-pong of two such threads on one CPU, the machine idle; of all \
-         threads:\ntheir mean by the number of switches under load, {ORDINARY} standing for all \
-         others\nstall: of a CPU-bound thread the longest time without a turn, of a sensor the longest \
-         time\nfrom when a reading was due until it was made\n",
+        "{}\ntime of a switch: pipe ping-pong of two such threads on one CPU, the machine idle; of \
+         all threads:\ntheir mean by the number of switches under load, {ORDINARY} standing for \
+         all others\nstall: of a CPU-bound thread the longest time without a turn, of a sensor the \
+         longest time\nfrom when a reading was due until it was made\n",
         table.trim_fmt()
     )
 }
@@ -129,7 +129,8 @@ pub fn verdicts(
     }
     let noise = noise(summaries).map_or_else(String::new, |noise| {
         format!(
-            "noise: p99 of a round of alone-2 / alone, median, is {noise:.3}, and both do the same\n"
+            "noise: p99 of a round of alone-2 / alone, median, is {noise:.3}, and both do the \
+             same\n"
         )
     });
     let caution = too_few(summaries).map_or_else(String::new, |text| format!("caution: {text}\n"));
@@ -140,7 +141,8 @@ pub fn verdicts(
 pub fn machine(threads: usize, changes: &[Change]) -> String {
     if changes.is_empty() {
         return format!(
-            "after the run all {threads} threads of the machine have the policy and nice they had: PASS\n"
+            "after the run all {threads} threads of the machine have the policy and nice they had: \
+             PASS\n"
         );
     }
     let mut text =

@@ -107,7 +107,8 @@ impl Variant {
         for thread in &measured.threads {
             if !self.is_as_meant(thread.kind, &thread.during) {
                 return Err(format!(
-                    "thread {} was not scheduled as meant (policy {}, real-time priority {}, nice {})",
+                    "thread {} was not scheduled as meant (policy {}, real-time priority {}, nice \
+                     {})",
                     thread.name, thread.during.policy, thread.during.priority, thread.during.nice
                 ));
             }

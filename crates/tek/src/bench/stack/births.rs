@@ -161,8 +161,8 @@ pub fn report(measured: &Measured, terminal: Terminal) -> String {
     }
     format!(
         "{}\n(medians of {} rounds on one CPU; added: median of the differences of a round; \
-         learning: {NEW_KINDS} start routines after each other, the first 16 threads of each, compared \
-         with the same under glibc)\n",
+         learning: {NEW_KINDS} start routines after each other, the first 16 threads of each, \
+         compared with the same under glibc)\n",
         table.trim_fmt(),
         measured.rounds()
     )

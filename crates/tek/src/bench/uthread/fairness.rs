@@ -215,8 +215,8 @@ pub fn report(measured: &Measured, terminal: Terminal) -> String {
         ]);
     }
     format!(
-        "{}\n(quantum {}; of {} rounds median, least and max. fifo: a lower priority ran while a higher was \
-         ready {} times of {} looks)\n",
+        "{}\n(quantum {}; of {} rounds median, least and max. fifo: a lower priority ran while a \
+         higher was ready {} times of {} looks)\n",
         table.trim_fmt(),
         quantum(QUANTUM_US),
         measured.rounds(),

@@ -141,8 +141,8 @@ pub fn report(measured: &Measured, terminal: Terminal) -> String {
         ]);
     }
     format!(
-        "{}\n(each for one thread: from its creation until all wait, from waking all until they are \
-         joined; memory as it is resident)\n",
+        "{}\n(each for one thread: from its creation until all wait, from waking all until they \
+         are joined; memory as it is resident)\n",
         table.trim_fmt()
     )
 }

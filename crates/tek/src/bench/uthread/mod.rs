@@ -25,7 +25,7 @@ use std::process::ExitCode;
 #[command(after_help = "EXAMPLES:
   tek bench uthread                              about ten minutes
   tek bench uthread --quick                      some seconds, to see whether it runs
-  tek bench uthread --parts programs --full      the paper's tables, all of them; a quarter of an hour
+  tek bench uthread --parts programs --full      all of the paper's tables; a quarter of an hour
   tek bench uthread --parts micro --rounds 3     what single calls cost
   tek bench uthread --parts scale                what more workers, and smaller locks, gain
   tek bench uthread --json result.json           the numbers for other programs

@@ -94,7 +94,8 @@ fn ratios(measured: &Measured, terminal: Terminal) -> String {
         }
     }
     format!(
-        "{}\n(quantum {}; ratios: medians of those of a round; pthread again is the same once more)\n",
+        "{}\n(quantum {}; ratios: medians of those of a round; pthread again is the same once \
+         more)\n",
         table.trim_fmt(),
         quantum(JUDGED_US)
     )

@@ -28,9 +28,9 @@ file that a word of the command names, if that begins with ./ or ../
 JOBS:
 With --jobs, each job that has ended is told on standard output as a line of JSON:
   {\"job\":\"a\",\"outcome\":\"exited\",\"status\":0,\"seconds\":0.4,\"boot\":1,\"left\":[],\"console\":[]}
-outcome is exited (with status), killed (signal, out_of_memory), timed-out, not-started (why, errno),
-panicked (why), hung, stopped, garbled (why), qemu-died (why) or not-booted (why); left is what
-could not be cleared away after it, so that the next job got a new boot; console, of a job that
+outcome is exited (with status), killed (signal, out_of_memory), timed-out, not-started (why,
+errno), panicked (why), hung, stopped, garbled (why), qemu-died (why) or not-booted (why); left is
+what could not be cleared away after it, so that the next job got a new boot; console, of a job that
 failed, has the last lines of the guest's kernel. A job is {\"name\": …, \"command\": […]} and, as
 needed, environment {…}, directory, limit (seconds), fresh (wants a guest of its own), files (brings
 back what it writes into $OUT).
@@ -74,7 +74,8 @@ pub struct Args {
     /// Without it, their output goes to standard error
     #[arg(long, value_name = "DIR", requires = "jobs", conflicts_with = "command")]
     results: Option<PathBuf>,
-    /// Most bytes to keep of each output of a job, and of its files, of which a guest sends 1G at most
+    /// Most bytes to keep of each output of a job, and of its files, of which a guest sends 1G at
+    /// most
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = most)]
     most: u64,
     /// The program and its arguments

@@ -17,8 +17,9 @@ use tek_lab::{Job, Outcome};
 
 const AFTER_HELP: &str = "\
 THE SHELL:
-The shell is busybox's, as root in /root; it ends with `exit` or Ctrl-D, and the guest with it. All
-that was written in the guest is gone then. Its exit status is that of tek, or 125 if the lab failed.
+The shell is busybox's, as root in /root; it ends with `exit` or Ctrl-D, and the guest with it.
+Everything that was written in the guest is lost then. Its exit status is that of tek, or 125 if
+the lab failed.
 
 EXAMPLES:
   tek lab shell

@@ -59,7 +59,8 @@ EXIT STATUS:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// How many threads are to run
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
+    #[arg(long, value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1..=u64::from(u32::MAX)))]
     threads: u64,
 
     /// The size of their stacks, or auto [default: RLIMIT_STACK, as pthread_create

@@ -212,9 +212,9 @@ pub fn settings() -> Vec<(&'static str, Settings)> {
 /// For people.
 pub fn report(it: &Measured) -> String {
     let mut text = format!(
-        "{} kills of tekd, clients and both while modes change, with forks and {} executions \
-         (seed {}; {}):\n{} differences between what there was and what there is after each restore, \
-         {} changes undone\n",
+        "{} kills of tekd, clients and both while modes change, with forks and {} executions (seed \
+         {}; {}):\n{} differences between what there was and what there is after each restore, {} \
+         changes undone\n",
         it.kills,
         it.executed,
         it.seed,
