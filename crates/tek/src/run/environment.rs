@@ -107,7 +107,8 @@ fn set_place(plan: &place::Plan, library: &Path) -> anyhow::Result<()> {
 pub fn set_sync(wanted: &sync::Wanted, library: &Path, own: bool) -> anyhow::Result<()> {
     if !own && !library.with_file_name(library::SYNC).exists() {
         message::print(
-            "the program is of another word size than TEK's locks: its own stay those of the C library",
+            "the program is of another word size than TEK's locks: its own stay those of the C \
+             library",
         );
         return Ok(());
     }

@@ -168,7 +168,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_reader_panic(noise in proptest::collection::vec(any::<u8>(), 0..1500)) {
+        fn no_bytes_make_the_reader_panic(
+            noise in proptest::collection::vec(any::<u8>(), 0..1500),
+        ) {
             let mut bytes = noise;
             let mut events = Vec::new();
             take_events(&mut bytes, &mut events);
@@ -176,7 +178,9 @@ mod tests {
         }
 
         #[test]
-        fn events_arrive_whole_whatever_the_pieces(cuts in proptest::collection::vec(1usize..300, 1..20)) {
+        fn events_arrive_whole_whatever_the_pieces(
+            cuts in proptest::collection::vec(1usize..300, 1..20),
+        ) {
             let event = Event { tid: 9, ..Event::blank(tek_abi::EVENT_SUMMARY) };
             let all = event.as_bytes().repeat(8);
             let (mut pending, mut events, mut at) = (Vec::new(), Vec::new(), 0);

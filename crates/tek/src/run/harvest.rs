@@ -162,7 +162,8 @@ impl Harvest {
                 Ok(dropped) if !self.told => {
                     self.told = true;
                     message::print(&format!(
-                        "{} is full: {dropped} kinds of thread with the fewest threads are not in it",
+                        "{} is full: {dropped} kinds of thread with the fewest threads are not in \
+                         it",
                         store.path(program).display()
                     ));
                 }

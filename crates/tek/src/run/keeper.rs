@@ -261,8 +261,8 @@ impl Watch {
         }
         if let Some((number, used)) = over.filter(|_| !std::mem::replace(&mut self.told, true)) {
             message::print(&format!(
-                "--place rtfifo: threads used {} ms of {} ms of CPU {number}, and share it with others for a while; \
-                 --budget says how much they may",
+                "--place rtfifo: threads used {} ms of {} ms of CPU {number}, and share it with \
+                 others for a while; --budget says how much they may",
                 used.as_millis(),
                 window.as_millis()
             ));

@@ -44,7 +44,8 @@ fn name(functions: &mut Functions, event: &Event) -> String {
 /// The sums of a process, on a line.
 pub fn all_text(event: &Event) -> String {
     format!(
-        "locks of {} that auto chose for: {} went from spinning to sleeping, {} back; all others spin",
+        "locks of {} that auto chose for: {} went from spinning to sleeping, {} back; all others \
+         spin",
         printable(&event.program),
         event.value[0],
         event.value[1]

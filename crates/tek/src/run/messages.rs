@@ -122,8 +122,8 @@ fn message(event: &Event) -> Option<(String, String)> {
 fn not_placed(event: &Event, thread: &str, program: &str, why: &str) -> String {
     let group = u8::try_from(event.value[0]).map_or_else(|_| "?".into(), words::group);
     format!(
-        "thread {thread} of {program} [{}] is not put into the group {group} and shares the CPUs as \
-         before: {why}. What tekd grants is in /etc/tek/tekd.toml; tek groups shows the groups",
+        "thread {thread} of {program} [{}] is not put into the group {group} and shares the CPUs \
+         as before: {why}. What tekd grants is in /etc/tek/tekd.toml; tek groups shows the groups",
         event.pid
     )
 }
@@ -151,9 +151,9 @@ fn stack_high(event: &Event, thread: &str, program: &str, role: &str) -> String 
     };
     format!(
         "thread {thread}{role} of {program} [{}] has used {used} of its stack of {}, which is \
-         nearly all: give such threads more with pthread_attr_setstacksize, or let the next run with \
-         --stack auto do it (auto,override where the program chose the size); tek stack report \
-         {program} says how much",
+         nearly all: give such threads more with pthread_attr_setstacksize, or let the next run \
+         with --stack auto do it (auto,override where the program chose the size); tek stack \
+         report {program} says how much",
         event.pid,
         size(stack)
     )

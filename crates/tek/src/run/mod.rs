@@ -157,7 +157,8 @@ pub struct Args {
     #[arg(long, value_name = "CPU/WINDOW|off")]
     budget: Option<Budget>,
 
-    /// Have tekd put the program, and what it starts, into this group; libtek says so of its threads
+    /// Have tekd put the program, and what it starts, into this group; libtek records the group
+    /// of its threads
     #[arg(long, value_name = "GROUP", value_parser = crate::groups::name::parser())]
     group: Option<Group>,
 
@@ -325,8 +326,8 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
     let mut collector = Collector::new(&args.critical);
     if !args.critical.is_empty() && limits::leave_no_room_for_events() {
         message::print(
-            "what threads do is not known: the limit on the size of files (ulimit -f) leaves no room \
-             for it",
+            "what threads do is not known: the limit on the size of files (ulimit -f) leaves no \
+             room for it",
         );
         collector.cannot_know_names();
     }

@@ -100,7 +100,10 @@ impl FromStr for Place {
 fn priority(text: &str) -> Result<u8, String> {
     let number = decimal(text).and_then(|number| u8::try_from(number).ok());
     number.filter(|number| (1..=MOST_PRIORITY).contains(number)).ok_or_else(|| {
-        format!("the priority of rtfifo is a number from 1 to {MOST_PRIORITY}: the kernel's interrupt threads have 50")
+        format!(
+            "the priority of rtfifo is a number from 1 to {MOST_PRIORITY}: the kernel's interrupt \
+             threads have 50"
+        )
     })
 }
 
@@ -171,8 +174,8 @@ impl Place {
             Order::Cores(list) => {
                 if let Some(cpu) = list.iter().find(|&cpu| !numbers.contains(cpu)) {
                     return Err(format!(
-                        "--place: CPU {cpu} cannot be used: the program may use {} (what is offline, cpusets and \
-                         taskset count)",
+                        "--place: CPU {cpu} cannot be used: the program may use {} (what is \
+                         offline, cpusets and taskset count)",
                         ranges(&numbers)
                     ));
                 }

@@ -44,8 +44,9 @@ impl Preload {
     pub fn add(&mut self, library: &Path) -> anyhow::Result<()> {
         ensure!(
             loader::can_be_preloaded(library),
-            "{} cannot be preloaded, because LD_PRELOAD cannot hold a path with a space or a colon: install TEK, \
-             or set TEK_LIBRARY to a copy or symbolic link, in a directory without them",
+            "{} cannot be preloaded, because LD_PRELOAD cannot hold a path with a space or a \
+             colon: install TEK, or set TEK_LIBRARY to a copy or symbolic link, in a directory \
+             without them",
             library.display()
         );
         let name = library.file_name();
@@ -119,7 +120,8 @@ mod tests {
 
     #[test]
     fn teks_own_have_an_order_and_others_come_behind_them() {
-        let all = "/l/libtek-profile.so:/l/libtek-sync.so:/l/libtek.so:/l/libtek-rtfifo.so:/m/libmimalloc.so.2:a.so";
+        let all = "/l/libtek-profile.so:/l/libtek-sync.so:/l/libtek.so:/l/libtek-rtfifo.so:\
+                   /m/libmimalloc.so.2:a.so";
         let added = [
             "/l/libtek.so",
             "/m/libmimalloc.so.2",
@@ -149,7 +151,8 @@ mod tests {
             library in "/l/libtek(-sync|-uthread|-profile)?\\.so",
         ) {
             let users = |list: &Preload| -> Vec<_> {
-                list.0.iter().filter(|word| !word.to_str().unwrap().contains("tek")).cloned().collect()
+                let is_users = |word: &&OsString| !word.to_str().unwrap().contains("tek");
+                list.0.iter().filter(is_users).cloned().collect()
             };
             let before = Preload::of(OsStr::new(&list));
             let mut after = Preload::of(OsStr::new(&list));

@@ -285,7 +285,10 @@ impl Report {
             let _ = writeln!(text, "and {} more threads", self.more_threads);
         }
         if self.threads.iter().any(|row| row.state != State::Ended) {
-            text.push_str("≥: its process is gone without a summary (killed, _exit or exec) or runs on, so this is what is known\n");
+            text.push_str(
+                "≥: its process is gone without a summary (killed, _exit or exec) or runs on, so \
+                 this is what is known\n",
+            );
         }
         match self.stacks.as_deref() {
             None => {}

@@ -182,8 +182,8 @@ impl Tuning {
         };
         if zones.low_percent > zones.high_percent {
             return Err(format!(
-                "the Low Zone of stacks would end at {}%, above the {}% where the High Zone begins: \
-                 mend [stack] in the rules files, or give --stack-zones",
+                "the Low Zone of stacks would end at {}%, above the {}% where the High Zone \
+                 begins: mend [stack] in the rules files, or give --stack-zones",
                 zones.low_percent, zones.high_percent
             ));
         }

@@ -126,10 +126,16 @@ impl Options {
         let mut notes = Vec::new();
         if self.spin.is_some() && !SPIN_AND_SLEEP.iter().any(|&(name, kind)| of(name) == Some(kind))
         {
-            notes.push("--spin has no effect: of what was asked for nothing spins for a while and then sleeps");
+            notes.push(
+                "--spin has no effect: of what was asked for nothing spins for a while and then \
+                 sleeps",
+            );
         }
         if on_uthreads && self.lock == Some(Lock::Pi) {
-            notes.push("--lock pi is a futex here: user-level threads have no priorities of the kernel's to lend");
+            notes.push(
+                "--lock pi is a futex here: user-level threads have no priorities of the kernel's \
+                 to lend",
+            );
         }
         if report && of("lock") == Some("auto") {
             set(&mut settings, "report", "1".into());
@@ -180,8 +186,9 @@ fn read(text: &OsStr) -> Result<Settings, String> {
         let known = item.split_once('=').filter(|&(name, value)| is_known(name, value));
         let (name, value) = known.ok_or_else(|| {
             format!(
-                "{VARIABLE} is {text}: {item} is not known; write lock=NAME, rwlock=NAME, barrier=NAME, spin=N or \
-                 report=1, with commas between them, and the names as --lock and its like take them"
+                "{VARIABLE} is {text}: {item} is not known; write lock=NAME, rwlock=NAME, \
+                 barrier=NAME, spin=N or report=1, with commas between them, and the names as \
+                 --lock and its like take them"
             )
         })?;
         set(&mut settings, name, value.into());

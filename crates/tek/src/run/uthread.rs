@@ -195,8 +195,9 @@ pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, Stri
     }
     if args.place.as_ref().is_some_and(Place::is_rtfifo) {
         return Err(format!(
-            "--place rtfifo makes threads of the kernel SCHED_FIFO: with --model {} give --sched fifo for the order of \
-             the program's threads, and --place spread for the CPUs of the workers",
+            "--place rtfifo makes threads of the kernel SCHED_FIFO: with --model {} give --sched \
+             fifo for the order of the program's threads, and --place spread for the CPUs of the \
+             workers",
             name_of(model)
         ));
     }
@@ -207,8 +208,8 @@ pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, Stri
     }
     if let Some(option) = args.needs_libtek() {
         return Err(format!(
-            "{option} cannot be combined with --model {}: it needs libtek.so, which is not in programs \
-             on user-level threads",
+            "{option} cannot be combined with --model {}: it needs libtek.so, which is not in \
+             programs on user-level threads",
             name_of(model)
         ));
     }
