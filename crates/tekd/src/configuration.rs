@@ -155,8 +155,8 @@ fn describe_groups(configuration: &Configuration) -> String {
     let weights = in_order.map(|group| format!("{group} {}", groups.weights.of(group)));
     let _ = writeln!(
         text,
-        "All processes are placed in control groups beneath {}, with the weights {}; under fair all \
-         threads that are not critical keep {} of each CPU.",
+        "All processes are placed in control groups beneath {}, with the weights {}; under fair \
+         all threads that are not critical keep {} of each CPU.",
         match &groups.below {
             Some(below) => format!("{}/{}", below.trim_end_matches('/'), groups.name),
             None => format!("{}, in the topmost one or what systemd delegates", groups.name),

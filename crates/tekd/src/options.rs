@@ -45,8 +45,8 @@ pub struct Options {
     #[arg(long)]
     pub check: bool,
 
-    /// What may be touched: device (all but what is protected), cgroup:PATH, or pid:PID with what it
-    /// started; can be given several times
+    /// What may be changed: device (all but what is protected), cgroup:PATH, or pid:PID with what
+    /// it started; can be given several times
     #[arg(long, value_name = "PART")]
     pub domain: Vec<Part>,
 }

@@ -180,7 +180,8 @@ fn restore(options: &Options) -> Result<()> {
         failed = effect.close().failed;
     }
     println!(
-        "{} changes were undone; {} were of threads that have ended, {} were changed by others since.",
+        "{} changes were undone; {} were of threads that have ended, {} were changed by others \
+         since.",
         restored.undone, restored.gone, restored.changed
     );
     failed.extend(effect.close().failed);

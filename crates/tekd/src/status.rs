@@ -176,6 +176,7 @@ fn thread(member: &Member, now: u64) -> Value {
     let asks: Vec<Value> = own.into_iter().chain(others).collect();
     let best = member.best();
     let since = member.asks().map(|ask| ask.since_ns).min();
+    let until = member.asks().map(|ask| left(ask, now)).max_by_key(|left| left.unwrap_or(u64::MAX));
     json!({
         "tid": target.thread.tid,
         "pid": target.process.tid,
@@ -185,7 +186,7 @@ fn thread(member: &Member, now: u64) -> Value {
         "priority": best.map(|ask| ask.priority.nice()),
         "rt_priority": member.rt_priority(),
         "since_ms": since.map(|since| ms(now.saturating_sub(since))),
-        "until_ms": member.asks().map(|ask| left(ask, now)).max_by_key(|left| left.unwrap_or(u64::MAX)).flatten(),
+        "until_ms": until.flatten(),
         "asked_by": best.map(|ask| ask.pid),
         "why": best.map(|ask| ask.grant.as_str()),
         "used_ms": member.cpu_ns().map(|cpu| ms(member.account.used_by_thread(cpu))),
