@@ -5,7 +5,7 @@
 #include "alloc/lock.h"
 #include "alloc/options.h"
 #include "alloc/pool.h"
-#include "alloc/say.h"
+#include "alloc/report.h"
 #include "alloc/tlsf.h"
 #include "base/channel.h"
 
@@ -37,18 +37,18 @@ static char first_memory[64 << 10] __attribute__((aligned(64)));
 
 /* Before the start the heap grows, whatever it will be. */
 static atomic_size_t pool_bytes;
-static atomic_flag told_used_up = ATOMIC_FLAG_INIT;
+static atomic_flag reported_used_up = ATOMIC_FLAG_INIT;
 
 __attribute__((cold, noinline)) static void complain(const char *what, const void *memory)
 {
-	tek_alloc__say("tek: %s(%p): this is no memory that the program has\n", what, memory);
+	tek_alloc__report("tek: %s(%p): this is no memory that the program has\n", what, memory);
 	abort();
 }
 
 __attribute__((cold, noinline)) static void complain_of_damage(void)
 {
-	tek_alloc__say("tek: the program wrote to memory that it does not have, and the heap is "
-		       "damaged: behind the end of a block, or into one that it had freed\n");
+	tek_alloc__report("tek: the program wrote to memory that it does not have, and the heap is "
+			  "damaged: behind the end of a block, or into one that it had freed\n");
 	abort();
 }
 
@@ -130,12 +130,13 @@ static void *used_up(size_t bytes)
 	const size_t pool = atomic_load(&pool_bytes);
 
 	/* Some programs ask for what no machine has, to see that they do not get it. */
-	if (pool && bytes < ABSURD && !atomic_flag_test_and_set(&told_used_up)) {
+	if (pool && bytes < ABSURD && !atomic_flag_test_and_set(&reported_used_up)) {
 		const char *unit;
 		const size_t number = in_units(pool, &unit);
-		tek_alloc__say("tek: the pool of %zu%s is used up: the program gets no more memory "
-			       "(ENOMEM); --alloc pool=SIZE gives it more\n",
-			       number, unit);
+		tek_alloc__report(
+			"tek: the pool of %zu%s is used up: the program gets no more memory "
+			"(ENOMEM); --alloc pool=SIZE gives it more\n",
+			number, unit);
 	}
 	return no_memory();
 }
@@ -248,15 +249,15 @@ size_t tek_alloc__heap_usable(const void *memory)
 }
 
 /* The shell raises its soft limit up to the hard limit; root raises both. */
-static void tell_unlocked(size_t bytes, int error)
+static void report_unlocked(size_t bytes, int error)
 {
 	/* With room for memory that the C library and the program lock. */
 	size_t kib = (bytes >> 10) + 1024;
 
-	tek_alloc__say("tek: the pool is present but not locked: %s; raise the limit of locked "
-		       "memory with `ulimit -l %zu`, or as root with `prlimit --pid %d "
-		       "--memlock=%zu:%zu`, and run the program again\n",
-		       strerrordesc_np(error), kib, (int)getppid(), kib << 10, kib << 10);
+	tek_alloc__report("tek: the pool is present but not locked: %s; raise the limit of locked "
+			  "memory with `ulimit -l %zu`, or as root with `prlimit --pid %d "
+			  "--memlock=%zu:%zu`, and run the program again\n",
+			  strerrordesc_np(error), kib, (int)getppid(), kib << 10, kib << 10);
 }
 
 /* Locks the pool, the first static memory, and the heap's own data. */
@@ -269,7 +270,7 @@ static void lock_pages(void *pool, size_t bytes)
 	if (!error)
 		error = tek_alloc__pool_lock(&heap, sizeof(heap));
 	if (error)
-		tell_unlocked(bytes + sizeof(first_memory) + sizeof(heap), error);
+		report_unlocked(bytes + sizeof(first_memory) + sizeof(heap), error);
 }
 
 static void make_pool(size_t wanted)
@@ -280,9 +281,10 @@ static void make_pool(size_t wanted)
 		const int error = errno;
 		const char *unit;
 		const size_t number = in_units(wanted, &unit);
-		tek_alloc__say("tek: no memory for a pool of %zu%s: %s; the program has the same "
-			       "allocator without a pool, as with --alloc tlsf\n",
-			       number, unit, strerrordesc_np(error));
+		tek_alloc__report(
+			"tek: no memory for a pool of %zu%s: %s; the program has the same "
+			"allocator without a pool, as with --alloc tlsf\n",
+			number, unit, strerrordesc_np(error));
 		return;
 	}
 	/* The pages of what the heap already has besides. */
@@ -305,9 +307,9 @@ static void start(void)
 	tek__channel_start();
 	tek_alloc__lock_start(&lock);
 	if (text && *text && !tek_alloc__options_parse(&options, text))
-		tek_alloc__say("tek: TEK_ALLOC is not understood and ignored: %s; write tlsf or "
-			       "pool=SIZE, as in pool=64M\n",
-			       text);
+		tek_alloc__report("tek: TEK_ALLOC is not understood and ignored: %s; write tlsf or "
+				  "pool=SIZE, as in pool=64M\n",
+				  text);
 	if (options.pool)
 		make_pool(options.pool);
 	errno = saved;

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /* Spin iterations, about as long as ten operations; and yields before the thread sleeps. */
-enum { TURNS = 100, YIELDS = 8 };
+enum { ITERATIONS = 100, YIELDS = 8 };
 
 /* A sleeper polls the lock again after this time: see tek_alloc__unlock(). */
 #define SLEEP_NS 10000000L
@@ -169,16 +169,16 @@ static bool spin(struct tek_alloc_lock *lock, unsigned int tid)
 	const long policy = syscall(SYS_sched_getscheduler, 0) & ~SCHED_RESET_ON_FORK;
 	const bool is_ordinary = policy == SCHED_OTHER || policy == SCHED_BATCH ||
 				 policy == SCHED_IDLE;
-	const unsigned int turns = is_ordinary ? TURNS * (YIELDS + 1) : TURNS;
+	const unsigned int iterations = is_ordinary ? ITERATIONS * (YIELDS + 1) : ITERATIONS;
 
-	for (unsigned int turn = 1; turn <= turns; turn++) {
+	for (unsigned int iteration = 1; iteration <= iterations; iteration++) {
 		const unsigned int word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
 		if (word == 0 && take(lock, tid))
 			return true;
 		if (word & FUTEX_WAITERS && !is_ordinary)
 			return false;
 		tek__relax_cpu();
-		if (turn % TURNS == 0 && is_ordinary)
+		if (iteration % ITERATIONS == 0 && is_ordinary)
 			syscall(SYS_sched_yield);
 	}
 	return false;

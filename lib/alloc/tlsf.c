@@ -207,13 +207,13 @@ bool tek_alloc__tlsf_free(struct tek_tlsf *heap, void *memory)
 static bool take_from_behind(struct tek_tlsf *heap, struct tek_tlsf_block *block, size_t size)
 {
 	struct tek_tlsf_block *after = block_after(block);
-	const size_t old = size_of(block), both = old + size_of(after);
+	const size_t old = size_of(block), together = old + size_of(after);
 
-	if (!(after->size & FREE) || both < size)
+	if (!(after->size & FREE) || together < size)
 		return false;
 	unlist(heap, after);
 	/* Its rest first, so that it is at no time the block's. */
-	if (both >= rounded(size) + LEAST)
+	if (together >= rounded(size) + LEAST)
 		give(heap, split(after, rounded(size) - old));
 	block->size += size_of(after);
 	mark_used(block);

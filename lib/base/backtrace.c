@@ -11,7 +11,7 @@
 enum {
 	LONGEST_CYCLE = 4,     /* functions that call each other in turn */
 	MOST_FRAMES = 1 << 20, /* some hundred milliseconds */
-	MOST_TURNS = 16,       /* frames that do not lie above the one before: leaves, signals */
+	MOST_REPEATS = 16,     /* frames that do not lie above the one before: leaves, signals */
 };
 
 struct walk {
@@ -98,7 +98,7 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *value)
 
 	walk->frame_address = frame_of(context);
 	/* Stacks grow downwards: a walk that goes round and round would find no end. */
-	if (walk->frame_address <= before && ++walk->turns > MOST_TURNS)
+	if (walk->frame_address <= before && ++walk->turns > MOST_REPEATS)
 		return _URC_END_OF_STACK;
 	if (!address || ++walk->frames > MOST_FRAMES)
 		return _URC_END_OF_STACK;

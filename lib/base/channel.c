@@ -71,7 +71,7 @@ static void write_quietly(int fd, const void *bytes, size_t length)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 }
 
-void tek__channel_say(const char *line, size_t length)
+void tek__channel_report(const char *line, size_t length)
 {
 	static const struct timespec at_once;
 	struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};

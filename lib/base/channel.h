@@ -33,7 +33,7 @@ struct tek_event tek__channel_event(unsigned int kind);
 bool tek__channel_append(const struct tek_event *event);
 
 /* Writes a line to standard error. */
-void tek__channel_say(const char *line, size_t length);
+void tek__channel_report(const char *line, size_t length);
 
 /*
  * Copies the end of a path, which identifies a program better than its beginning. `to` is zeroed

@@ -84,7 +84,7 @@ static bool make_rwlock(pthread_rwlock_t *lock, int shared, int kind)
 
 static bool find_rwlock(struct tek_objects *found)
 {
-	const pthread_rwlock_t as_headers_say = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+	const pthread_rwlock_t as_headers_have = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 	pthread_rwlock_t usual, shared, preferring;
 
 	if (!make_rwlock(&usual, PTHREAD_PROCESS_PRIVATE, PTHREAD_RWLOCK_DEFAULT_NP) ||
@@ -92,7 +92,7 @@ static bool find_rwlock(struct tek_objects *found)
 	    !make_rwlock(&preferring, PTHREAD_PROCESS_PRIVATE,
 			 PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP))
 		return false;
-	found->rwlocks = preferring.__data.__flags == as_headers_say.__data.__flags &&
+	found->rwlocks = preferring.__data.__flags == as_headers_have.__data.__flags &&
 			 usual.__data.__flags == 0;
 	return find_flag(&usual, &shared, sizeof(usual), &found->rwlock_shared);
 }

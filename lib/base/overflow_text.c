@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static void say_line(struct tek_line *line)
+static void write_line(struct tek_line *line)
 {
 	tek__line_add(line, "\n");
-	tek__channel_say(line->text, line->length);
+	tek__channel_report(line->text, line->length);
 }
 
-static void say_overflow(const struct tek_event *event)
+static void write_overflow(const struct tek_event *event)
 {
 	struct tek_line line = {0};
 
@@ -35,10 +35,10 @@ static void say_overflow(const struct tek_event *event)
 	tek__line_add(&line, "ran out of its stack of ");
 	tek__line_add_number(&line, event->value[0]);
 	tek__line_add(&line, event->error ? " bytes, which TEK chose" : " bytes");
-	say_line(&line);
+	write_line(&line);
 }
 
-static void say_frame(const struct tek_event *event)
+static void write_frame(const struct tek_event *event)
 {
 	struct tek_line line = {0};
 
@@ -58,7 +58,7 @@ static void say_frame(const struct tek_event *event)
 		tek__line_add_number(&line, event->value[3]);
 		tek__line_add(&line, " more");
 	}
-	say_line(&line);
+	write_line(&line);
 }
 
 /* Finds the file of an address, and the offset there. */
@@ -81,11 +81,11 @@ static void locate(struct tek_event *event, uintptr_t address)
 	tek__channel_copy_tail(event->text, sizeof(event->text), path);
 }
 
-void tek__overflow_tell(struct tek_event *event, uintptr_t function,
-			const struct tek_backtrace *trace)
+void tek__overflow_report(struct tek_event *event, uintptr_t function,
+			  const struct tek_backtrace *trace)
 {
 	if (!tek__channel_append(event))
-		say_overflow(event);
+		write_overflow(event);
 
 	event->kind = TEK_EVENT_FRAME;
 	event->error = 0;
@@ -94,6 +94,6 @@ void tek__overflow_tell(struct tek_event *event, uintptr_t function,
 		event->value[3] = i ? trace->frames[i - 1].more : 0;
 		locate(event, i ? trace->frames[i - 1].address : function);
 		if (event->value[2] && !tek__channel_append(event))
-			say_frame(event);
+			write_frame(event);
 	}
 }

@@ -12,7 +12,7 @@
  * `event`: a TEK_EVENT_OVERFLOW; what is in it is changed. `function`: what the thread runs; 0: not
  * known.
  */
-void tek__overflow_tell(struct tek_event *event, uintptr_t function,
-			const struct tek_backtrace *trace);
+void tek__overflow_report(struct tek_event *event, uintptr_t function,
+			  const struct tek_backtrace *trace);
 
 #endif

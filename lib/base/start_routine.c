@@ -35,7 +35,7 @@ static bool is_memory(uintptr_t page, size_t bytes)
 }
 
 /* Some emulators say yes to everything. */
-static bool kernel_can_tell(size_t page_bytes)
+static bool kernel_can_report(size_t page_bytes)
 {
 	enum { UNKNOWN, YES, NO };
 	static atomic_int answer;
@@ -75,7 +75,7 @@ static bool can_read_word(uintptr_t address)
 		return false;
 	if (page == known_page)
 		return true;
-	if (!kernel_can_tell(page_bytes) || !is_memory(page, page_bytes))
+	if (!kernel_can_report(page_bytes) || !is_memory(page, page_bytes))
 		return false;
 	known_page = page;
 	return true;

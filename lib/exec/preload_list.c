@@ -224,21 +224,21 @@ static char *const *rebuild(char *const environment[], const char *name, const c
 {
 	const char *libm = libm_of(environment);
 	char **result = memory;
-	size_t entries = 0, kept = 0;
+	size_t entries = 0, retained = 0;
 
 	while (environment[entries])
 		entries++;
 	char *text = (char *)(result + entries + 1);
 	for (size_t i = 0; i < entries; i++) {
 		if (!is_preload(environment[i])) {
-			result[kept++] = environment[i];
+			result[retained++] = environment[i];
 		} else if (name ? copy_without(text, environment[i], name)
 				: copy_with_other(text, environment[i], other, libm)) {
-			result[kept++] = text;
+			result[retained++] = text;
 			text += strlen(text) + 1;
 		}
 	}
-	result[kept] = NULL;
+	result[retained] = NULL;
 	return result;
 }
 

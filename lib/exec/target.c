@@ -101,7 +101,7 @@ static bool is_this_library(const struct dl_phdr_info *info)
 	return false;
 }
 
-static int look_at_object(struct dl_phdr_info *info, size_t size, void *counted)
+static int count_object(struct dl_phdr_info *info, size_t size, void *counted)
 {
 	unsigned int *objects = counted;
 
@@ -126,7 +126,7 @@ void tek__target_start(void)
 {
 	unsigned int objects = 0;
 
-	dl_iterate_phdr(look_at_object, &objects);
+	dl_iterate_phdr(count_object, &objects);
 }
 
 const char *tek__target_sibling(void)

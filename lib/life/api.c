@@ -63,7 +63,7 @@ __attribute__((noinline)) static int get(struct tek_target target,
 	return error;
 }
 
-__attribute__((noinline)) static int get_others(pthread_t handle, struct tek_attributes *attributes)
+__attribute__((noinline)) static int get_other(pthread_t handle, struct tek_attributes *attributes)
 {
 	if (tek__lock_brief()) {
 		const struct tek_thread *thread = tek__thread_known(handle);
@@ -83,7 +83,7 @@ TEK_EXPORT int tek_thread_get_attributes(pthread_t handle, struct tek_attributes
 	if (self && self->handle == handle &&
 	    tek__attributes_copy(self->slot, self->tid, attributes))
 		return 0;
-	return get_others(handle, attributes);
+	return get_other(handle, attributes);
 }
 
 TEK_EXPORT int tek_tid_get_attributes(pid_t tid, struct tek_attributes *attributes)

@@ -256,7 +256,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	}
 	inherit(thread, attr);
 	tek__names_start();
-	tek__crowd_look();
+	tek__crowd_check();
 	if (tek__place_is_on())
 		tek__place_deal(thread, attr);
 	return create(locked, thread, handle, attr, tek__stack_choose(thread, attr, &fitted));

@@ -29,7 +29,7 @@ static unsigned int usable_cpus(void)
 	return cpus;
 }
 
-void tek__crowd_look(void)
+void tek__crowd_check(void)
 {
 	static bool settled;
 	static unsigned int cpus; /* 0: not known yet */

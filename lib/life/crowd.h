@@ -10,6 +10,6 @@
  * A thread is about to be created: the first time that this makes too many it is reported. Needs
  * the lock.
  */
-void tek__crowd_look(void);
+void tek__crowd_check(void);
 
 #endif

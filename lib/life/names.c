@@ -18,12 +18,12 @@ enum {
 	NS_PER_MS = 1000000,
 };
 
-static uint64_t turn(void);
+static uint64_t run_once(void);
 
 static struct tek_helper helper = {
 	.name = "tek-names",
 	.stack_bytes = 64 * 1024,
-	.turn = turn,
+	.run_once = run_once,
 	.sleeps_until_ns = UINT64_MAX,
 };
 static unsigned int next;    /* number of the thread that is looked at next */
@@ -63,7 +63,7 @@ bool tek__names_note(struct tek_thread *thread, const char name[16])
 }
 
 /* One thread, then other threads may take the lock. */
-static uint64_t turn(void)
+static uint64_t run_once(void)
 {
 	char name[16];
 
@@ -79,7 +79,7 @@ static uint64_t turn(void)
 	periods = changed ? 1 : 2 * periods;
 	if (periods > MOST_PERIODS)
 		periods = MOST_PERIODS;
-	const bool alone = seen <= 1 && !tek__threads_are_coming();
+	const bool alone = seen <= 1 && !tek__threads_are_starting();
 	next = seen = 0;
 	changed = false;
 	if (alone && was_alone)

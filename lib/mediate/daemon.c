@@ -227,7 +227,7 @@ int tek__daemon_place(pid_t tid, unsigned int group)
 
 void tek__daemon_hang_up(void)
 {
-	if (tek__threads_are_coming())
+	if (tek__threads_are_starting())
 		return;
 	tek__daemon_is_placing = false;
 	if (!is_greeted())

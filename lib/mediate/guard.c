@@ -19,13 +19,13 @@ enum {
 	LINGER_LOOKS = TEK_GUARD_LOOKS,
 };
 
-static uint64_t turn(void);
+static uint64_t run_once(void);
 static bool has_work(void);
 
 static struct tek_helper guard = {
 	.name = "tek-guard",
 	.stack_bytes = 128 * 1024,
-	.turn = turn,
+	.run_once = run_once,
 	.has_work = has_work,
 	.sleeps_until_ns = UINT64_MAX,
 };
@@ -157,7 +157,7 @@ static void each_member(void (*check)(struct tek_thread *, void *), void *contex
 }
 
 /* One turn of the guard: what is due now; returns when to come back. */
-static uint64_t turn(void)
+static uint64_t run_once(void)
 {
 	struct deadlines deadlines = {
 		.now = tek__now(CLOCK_MONOTONIC),

@@ -318,7 +318,7 @@ void tek__place_withdraw(void)
 		return;
 	/* In this order: the threads that are created from now on inherit the new affinity. */
 	tek__thread_each(withdraw, NULL);
-	if (tek__threads_are_coming())
+	if (tek__threads_are_starting())
 		withdraw_starting();
 }
 

@@ -13,12 +13,12 @@
 
 int tek__without_deepbind(const char *name, int mode)
 {
-	static atomic_bool told;
+	static atomic_bool reported;
 	const int error = errno;
 
 	if (!(mode & RTLD_DEEPBIND) || !name)
 		return mode;
-	if (!atomic_exchange(&told, true)) {
+	if (!atomic_exchange(&reported, true)) {
 		struct tek_event event = tek__channel_event(TEK_EVENT_BAD_OPTION);
 		struct tek_line line = {0};
 		const char *slash = strrchr(name, '/');
@@ -33,7 +33,7 @@ int tek__without_deepbind(const char *name, int mode)
 		tek__line_add(&line, (const char *)event.text);
 		tek__line_add(&line, "\n");
 		if (!tek__channel_append(&event))
-			tek__channel_say(line.text, line.length);
+			tek__channel_report(line.text, line.length);
 	}
 	errno = error;
 	return mode & ~RTLD_DEEPBIND;

@@ -14,23 +14,23 @@
 #include "threads/thread.h"
 
 /* Without the lock for the calling thread: an allocator may ask, which has locks of its own. */
-static void tell_room(pthread_t handle, pthread_attr_t *attr)
+static void fill_room(pthread_t handle, pthread_attr_t *attr)
 {
 	const struct tek_thread *thread;
 
 	if (pthread_equal(handle, pthread_self())) {
 		thread = tek__process_is_known() ? tek__thread_known_self() : NULL;
 		if (thread)
-			tek__stack_tell(thread, attr);
+			tek__stack_report(thread, attr);
 	} else if (tek__lock()) {
 		thread = tek__thread_known(handle);
 		if (thread)
-			tek__stack_tell(thread, attr);
+			tek__stack_report(thread, attr);
 		tek__unlock();
 	}
 }
 
-static void tell_cpus(pthread_t handle, pthread_attr_t *attr)
+static void fill_cpus(pthread_t handle, pthread_attr_t *attr)
 {
 	struct tek_mask mask = {{0}};
 
@@ -59,8 +59,8 @@ TEK_EXPORT __attribute__((no_sanitize("thread"))) int pthread_getattr_np(pthread
 	if (error || !started || !IS_PREPARED(handle))
 		return error;
 	if (tek__stack_config.mode >= TEK_STACK_MODE_AUTO)
-		tell_room(handle, attr);
+		fill_room(handle, attr);
 	if (tek__place_is_on())
-		tell_cpus(handle, attr);
+		fill_cpus(handle, attr);
 	return 0;
 }

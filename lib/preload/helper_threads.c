@@ -18,7 +18,7 @@
  * True for SIGEV_THREAD: the C library makes the notified thread, and a helper that waits for the
  * time.
  */
-static bool is_told_by_thread(const struct sigevent *event)
+static bool is_notified_by_thread(const struct sigevent *event)
 {
 	return event && event->sigev_notify == SIGEV_THREAD;
 }
@@ -34,7 +34,7 @@ static void step_in(bool stepped_out)
 TEK_EXPORT int timer_create(clockid_t clock, struct sigevent *restrict event,
 			    timer_t *restrict timer)
 {
-	bool stepped_out = tek__start() && is_told_by_thread(event) && tek__exec_step_out();
+	bool stepped_out = tek__start() && is_notified_by_thread(event) && tek__exec_step_out();
 	int result = tek__real.timer_create(clock, event, timer);
 	step_in(stepped_out);
 	return result;
@@ -42,7 +42,7 @@ TEK_EXPORT int timer_create(clockid_t clock, struct sigevent *restrict event,
 
 TEK_EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
 {
-	bool stepped_out = tek__start() && is_told_by_thread(event) && tek__exec_step_out();
+	bool stepped_out = tek__start() && is_notified_by_thread(event) && tek__exec_step_out();
 	int result = tek__real.mq_notify(queue, event);
 	step_in(stepped_out);
 	return result;

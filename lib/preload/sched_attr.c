@@ -84,7 +84,7 @@ TEK_EXPORT int sched_setattr(pid_t tid, struct sched_attr *attr, unsigned int fl
 }
 
 /* The attributes of a Fast thread as its program set them. */
-static void tell(struct tek_target target, struct tek_sched_attr *attr, int policy, int priority)
+static void fill(struct tek_target target, struct tek_sched_attr *attr, int policy, int priority)
 {
 	const bool flag = policy & SCHED_RESET_ON_FORK;
 
@@ -115,7 +115,7 @@ TEK_EXPORT int sched_getattr(pid_t tid, struct sched_attr *attr, unsigned int si
 		return result;
 	memcpy(&known, attr, sizeof(known));
 	if (tek__policy_get(target, &policy, &param) == 0) {
-		tell(target, &known, policy, param.sched_priority);
+		fill(target, &known, policy, param.sched_priority);
 	} else if (known.flags & TEK_ATTR_RESET_ON_FORK) {
 		policy = (int)known.policy | SCHED_RESET_ON_FORK;
 		if (tek__place_policy_told(target, policy) != policy)

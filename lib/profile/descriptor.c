@@ -23,11 +23,11 @@ static unsigned char known[MOST_KNOWN];
 static bool ask(int fd, tek_u32 *part)
 {
 	struct statx status = {0};
-	int kept = errno;
+	int saved = errno;
 	/* A system call: the C library's fstat() is ours, and counts. */
 	bool is_there = syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_TYPE, &status) == 0;
 
-	errno = kept;
+	errno = saved;
 	*part = 0;
 	switch (status.stx_mode & S_IFMT) {
 	case S_IFIFO:

@@ -75,12 +75,12 @@ bool tek_prof__file_populate(struct tek_profile_header *file, size_t at, size_t 
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t from = at & ~(page - 1), to = (at + bytes + page - 1) & ~(page - 1);
 	char *start = (char *)file + from;
-	int kept = errno;
+	int saved = errno;
 	bool done = mprotect(start, to - from, PROT_READ | PROT_WRITE) == 0;
 
 	if (done && syscall(SYS_madvise, start, to - from, MADV_POPULATE_WRITE) != 0)
 		done = errno == EINVAL && allocate(from, to - from);
-	errno = kept;
+	errno = saved;
 	return done;
 }
 
@@ -196,7 +196,7 @@ const char *tek_prof__file_make(const char *variable)
 void tek_prof__file_forked(void)
 {
 	struct tek_profile_header *parents = tek_prof__file;
-	int kept = errno;
+	int saved = errno;
 
 	if (!parents)
 		return;
@@ -210,7 +210,7 @@ void tek_prof__file_forked(void)
 	 */
 	(void)mmap(parents, FILE_BYTES, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	errno = kept;
+	errno = saved;
 }
 
 static tek_u64 *there(uint32_t number)

@@ -47,7 +47,7 @@ bool tek_prof__scheduler(uint32_t tid, uint64_t *run_ns, uint64_t *delay_ns)
 	char path[64], number[10], text[80];
 	char *first = digits(number + sizeof(number), tid);
 	size_t length = (size_t)(number + sizeof(number) - first);
-	int kept = errno;
+	int saved = errno;
 
 	memcpy(path, before, sizeof(before) - 1);
 	memcpy(path + sizeof(before) - 1, first, length);
@@ -60,7 +60,7 @@ bool tek_prof__scheduler(uint32_t tid, uint64_t *run_ns, uint64_t *delay_ns)
 		syscall(SYS_close, fd);
 	}
 	if (bytes <= 0) {
-		errno = kept;
+		errno = saved;
 		return false;
 	}
 	text[bytes] = '\0';
@@ -73,7 +73,7 @@ bool tek_prof__scheduler(uint32_t tid, uint64_t *run_ns, uint64_t *delay_ns)
 			numbers[i] = numbers[i] * 10 + (uint64_t)(*at++ - '0');
 	}
 	*run_ns = clock_ns(tid, numbers[0]);
-	errno = kept;
+	errno = saved;
 	*delay_ns = numbers[1];
 	return true;
 }

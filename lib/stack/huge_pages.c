@@ -50,7 +50,7 @@ static void given(size_t bytes)
  * Each size, a power of two, has a directory of its own since 6.8.  The names are tried one by one:
  * opendir(3) allocates memory, and the allocator may have brought us here.
  */
-static void look_at_sizes(bool inherited)
+static void read_sizes(bool inherited)
 {
 	char name[sizeof("hugepages-1048576kB/enabled")], text[TEXT_BYTES];
 
@@ -70,7 +70,7 @@ void tek__huge_pages_start(void)
 
 	read_text("enabled", text);
 	bool always = strstr(text, "[always]");
-	look_at_sizes(always);
+	read_sizes(always);
 	if (always && !smallest) {
 		read_text("hpage_pmd_size", text);
 		size_t bytes = strtoul(text, NULL, 10);

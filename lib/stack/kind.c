@@ -11,11 +11,11 @@
 #include <string.h>
 
 struct kind {
-	struct tek_kind said; /* what the table says of it, and never less */
-	unsigned short next;  /* of the same site; 0: none */
-	bool warned;          /* of the High Zone */
-	bool is_learnt;       /* it is in the profile */
-	size_t bound_bytes;   /* largest that this process met, or the profile has */
+	struct tek_kind published; /* what the table says of it, and never less */
+	unsigned short next;       /* of the same site; 0: none */
+	bool warned;               /* of the High Zone */
+	bool is_learnt;            /* it is in the profile */
+	size_t bound_bytes;        /* largest that this process met, or the profile has */
 	struct tek_known known;
 	struct tek_sampling sampling; /* not used of a kind without label: its site's counts */
 };
@@ -27,7 +27,7 @@ static struct kind kinds[TEK_MAX_KINDS];
 static unsigned short count;
 
 /* Threads without a kind: the first one, and those that were not created through TEK. */
-static bool warned_first, warned_others;
+static bool warned_first, warned_again;
 
 static struct kind *at(unsigned short number)
 {
@@ -81,7 +81,7 @@ static unsigned short make(const struct tek_site *site, struct tek_kind *kind)
 	const struct tek_learnt_site learnt = tek__learnt_of_label(site->function, site->call_site,
 								   &label);
 	kinds[count++] = (struct kind){
-		.said = *kind,
+		.published = *kind,
 		.is_learnt = learnt.bound_bytes || learnt.overflow_bytes,
 		.bound_bytes = (size_t)learnt.bound_bytes,
 		.known = tek__known_of(&learnt),
@@ -103,8 +103,9 @@ static unsigned short find_or_make(struct tek_site *site, struct tek_kind *label
 
 	if (label->label_is == TEK_LABEL_NONE)
 		return site->bare_kind;
-	while (number && (at(number)->said.label_is != label->label_is ||
-			  memcmp(at(number)->said.label, label->label, sizeof(label->label)) != 0))
+	while (number &&
+	       (at(number)->published.label_is != label->label_is ||
+		memcmp(at(number)->published.label, label->label, sizeof(label->label)) != 0))
 		number = at(number)->next;
 	if (number)
 		return number;
@@ -122,9 +123,9 @@ static void move(struct tek_thread *thread, unsigned short number)
 	unsigned short before = thread->stack.kind;
 
 	if (before && thread->stack.counted) {
-		at(before)->said.threads--;
-		tek__table_write_kind(before, &at(before)->said);
-		at(number)->said.threads++;
+		at(before)->published.threads--;
+		tek__table_write_kind(before, &at(before)->published);
+		at(number)->published.threads++;
 	}
 	thread->stack.kind = number;
 }
@@ -135,7 +136,7 @@ static void move(struct tek_thread *thread, unsigned short number)
  */
 static void count_those_between(struct tek_site *site, unsigned short number)
 {
-	at(number)->said.threads += site->uncounted;
+	at(number)->published.threads += site->uncounted;
 	site->uncounted = 0;
 }
 
@@ -149,7 +150,7 @@ static void count_thread(struct tek_site *site, struct tek_stack *stack)
 		site->uncounted--;
 	else if (stack->kind == site->bare_kind)
 		count_those_between(site, stack->kind);
-	at(stack->kind)->said.threads++;
+	at(stack->kind)->published.threads++;
 	stack->counted = true;
 }
 
@@ -160,14 +161,14 @@ static void count_unmeasured(struct tek_site *site, struct tek_stack *stack, uns
 
 	if (site->uncounted) {
 		site->uncounted--;
-	} else if (bare && bare->said.threads) { /* it was counted with those without label */
-		bare->said.threads--;
-		tek__table_write_kind(site->bare_kind, &bare->said);
+	} else if (bare && bare->published.threads) { /* it was counted with those without label */
+		bare->published.threads--;
+		tek__table_write_kind(site->bare_kind, &bare->published);
 	} else {
 		return;
 	}
-	at(number)->said.threads++;
-	tek__table_write_kind(number, &at(number)->said);
+	at(number)->published.threads++;
+	tek__table_write_kind(number, &at(number)->published);
 	stack->kind = number;
 	stack->counted = true;
 }
@@ -254,8 +255,8 @@ void tek__kind_used_before(struct tek_thread *thread, const struct tek_stack_use
 	tek_u32 bound_bytes = bound_of(site, use);
 	tek__site_note(site, bound_bytes, false);
 	learn(at(number), bound_bytes, false);
-	raise(&at(number)->said, &thread->stack, use, bound_bytes);
-	tek__table_write_kind(number, &at(number)->said);
+	raise(&at(number)->published, &thread->stack, use, bound_bytes);
+	tek__table_write_kind(number, &at(number)->published);
 }
 
 bool tek__kind_labelled(struct tek_thread *thread, bool can_measure)
@@ -272,7 +273,7 @@ bool tek__kind_labelled(struct tek_thread *thread, bool can_measure)
 		return false;
 	if (stack->kind) {
 		move(thread, number);
-		tek__table_write_kind(number, &at(number)->said);
+		tek__table_write_kind(number, &at(number)->published);
 	} else if (!wanted) {
 		count_unmeasured(site, stack, number);
 	} else if (site->uncounted) {
@@ -295,15 +296,15 @@ bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use)
 	if (site)
 		tek__site_note(site, bound_of(site, use), first_time);
 	if (!number)
-		return once(thread->tid == tek__pid() ? &warned_first : &warned_others, news);
+		return once(thread->tid == tek__pid() ? &warned_first : &warned_again, news);
 	bool new_to_kind = number != stack->kind;
 	if (new_to_kind)
 		move(thread, number);
 	if (first_time)
 		count_thread(site, stack);
 	learn(at(number), bound_of(site, use), new_to_kind);
-	raise(&at(number)->said, stack, use, bound_of(site, use));
-	tek__table_write_kind(number, &at(number)->said);
+	raise(&at(number)->published, stack, use, bound_of(site, use));
+	tek__table_write_kind(number, &at(number)->published);
 	return once(&at(number)->warned, news);
 }
 
@@ -326,12 +327,12 @@ static void finish(struct tek_site *site)
 {
 	unsigned short number = site->bare_kind;
 
-	if (number && !at(number)->said.threads && site->first_kind)
+	if (number && !at(number)->published.threads && site->first_kind)
 		number = site->first_kind;
 	if (!number || !site->uncounted)
 		return;
 	count_those_between(site, number);
-	tek__table_write_kind(number, &at(number)->said);
+	tek__table_write_kind(number, &at(number)->published);
 }
 
 void tek__kinds_finish(void)
@@ -348,6 +349,6 @@ void tek__kinds_start(void)
 void tek__kinds_forget(void)
 {
 	count = 0;
-	warned_first = warned_others = false;
+	warned_first = warned_again = false;
 	tek__sites_forget_kinds();
 }

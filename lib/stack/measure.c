@@ -2,7 +2,7 @@
 #include "stack/measure.h"
 
 #include "base/page.h"
-#include "stack/look.h"
+#include "stack/examine.h"
 #include "stack/words.h"
 #include "threads/present.h"
 
@@ -10,9 +10,9 @@ bool tek__measure_self(const struct tek_stack *stack, struct tek_stack_use *use)
 {
 	struct tek_found found;
 
-	if (!tek__look(stack, tek__words_own, &found))
+	if (!tek__examine(stack, tek__words_own, &found))
 		return false;
-	tek__look_sum_up(stack, &found, use);
+	tek__examine_sum_up(stack, &found, use);
 	return true;
 }
 
@@ -48,9 +48,9 @@ bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use
 		now.is_late = stack->is_late;
 	}
 	tek__words_other_begin();
-	if (!tek__look(&now, tek__words_other, &found))
+	if (!tek__examine(&now, tek__words_other, &found))
 		return false;
-	tek__look_sum_up(&now, &found, use);
+	tek__examine_sum_up(&now, &found, use);
 	return is_unchanged(stack, clean_end);
 }
 
@@ -60,12 +60,13 @@ bool tek__measure_other_roughly(const struct tek_stack *stack, struct tek_stack_
 	struct tek_run run;
 
 	if (!clean_end || stack->first ||
-	    !tek__present_lowest(tek__look_low(stack), stack->end, 1, &run) ||
-	    !run.surely_written || run.low >= stack->painted_from || run.low < tek__look_low(stack))
+	    !tek__present_lowest(tek__examine_low(stack), stack->end, 1, &run) ||
+	    !run.surely_written || run.low >= stack->painted_from ||
+	    run.low < tek__examine_low(stack))
 		return tek__measure_other(stack, use);
 	*use = (struct tek_stack_use){
-		.peak_bytes = tek__look_bytes(stack->end, run.low + tek__page_bytes - 1),
-		.bound_bytes = tek__look_bytes(stack->end, run.low),
+		.peak_bytes = tek__examine_bytes(stack->end, run.low + tek__page_bytes - 1),
+		.bound_bytes = tek__examine_bytes(stack->end, run.low),
 	};
 	return is_unchanged(stack, clean_end);
 }

@@ -2,8 +2,8 @@
 /* The content of a stack before its thread runs. */
 #include "base/page.h"
 #include "stack/config.h"
+#include "stack/examine.h"
 #include "stack/huge_pages.h"
-#include "stack/look.h"
 #include "stack/measure.h"
 #include "stack/paint.h"
 #include "stack/words.h"
@@ -22,9 +22,9 @@ enum {
 /*
  * A stack that the program gave: up to where what is present has one value, the same all the way.
  */
-static void look_beforehand(struct tek_stack *stack, uintptr_t end)
+static void examine_beforehand(struct tek_stack *stack, uintptr_t end)
 {
-	const uintptr_t low = (tek__look_low(stack) + sizeof(low) - 1) & ~(sizeof(low) - 1);
+	const uintptr_t low = (tek__examine_low(stack) + sizeof(low) - 1) & ~(sizeof(low) - 1);
 	uintptr_t clean = 0, from = 0, value = 0;
 	struct tek_run run;
 	bool holes = false, dirty = false;
@@ -63,7 +63,7 @@ static bool is_to_be_exact(const struct tek_stack *stack)
 __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
 {
 	const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-	const uintptr_t end = (frame - OWN_BYTES) & ~(uintptr_t)15, low = tek__look_low(stack);
+	const uintptr_t end = (frame - OWN_BYTES) & ~(uintptr_t)15, low = tek__examine_low(stack);
 	const uintptr_t page = ~((uintptr_t)tek__page_bytes - 1);
 	bool holes = false;
 
@@ -71,7 +71,7 @@ __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
 		return; /* it runs on another stack */
 	__atomic_store_n(&stack->begin, frame, __ATOMIC_RELAXED);
 	if (stack->flags & TEK_STACK_OWN) {
-		look_beforehand(stack, end);
+		examine_beforehand(stack, end);
 		return;
 	}
 	tek__huge_pages_refuse(low & page, (end - SPARED_BYTES) & page, stack->end);
@@ -101,8 +101,8 @@ void tek__measure_begin_late(struct tek_stack *stack)
 	struct tek_run run;
 
 	stack->begin = (uintptr_t)__builtin_frame_address(0);
-	if (!tek__present_lowest(tek__look_low(stack), stack->end, 1, &run))
+	if (!tek__present_lowest(tek__examine_low(stack), stack->end, 1, &run))
 		return;
-	stack->painted_from = stack->clean_end = tek__higher(run.low, tek__look_low(stack));
+	stack->painted_from = stack->clean_end = tek__higher(run.low, tek__examine_low(stack));
 	stack->is_late = true;
 }

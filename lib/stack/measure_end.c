@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* A thread's last measure, and what it leaves for the next one on its stack. */
 #include "base/page.h"
-#include "stack/look.h"
+#include "stack/examine.h"
 #include "stack/measure.h"
 #include "stack/paint.h"
 #include "stack/words.h"
@@ -17,7 +17,7 @@ enum {
 	/* Below our last frame: what we and the C library still use until the thread is gone, and
 	   the next one until it is prepared. */
 	LAST_BYTES = 2048,
-	KEPT_BYTES = 12 * 1024, /* less than what the C library keeps below its last frame */
+	BELOW_FRAME_BYTES = 12 * 1024, /* less than what the C library keeps below its last frame */
 	UNTOUCHED_BYTES = 1024, /* of the lowest paint, if a thread never came near to its end */
 };
 
@@ -26,7 +26,7 @@ static atomic_bool memory_is_locked; /* some of it, or was once */
 /*
  * Whether the calling thread has met no page that was not there.  It may have used pages below
  * the paint all the same where locked memory brought them, or if it never wrote to the lowest
- * of the paint (look_at_paint() looks).  A quarter of the price of asking which pages are present.
+ * of the paint (examine_paint() looks).  A quarter of the price of asking which pages are present.
  */
 static bool had_no_page_fault(void)
 {
@@ -40,7 +40,7 @@ static bool had_no_page_fault(void)
 }
 
 /* The calling thread's, where what was painted is all that can have been used. */
-static bool look_at_paint(const struct tek_stack *stack, struct tek_found *found)
+static bool examine_paint(const struct tek_stack *stack, struct tek_found *found)
 {
 	const uintptr_t from = stack->painted_from, end = stack->clean_end;
 	const size_t words = UNTOUCHED_BYTES / sizeof(uintptr_t);
@@ -50,7 +50,7 @@ static bool look_at_paint(const struct tek_stack *stack, struct tek_found *found
 	    tek__words_same((const uintptr_t *)from, words, TEK_PAINT) < words)
 		return false;
 	*found = (struct tek_found){.lowest = from};
-	tek__look_through(stack, tek__words_own, from, end, found);
+	tek__examine_range(stack, tek__words_own, from, end, found);
 	return true;
 }
 
@@ -62,7 +62,8 @@ static bool look_at_paint(const struct tek_stack *stack, struct tek_found *found
 static bool paint_for_next(struct tek_stack *stack, const struct tek_found *found, uintptr_t to)
 {
 	const uintptr_t page = ~((uintptr_t)tek__page_bytes - 1);
-	uintptr_t from = tek__lower(found->bound, found->certain), keep = (to & page) - KEPT_BYTES;
+	uintptr_t from = tek__lower(found->bound, found->certain),
+		  keep = (to & page) - BELOW_FRAME_BYTES;
 	bool fresh = found->lowest < stack->painted_from, holes = false;
 
 	stack->left_from = stack->painted_from;
@@ -90,9 +91,9 @@ __attribute__((noinline)) bool tek__measure_last(struct tek_stack *stack, struct
 	const uintptr_t to = (frame - LAST_BYTES) & ~(uintptr_t)15;
 	struct tek_found found;
 
-	if (!look_at_paint(stack, &found) && !tek__look(stack, tek__words_own, &found))
+	if (!examine_paint(stack, &found) && !tek__examine(stack, tek__words_own, &found))
 		return false;
-	tek__look_sum_up(stack, &found, use);
+	tek__examine_sum_up(stack, &found, use);
 	if (stack->flags & TEK_STACK_OWN || stack->first || stack->fill != TEK_PAINT ||
 	    frame >= stack->end || to <= stack->end - stack->bytes)
 		return true;

@@ -85,13 +85,13 @@ static size_t room(const struct tek_stack *stack, const ucontext_t *context)
 __attribute__((noinline)) static void backtrace(struct tek_backtrace *trace, ucontext_t *context)
 {
 	sigjmp_buf here;
-	sigset_t all_others, before;
+	sigset_t all_but_segv, before;
 	const uintptr_t counter = tek__program_counter(context);
 
 	/* An unreadable word is a second fault, which must come to this handler and not kill. */
-	sigfillset(&all_others);
-	sigdelset(&all_others, SIGSEGV);
-	tek__c_library.pthread_sigmask(SIG_SETMASK, &all_others, &before);
+	sigfillset(&all_but_segv);
+	sigdelset(&all_but_segv, SIGSEGV);
+	tek__c_library.pthread_sigmask(SIG_SETMASK, &all_but_segv, &before);
 	if (sigsetjmp(here, 0) == 0) {
 		on_fault = &here;
 		tek__backtrace(trace, context);

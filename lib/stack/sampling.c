@@ -16,7 +16,7 @@ struct tek_sampling tek__sampling_of(uint64_t threads, uint64_t runs)
 	return (struct tek_sampling){
 		.measured = settled ? SETTLED_THREADS : (unsigned int)threads,
 		.since_higher = settled ? SETTLED_SINCE : 0,
-		.turn = (unsigned int)(runs % SAMPLE),
+		.phase = (unsigned int)(runs % SAMPLE),
 	};
 }
 
@@ -30,7 +30,7 @@ static bool is_sampled(const struct tek_sampling *sampling)
 
 	while (among > sampling->created)
 		among /= 2;
-	return sampling->created % among == sampling->turn % among;
+	return sampling->created % among == sampling->phase % among;
 }
 
 bool tek__sampling_wants(struct tek_sampling *sampling)
@@ -52,5 +52,5 @@ void tek__sampling_forget(struct tek_sampling *sampling)
 {
 	sampling->created = 0;
 	/* Of many children each has another one. */
-	sampling->turn = (unsigned int)tek__pid() % SAMPLE;
+	sampling->phase = (unsigned int)tek__pid() % SAMPLE;
 }

@@ -16,7 +16,7 @@ struct tek_sampling {
 	unsigned int measured;     /* threads, in earlier runs too */
 	unsigned int since_higher; /* of them, since one that brought a higher bound */
 	unsigned int created;      /* by this process */
-	unsigned int turn;         /* which of them are sampled: it differs between runs */
+	unsigned int phase;        /* which of them are sampled: it differs between runs */
 };
 
 /* Of a kind that earlier runs learnt. */

@@ -33,7 +33,7 @@ enum {
 	LARGE_SHARE = 64, /* large ones take no more than this part of the process's addresses */
 	SLAB_PLACES = 64,
 	BUCKETS = 1024,
-	LOOKS = 2, /* at threads that may be gone, for each new one */
+	CHECKS = 2, /* at threads that may be gone, for each new one */
 	/* A guard that is a mapping of its own costs two of vm.max_map_count, by default 65,530. */
 	MOST_MAPPED_GUARDS = 8192,
 	MOST_LOCKED = 8192, /* the same holds for a part that is locked */
@@ -114,7 +114,7 @@ static struct place *left_by(pthread_t handle)
 /* Of a thread that left long ago and is gone. */
 static struct place *left_by_the_dead(void)
 {
-	for (int i = 0; i < LOOKS && oldest; i++) {
+	for (int i = 0; i < CHECKS && oldest; i++) {
 		struct place *place = oldest;
 		unleave(place);
 		if (syscall(SYS_tgkill, tek__pid(), place->tid, 0) && errno == ESRCH)

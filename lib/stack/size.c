@@ -14,7 +14,7 @@
 enum {
 	ODD_BYTES = 1 << 29,           /* a size that no program sets */
 	LARGE_GUARD_BYTES = 64 * 1024, /* a page is jumped over by an array of some KiB */
-	LOOK_EVERY = 64,               /* at what memory costs; once for so many stacks */
+	CHECK_EVERY = 64,              /* at what memory costs; once for so many stacks */
 };
 
 static bool explicit_shows; /* size_in() works */
@@ -99,7 +99,7 @@ static size_t guard_bytes(void)
 	static unsigned int calls;
 	static bool is_free;
 
-	if (calls++ % LOOK_EVERY == 0)
+	if (calls++ % CHECK_EVERY == 0)
 		is_free = sizeof(void *) > 4 && tek__memory_addresses() == SIZE_MAX &&
 			  !tek__memory_is_filled();
 	if (is_free && tek__stack_config.mode == TEK_STACK_MODE_AUTO)

@@ -149,7 +149,7 @@ static void fit_to_label(struct tek_thread *thread)
 	tek__grow_to(thread, bytes && !known.overflow_bytes ? bytes : SIZE_MAX);
 }
 
-void tek__stack_tell(const struct tek_thread *thread, pthread_attr_t *attr)
+void tek__stack_report(const struct tek_thread *thread, pthread_attr_t *attr)
 {
 	const struct tek_stack *stack = &thread->stack;
 	size_t bytes, guard, more;
@@ -309,7 +309,7 @@ static bool is_news(const struct tek_stack *stack, const struct tek_stack_use *u
 	       use->bound_bytes != stack->use.bound_bytes;
 }
 
-bool tek__stack_look_at(struct tek_thread *thread)
+bool tek__stack_check(struct tek_thread *thread)
 {
 	const struct tek_stack_use before = thread->stack.use;
 	struct tek_stack_use use;
@@ -330,18 +330,18 @@ bool tek__stack_look_at(struct tek_thread *thread)
 	return true;
 }
 
-static void look_once_more(struct tek_thread *thread, void *unused)
+static void check_once_more(struct tek_thread *thread, void *unused)
 {
 	(void)unused;
 	if (thread->tid)
-		tek__stack_look_at(thread);
+		tek__stack_check(thread);
 }
 
 void tek__stack_finish(void)
 {
 	if (!tek__stack_is_on())
 		return;
-	tek__thread_each(look_once_more, NULL);
+	tek__thread_each(check_once_more, NULL);
 	tek__kinds_finish();
 }
 

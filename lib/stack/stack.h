@@ -86,7 +86,7 @@ bool tek__stack_locate_other(struct tek_thread *thread);
  * How much a running thread uses now, into the table; it is freed if it turns out to be gone.
  * True: something changed.  Needs the lock.
  */
-bool tek__stack_look_at(struct tek_thread *thread);
+bool tek__stack_check(struct tek_thread *thread);
 
 /*
  * The table is about to be left to its reader, `tek run` (exit, exec): running threads may have
@@ -99,7 +99,7 @@ void tek__stack_finish(void);
  * may become stack is a part of it, and not of the guard. Needs the lock, or is the calling
  * thread's.
  */
-void tek__stack_tell(const struct tek_thread *thread, pthread_attr_t *attr);
+void tek__stack_report(const struct tek_thread *thread, pthread_attr_t *attr);
 
 /* Its structure is about to be free. Needs the lock. */
 void tek__stack_release(struct tek_thread *thread);

@@ -13,12 +13,12 @@ enum {
 	NS_PER_MS = 1000000,
 };
 
-static uint64_t turn(void);
+static uint64_t run_once(void);
 
 static struct tek_helper helper = {
 	.name = "tek-stack",
 	.stack_bytes = 64 * 1024,
-	.turn = turn,
+	.run_once = run_once,
 	.sleeps_until_ns = UINT64_MAX,
 };
 static unsigned int next;    /* number of the thread that is looked at next */
@@ -29,13 +29,13 @@ static unsigned int periods; /* to the next one */
 static bool refused;         /* it could not be made */
 
 /* One thread, then other threads may take the lock. */
-static uint64_t turn(void)
+static uint64_t run_once(void)
 {
 	while (next < tek__thread_count()) {
 		struct tek_thread *thread = tek__thread_at(next++);
 		if (thread && thread->tid) {
 			seen++;
-			changed |= tek__stack_look_at(thread);
+			changed |= tek__stack_check(thread);
 			return 0;
 		}
 	}
@@ -44,7 +44,7 @@ static uint64_t turn(void)
 		periods = MOST_PERIODS;
 	next = 0;
 	changed = false;
-	bool alone = seen <= 1 && !tek__threads_are_coming();
+	bool alone = seen <= 1 && !tek__threads_are_starting();
 	seen = 0;
 	if (alone && was_alone)
 		return TEK_HELPER_GOES;

@@ -14,8 +14,8 @@
  * threads sleep by then, all sleep in each later round. Spinning does not pay where other programs
  * have the CPUs, or threads are placed badly.
  */
-#define TURNS_MOST times_limit(32)
-#define TURNS_BEGIN times_limit(8)
+#define ITERATIONS_MOST times_limit(32)
+#define ITERATIONS_BEGIN times_limit(8)
 #define PROBE 64u /* so many times in vain, then for once as long as it may be */
 /* Where the missing threads can run, they arrive in less time than sleeping and waking takes. */
 #define YIELDS 8u
@@ -63,7 +63,7 @@ int tek_sync__round_init(struct tek_sync_barrier *barrier, unsigned int count)
 	 * Rounds go on where `arrived` stands: the last thread of the previous barrier may be about
 	 * to complete its round.
 	 */
-	atomic_store_explicit(&place->turns, TURNS_BEGIN, memory_order_relaxed);
+	atomic_store_explicit(&place->iterations, ITERATIONS_BEGIN, memory_order_relaxed);
 	*barrier = (struct tek_sync_barrier){.count = count, .place = place};
 	return 0;
 }
@@ -122,9 +122,9 @@ bool tek_sync__round_arrive(struct tek_sync_barrier *barrier, unsigned int *targ
 	return false;
 }
 
-static bool spin(struct tek_round *place, unsigned int target, unsigned int turns)
+static bool spin(struct tek_round *place, unsigned int target, unsigned int iterations)
 {
-	for (unsigned int i = 0; i < turns; i++) {
+	for (unsigned int i = 0; i < iterations; i++) {
 		if (tek_sync__round_is_over(place, target))
 			return true;
 		tek__relax_cpu();
@@ -156,31 +156,32 @@ static void sleep_until_over(struct tek_round *place, unsigned int target)
 	}
 }
 
-static void set_turns(struct tek_round *place, unsigned int now, unsigned int next)
+static void set_iterations(struct tek_round *place, unsigned int now, unsigned int next)
 {
-	if (next > TURNS_MOST)
-		next = TURNS_MOST;
+	if (next > ITERATIONS_MOST)
+		next = ITERATIONS_MOST;
 	/*
 	 * A concurrent store by another thread is as good; so is the value that another barrier
 	 * finds there.
 	 */
 	if (next != now)
-		atomic_store_explicit(&place->turns, next, memory_order_relaxed);
+		atomic_store_explicit(&place->iterations, next, memory_order_relaxed);
 }
 
 static bool spin_as_learned(struct tek_round *place, unsigned int target)
 {
-	const unsigned int now = atomic_load_explicit(&place->turns, memory_order_relaxed);
-	unsigned int turns = now;
+	const unsigned int now = atomic_load_explicit(&place->iterations, memory_order_relaxed);
+	unsigned int iterations = now;
 
 	if (atomic_load_explicit(&place->failures, memory_order_relaxed) % PROBE == PROBE - 1)
-		turns = TURNS_MOST;
-	if (spin(place, target, turns)) {
-		set_turns(place, now, turns / 4 > now ? turns / 4 : now + now / 8 + 1);
+		iterations = ITERATIONS_MOST;
+	if (spin(place, target, iterations)) {
+		set_iterations(place, now,
+			       iterations / 4 > now ? iterations / 4 : now + now / 8 + 1);
 		return true;
 	}
 	atomic_fetch_add_explicit(&place->failures, 1, memory_order_relaxed);
-	set_turns(place, now, now / 2);
+	set_iterations(place, now, now / 2);
 	return false;
 }
 

@@ -23,7 +23,7 @@ struct tek_round {
 	/* Completed rounds, times 2; odd: a thread sleeps until the next one is complete. */
 	atomic_uint over __attribute__((aligned(64)));
 	/* For waiters that spin, then sleep: the spin iterations, and how often they failed. */
-	atomic_uint turns, failures;
+	atomic_uint iterations, failures;
 	bool crowded; /* auto */
 };
 
@@ -51,17 +51,17 @@ static inline bool tek_sync__round_is_over(struct tek_round *place, unsigned int
  */
 void tek_sync__round_wait(struct tek_round *place, unsigned int target, bool spins);
 
-#define TEK_BARRIER_TURNS 1024u
+#define TEK_BARRIER_ITERATIONS 1024u
 
 /*
  * One spin iteration of a waiter at a barrier. Other threads of its worker have to arrive, too; so
- * have those of its CPU where threads outnumber CPUs. A switch costs less than TEK_BARRIER_TURNS
+ * have those of its CPU where threads outnumber CPUs. A switch costs less than TEK_BARRIER_ITERATIONS
  * iterations.
  */
 static inline void tek_sync__barrier_spin(struct tek_spinning *spinning)
 {
 	tek_sync__spin(spinning);
-	if (spinning->turns % TEK_BARRIER_TURNS == 0 || tek_sync__on_user_level())
+	if (spinning->iterations % TEK_BARRIER_ITERATIONS == 0 || tek_sync__on_user_level())
 		tek_sync__give_way();
 }
 

@@ -257,11 +257,11 @@ int tek_sync__cond_destroy(struct tek_sync_cond *cond)
 {
 	bool used = false, left = true;
 
-	for (unsigned int turns = 0; left && !used; turns++) {
-		if (turns >= TEK_TURNS)
+	for (unsigned int iterations = 0; left && !used; iterations++) {
+		if (iterations >= TEK_SPIN_ITERATIONS)
 			tek_sync__nap(NAP_NS);
-		else if (turns)
-			tek_sync__turn();
+		else if (iterations)
+			tek_sync__iterate();
 		tek_sync__guard_hold(&cond->held);
 		struct tek_sync_cond_waiter *waiter = first_of(cond);
 		left = waiter || (is_ours(cond) && cond->owing);

@@ -96,7 +96,7 @@ void tek_sync__lock_auto_counts(struct tek_lock_auto_counts *counts);
  * A thread has to find no sleeper so many times in a row, at any locks; then the lock at hand spins
  * again.
  */
-extern unsigned int tek_sync__lock_auto_calm __attribute__((visibility("hidden")));
+extern unsigned int tek_sync__lock_auto_respin_after __attribute__((visibility("hidden")));
 
 /*
  * The same of single locks, by number from 0; false: there are no more. *lock may no longer exist.

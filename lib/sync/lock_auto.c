@@ -9,7 +9,7 @@
  *
  *	first	a number, and LOCKED, PARKED, or KEPT
  *	second	the number of a free lock; PARKS: the next holder is to let waiters sleep; OWED: a
- *		sleeper is starved, so the lock is to be reserved for sleepers.  Behind it, turn.h
+ *		sleeper is starved, so the lock is to be reserved for sleepers.  Behind it, designated.h
  *
  * It is free when both words have the same number and `first` no flags. A holder that lets waiters
  * spin raises the number in `first`, and its unlock the one in `second`. So the locking instruction
@@ -19,16 +19,16 @@
  * No number recurs in `first` once `second` is past it (within 2^30 times). So if `first` equals a
  * number that was read from `second` before, the lock is free.
  */
+#include "sync/designated.h"
 #include "sync/lock.h"
 #include "sync/poll.h"
-#include "sync/turn.h"
 
-#define LOCKED 1u /* locked, and waiters may sleep */
-#define PARKED 2u /* and a waiter may sleep already */
-#define KEPT 2u   /* alone: free, reserved for waiters that have slept */
+#define LOCKED 1u   /* locked, and waiters may sleep */
+#define PARKED 2u   /* and a waiter may sleep already */
+#define RESERVED 2u /* alone: free, reserved for waiters that have slept */
 #define FLAGS (LOCKED | PARKED)
-#define PARKS 1u
-#define OWED 2u
+#define WAITERS_SLEEP 1u
+#define STARVED 2u
 #define NEXT 4u /* number */
 
 /*
@@ -38,18 +38,18 @@
 #define NAP_NS_MAX 200000
 
 /* With 32-bit pointers there is no room for the turn: each waiter is a designated waiter. */
-#define HAS_TURN (sizeof(uintptr_t) > sizeof(atomic_uint))
+#define HAS_DESIGNATION (sizeof(uintptr_t) > sizeof(atomic_uint))
 
 static atomic_ulong to_park, to_spin;
 /* The first locks that changed their mode. */
 static struct {
 	_Atomic(struct tek_lock *) lock;
-	atomic_bool parks;
+	atomic_bool waiters_sleep;
 	atomic_ulong to_park, to_spin;
 } changed[TEK_LOCK_AUTO_CHANGED];
 
-unsigned int tek_sync__lock_auto_calm = 4000;
-static __thread unsigned int calm __attribute__((tls_model("initial-exec")));
+unsigned int tek_sync__lock_auto_respin_after = 4000;
+static __thread unsigned int unlocks_alone __attribute__((tls_model("initial-exec")));
 
 static atomic_uint *word_of(struct tek_lock *lock)
 {
@@ -61,7 +61,7 @@ static atomic_uint *number_of(struct tek_lock *lock)
 	return (atomic_uint *)&lock->second;
 }
 
-static atomic_uint *turn_of(struct tek_lock *lock)
+static atomic_uint *designation_of(struct tek_lock *lock)
 {
 	return number_of(lock) + 1;
 }
@@ -94,7 +94,7 @@ static bool exchange(struct tek_lock *lock, unsigned int seen, unsigned int want
 }
 
 /* Counts changes of the mode only: a request for a change may come twice. */
-static void note(struct tek_lock *lock, bool parks)
+static void note(struct tek_lock *lock, bool waiters_sleep)
 {
 	for (unsigned int i = 0; i < TEK_LOCK_AUTO_CHANGED; i++) {
 		struct tek_lock *seen = NULL;
@@ -103,14 +103,14 @@ static void note(struct tek_lock *lock, bool parks)
 							     memory_order_relaxed) &&
 		    seen != lock)
 			continue;
-		if (atomic_exchange_explicit(&changed[i].parks, parks, memory_order_relaxed) ==
-		    parks)
+		if (atomic_exchange_explicit(&changed[i].waiters_sleep, waiters_sleep,
+					     memory_order_relaxed) == waiters_sleep)
 			return;
-		atomic_fetch_add_explicit(parks ? &changed[i].to_park : &changed[i].to_spin, 1,
-					  memory_order_relaxed);
+		atomic_fetch_add_explicit(waiters_sleep ? &changed[i].to_park : &changed[i].to_spin,
+					  1, memory_order_relaxed);
 		break;
 	}
-	atomic_fetch_add_explicit(parks ? &to_park : &to_spin, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(waiters_sleep ? &to_park : &to_spin, 1, memory_order_relaxed);
 }
 
 /* Locks it so that waiters may sleep. `seen` is the word of a free lock with that number. */
@@ -123,8 +123,8 @@ static bool take_as(struct tek_lock *lock, unsigned int seen, unsigned int numbe
 	 * While it is LOCKED, PARKS is set here too: unlock() reads this word only. It may be clear
 	 * since `number` was read.
 	 */
-	if (!(atomic_load_explicit(number_of(lock), memory_order_relaxed) & PARKS)) {
-		atomic_store_explicit(number_of(lock), free_one(number) | PARKS,
+	if (!(atomic_load_explicit(number_of(lock), memory_order_relaxed) & WAITERS_SLEEP)) {
+		atomic_store_explicit(number_of(lock), free_one(number) | WAITERS_SLEEP,
 				      memory_order_relaxed);
 		note(lock, true);
 	}
@@ -135,7 +135,7 @@ static bool take(struct tek_lock *lock)
 {
 	const unsigned int number = read_number(lock);
 
-	if (number & PARKS)
+	if (number & WAITERS_SLEEP)
 		return take_as(lock, free_one(number), number, LOCKED);
 	return exchange(lock, free_one(number), free_one(number) + NEXT);
 }
@@ -158,23 +158,23 @@ static bool try(struct tek_lock *lock)
 {
 	const unsigned int number = read_number(lock);
 	return take(lock) || (is_free(lock) && take(lock)) ||
-	       take_as(lock, free_one(number) | KEPT, number, FLAGS);
+	       take_as(lock, free_one(number) | RESERVED, number, FLAGS);
 }
 
 /* Reads first, because other threads write this word. */
-static bool look(struct tek_lock *lock)
+static bool try_if_free(struct tek_lock *lock)
 {
 	return is_free(lock) && take(lock);
 }
 
 /* For a waiter that has slept: it sets PARKED, as it cannot know that no other thread sleeps. */
-static bool look_again(struct tek_lock *lock)
+static bool try_after_sleep(struct tek_lock *lock)
 {
 	(void)is_free(lock); /* repairs it */
 	const unsigned int number = read_number(lock);
 	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 
-	return (seen == free_one(number) || seen == (free_one(number) | KEPT)) &&
+	return (seen == free_one(number) || seen == (free_one(number) | RESERVED)) &&
 	       take_as(lock, seen, number, FLAGS);
 }
 
@@ -183,8 +183,9 @@ static bool look_again(struct tek_lock *lock)
  */
 static void ask_to_park(struct tek_lock *lock)
 {
-	if (!(atomic_load_explicit(number_of(lock), memory_order_relaxed) & PARKS) &&
-	    !(atomic_fetch_or_explicit(number_of(lock), PARKS, memory_order_relaxed) & PARKS))
+	if (!(atomic_load_explicit(number_of(lock), memory_order_relaxed) & WAITERS_SLEEP) &&
+	    !(atomic_fetch_or_explicit(number_of(lock), WAITERS_SLEEP, memory_order_relaxed) &
+	      WAITERS_SLEEP))
 		note(lock, true);
 }
 
@@ -206,22 +207,22 @@ static int nap(long *ns, struct tek_until until)
 }
 
 /* Sleeps until the lock may be free: 0, ETIMEDOUT, EINVAL. */
-static int sleep(struct tek_lock *lock, unsigned int seen, bool is_owed, struct tek_until until)
+static int sleep(struct tek_lock *lock, unsigned int seen, bool is_starved, struct tek_until until)
 {
-	if (is_owed)
-		atomic_fetch_or_explicit(number_of(lock), OWED, memory_order_relaxed);
+	if (is_starved)
+		atomic_fetch_or_explicit(number_of(lock), STARVED, memory_order_relaxed);
 	return tek_sync__park(word_of(lock), seen, until);
 }
 
 /* A waiter that has slept and leaves without the lock wakes another one in its place. */
-static int take_turn(struct tek_lock *lock, struct tek_until until)
+static int take_designated(struct tek_lock *lock, struct tek_until until)
 {
 	bool has_slept = false;
 	long ns = NAP_NS;
 	int error = 0;
 
 	do {
-		bool (*const again)(struct tek_lock *) = has_slept ? look_again : look;
+		bool (*const again)(struct tek_lock *) = has_slept ? try_after_sleep : try_if_free;
 		if (again(lock) || (!until.at && tek_sync__poll_patiently(lock, again)))
 			return 0;
 		const unsigned int number = read_number(lock);
@@ -229,7 +230,7 @@ static int take_turn(struct tek_lock *lock, struct tek_until until)
 		const unsigned int parked = seen | PARKED;
 		if (seen == free_one(number))
 			continue;
-		if (seen == (free_one(number) | KEPT)) {
+		if (seen == (free_one(number) | RESERVED)) {
 			tek_sync__let_come_first();
 			if (take_as(lock, seen, number, FLAGS))
 				return 0;
@@ -237,7 +238,7 @@ static int take_turn(struct tek_lock *lock, struct tek_until until)
 			ask_to_park(lock);
 			error = nap(&ns, until);
 		} else if (seen == parked || exchange(lock, seen, parked)) {
-			error = sleep(lock, parked, has_slept && tek_sync__is_owed(), until);
+			error = sleep(lock, parked, has_slept && tek_sync__is_starved(), until);
 			has_slept = true;
 		}
 	} while (!error);
@@ -248,10 +249,11 @@ static int take_turn(struct tek_lock *lock, struct tek_until until)
 
 static __attribute__((noinline)) int wait(struct tek_lock *lock, struct tek_until until)
 {
-	if (tek_sync__poll(lock, look, until))
+	if (tek_sync__poll(lock, try_if_free, until))
 		return 0;
-	return HAS_TURN ? tek_sync__wait_in_turn(lock, turn_of(lock), until, take_turn)
-			: take_turn(lock, until);
+	return HAS_DESIGNATION ? tek_sync__wait_for_designation(lock, designation_of(lock), until,
+								take_designated)
+			       : take_designated(lock, until);
 }
 
 static int lock_until(struct tek_lock *lock, struct tek_until until)
@@ -269,7 +271,7 @@ static int lock(struct tek_lock *lock)
 {
 	const unsigned int number = read_number(lock);
 
-	if (__builtin_expect(number & (PARKS | OWED), 0))
+	if (__builtin_expect(number & (WAITERS_SLEEP | STARVED), 0))
 		return lock_slowly(lock);
 	return exchange(lock, number, number + NEXT) ? 0 : lock_slowly(lock);
 }
@@ -280,16 +282,16 @@ static int lock(struct tek_lock *lock)
  */
 static bool has_calmed(unsigned int seen)
 {
-	if (!(seen & PARKED) && ++calm < tek_sync__lock_auto_calm)
+	if (!(seen & PARKED) && ++unlocks_alone < tek_sync__lock_auto_respin_after)
 		return false;
-	calm = 0;
+	unlocks_alone = 0;
 	return !(seen & PARKED);
 }
 
 /* By a holder that let waiters spin. OWED is dropped where no waiter is to sleep. */
 static int let_go(struct tek_lock *lock, unsigned int number)
 {
-	const unsigned int asked = number & PARKS ? number & (PARKS | OWED) : 0;
+	const unsigned int asked = number & WAITERS_SLEEP ? number & (WAITERS_SLEEP | STARVED) : 0;
 
 	atomic_store_explicit(number_of(lock), (free_one(number) + NEXT) | asked,
 			      memory_order_release);
@@ -301,9 +303,9 @@ static int let_go_and_wake(struct tek_lock *lock, unsigned int number, unsigned 
 {
 	unsigned int left = free_one(number);
 
-	if (number & OWED) {
-		atomic_store_explicit(number_of(lock), left | PARKS, memory_order_relaxed);
-		left |= KEPT;
+	if (number & STARVED) {
+		atomic_store_explicit(number_of(lock), left | WAITERS_SLEEP, memory_order_relaxed);
+		left |= RESERVED;
 	} else if (has_calmed(seen)) {
 		atomic_store_explicit(number_of(lock), left, memory_order_relaxed);
 		note(lock, false);
@@ -328,7 +330,7 @@ static int unlock(struct tek_lock *lock)
 	const unsigned int number = atomic_load_explicit(number_of(lock), memory_order_relaxed);
 	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 
-	if (__builtin_expect(number & (PARKS | OWED), 0) ||
+	if (__builtin_expect(number & (WAITERS_SLEEP | STARVED), 0) ||
 	    __builtin_expect(seen != number + NEXT, 0))
 		return unlock_slowly(lock, number);
 	atomic_store_explicit(number_of(lock), number + NEXT, memory_order_release);

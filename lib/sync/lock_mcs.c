@@ -16,7 +16,7 @@
  * Polling its own node disturbs no other thread, so the first polls are closer than spin
  * iterations.
  */
-#define LOOKS_BEFORE 64
+#define POLLS_BEFORE 64
 
 /* Acquires the lock where it reads what the one before has released. */
 static bool waits(struct tek_mcs_node *node)
@@ -34,7 +34,7 @@ wait_behind(struct tek_mcs_node *before, struct tek_mcs_node *node, const struct
 	 */
 	atomic_store_explicit(&node->waits_for, before, memory_order_release);
 	atomic_store_explicit(&before->next, node, memory_order_release);
-	for (int looks = 0; looks < LOOKS_BEFORE && waits(node); looks++)
+	for (int polls = 0; polls < POLLS_BEFORE && waits(node); polls++)
 		tek__relax_cpu();
 	while (waits(node))
 		tek_sync__spin(&spinning);

@@ -10,18 +10,18 @@
  * So now and then the lock is reserved for them.
  *
  *	first	its state, below
- *	second	turn.h
+ *	second	designated.h
  */
+#include "sync/designated.h"
 #include "sync/lock.h"
 #include "sync/poll.h"
-#include "sync/turn.h"
 
 enum {
 	FREE,
 	LOCKED,
-	PARKED, /* locked, and a thread may sleep */
-	OWED,   /* the same, and a sleeper is starved */
-	KEPT,   /* free, reserved for waiters that have slept */
+	PARKED,   /* locked, and a thread may sleep */
+	STARVED,  /* the same, and a sleeper is starved */
+	RESERVED, /* free, reserved for waiters that have slept */
 };
 
 static atomic_uint *word_of(struct tek_lock *lock)
@@ -29,7 +29,7 @@ static atomic_uint *word_of(struct tek_lock *lock)
 	return (atomic_uint *)&lock->first;
 }
 
-static atomic_uint *turn_of(struct tek_lock *lock)
+static atomic_uint *designation_of(struct tek_lock *lock)
 {
 	return (atomic_uint *)&lock->second;
 }
@@ -47,52 +47,53 @@ static bool take(struct tek_lock *lock)
 
 static bool try(struct tek_lock *lock)
 {
-	return take(lock) || exchange(lock, KEPT, PARKED);
+	return take(lock) || exchange(lock, RESERVED, PARKED);
 }
 
 /* Reads first, because other threads write this word. */
-static bool look(struct tek_lock *lock)
+static bool try_if_free(struct tek_lock *lock)
 {
 	return atomic_load_explicit(word_of(lock), memory_order_relaxed) == FREE && take(lock);
 }
 
 /* For a waiter that has slept: it sets PARKED, as it cannot know that no other thread sleeps. */
-static bool look_again(struct tek_lock *lock)
+static bool try_after_sleep(struct tek_lock *lock)
 {
 	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 
-	return (seen == FREE || seen == KEPT) && exchange(lock, seen, PARKED);
+	return (seen == FREE || seen == RESERVED) && exchange(lock, seen, PARKED);
 }
 
-static int take_turn(struct tek_lock *lock, struct tek_until until)
+static int take_designated(struct tek_lock *lock, struct tek_until until)
 {
 	bool is_late = false;
 	int error = 0;
 
-	if (until.at ? look(lock) : tek_sync__poll_patiently(lock, look))
+	if (until.at ? try_if_free(lock) : tek_sync__poll_patiently(lock, try_if_free))
 		return 0;
-	if (atomic_load_explicit(word_of(lock), memory_order_relaxed) == KEPT)
+	if (atomic_load_explicit(word_of(lock), memory_order_relaxed) == RESERVED)
 		tek_sync__let_come_first();
 	do {
-		const unsigned int sleeps = is_late && tek_sync__is_owed() ? OWED : PARKED;
+		const unsigned int sleeps = is_late && tek_sync__is_starved() ? STARVED : PARKED;
 		const unsigned int seen = atomic_exchange_explicit(word_of(lock), sleeps,
 								   memory_order_acquire);
-		if (seen == FREE || seen == KEPT) {
+		if (seen == FREE || seen == RESERVED) {
 			atomic_store_explicit(word_of(lock), PARKED, memory_order_relaxed);
 			return 0;
 		}
 		error = tek_sync__park(word_of(lock), sleeps, until);
 		is_late = true;
-	} while (!error && !look_again(lock) &&
-		 (until.at || !tek_sync__poll_patiently(lock, look_again)));
+	} while (!error && !try_after_sleep(lock) &&
+		 (until.at || !tek_sync__poll_patiently(lock, try_after_sleep)));
 	return error;
 }
 
 static __attribute__((noinline)) int wait(struct tek_lock *lock, struct tek_until until)
 {
-	return tek_sync__poll(lock, look, until)
+	return tek_sync__poll(lock, try_if_free, until)
 		       ? 0
-		       : tek_sync__wait_in_turn(lock, turn_of(lock), until, take_turn);
+		       : tek_sync__wait_for_designation(lock, designation_of(lock), until,
+							take_designated);
 }
 
 static int lock_until(struct tek_lock *lock, struct tek_until until)
@@ -109,7 +110,7 @@ static __attribute__((noinline)) int unlock_and_wake(struct tek_lock *lock, unsi
 {
 	atomic_uint *word = word_of(lock);
 
-	atomic_exchange_explicit(word, seen == OWED ? KEPT : FREE, memory_order_release);
+	atomic_exchange_explicit(word, seen == STARVED ? RESERVED : FREE, memory_order_release);
 	tek_sync__unpark(word, 1);
 	return 0;
 }
@@ -128,7 +129,7 @@ static int unlock(struct tek_lock *lock)
 static bool is_locked(const struct tek_lock *lock)
 {
 	const uintptr_t word = atomic_load_explicit(&lock->first, memory_order_relaxed);
-	return word != FREE && word != KEPT;
+	return word != FREE && word != RESERVED;
 }
 
 const struct tek_lock_kind tek_sync__lock_park = {

@@ -44,7 +44,7 @@ static bool try(struct tek_lock *lock)
 						       memory_order_acquire, memory_order_relaxed);
 }
 
-static bool look(struct tek_lock *lock)
+static bool try_if_free(struct tek_lock *lock)
 {
 	return atomic_load_explicit(word_of(lock), memory_order_relaxed) == 0 && try(lock);
 }
@@ -106,8 +106,8 @@ static __attribute__((noinline)) int wait(struct tek_lock *lock, struct tek_unti
 {
 	if (tek_sync__host)
 		return tek_sync__word_sleep(word_of(lock), until);
-	if (tek_sync__poll(lock, look, until) ||
-	    (!until.at && tek_sync__poll_patiently(lock, look)))
+	if (tek_sync__poll(lock, try_if_free, until) ||
+	    (!until.at && tek_sync__poll_patiently(lock, try_if_free)))
 		return 0;
 	return sleep(lock, until);
 }

@@ -16,19 +16,19 @@
  * the first looks are many: where the holder has the lock for moments only, a look that takes some
  * cycles more than need be is much.
  */
-#define LOOKS_BEFORE 32
-#define TURNS_MAX 16
+#define POLLS_BEFORE 32
+#define ITERATIONS_MAX 16
 
 static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t ticket)
 {
 	struct tek_spinning spinning = {0};
 
-	for (unsigned int turns = 2;
+	for (unsigned int iterations = 2;
 	     tek_sync__ticket_is_before(tek_sync__ticket_served(lock), ticket);) {
-		for (unsigned int i = 0; i < turns; i++)
+		for (unsigned int i = 0; i < iterations; i++)
 			tek_sync__spin(&spinning);
-		if (turns < TURNS_MAX)
-			turns *= 2;
+		if (iterations < ITERATIONS_MAX)
+			iterations *= 2;
 	}
 }
 
@@ -36,13 +36,13 @@ static int lock(struct tek_lock *lock)
 {
 	const uintptr_t ticket = tek_sync__ticket_take(lock);
 
-	for (unsigned int looks = 0;
-	     tek_sync__ticket_is_before(tek_sync__ticket_served(lock), ticket); looks++) {
-		if (looks == LOOKS_BEFORE) {
+	for (unsigned int polls = 0;
+	     tek_sync__ticket_is_before(tek_sync__ticket_served(lock), ticket); polls++) {
+		if (polls == POLLS_BEFORE) {
 			back_off(lock, ticket);
 			break;
 		}
-		tek_sync__turn();
+		tek_sync__iterate();
 	}
 	tek_sync__ticket_begin(lock);
 	return 0;

@@ -13,7 +13,7 @@
 /*
  * Spin iterations for each waiter before the next one; the next one itself polls at each iteration.
  */
-#define TURNS_EACH 4
+#define ITERATIONS_EACH 4
 
 /* A function of its own, so that an uncontended lock saves no registers. */
 static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t ticket)
@@ -22,7 +22,7 @@ static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t 
 	uintptr_t served;
 
 	while (tek_sync__ticket_is_before(served = tek_sync__ticket_served(lock), ticket))
-		for (uintptr_t i = 0; i < 1 + (ticket - served - 1) * TURNS_EACH; i++)
+		for (uintptr_t i = 0; i < 1 + (ticket - served - 1) * ITERATIONS_EACH; i++)
 			tek_sync__spin(&spinning);
 }
 

@@ -28,12 +28,12 @@
 /* A designated waiter sets WANTED after so long... */
 #define PATIENCE_US 200
 /* ...and the unlocker then stays away for so many spin iterations. */
-#define TURNS_AWAY 32
+#define ITERATIONS_AWAY 32
 /* Spin iterations between two polls; between two yields. */
-#define TURNS_APART 16
-#define TURNS_TO_WAY 64
+#define ITERATIONS_APART 16
+#define ITERATIONS_TO_YIELD 64
 
-enum { WAITS, ITS_TURN, PASSED_OVER };
+enum { WAITS, DESIGNATED, PASSED_OVER };
 
 struct waiter {
 	_Atomic(struct waiter *) next;
@@ -66,7 +66,7 @@ static bool try(struct tek_lock *lock)
 	return atomic_load_explicit(&lock->second, memory_order_relaxed) == 0 && take(lock);
 }
 
-/* Releases the queue's state to the waiter, which acquires it in wait_for_turn(). */
+/* Releases the queue's state to the waiter, which acquires it in wait_for_designation(). */
 static void call(struct waiter *waiter, unsigned int status)
 {
 	atomic_store_explicit(&waiter->status, status, memory_order_release);
@@ -88,7 +88,7 @@ static struct waiter *take_out(struct tek_lock *lock, struct waiter *waiter)
 		 * The next waiter may have been preempted before it linked itself, and wait for
 		 * this CPU.
 		 */
-		if (spinning.turns % TURNS_TO_WAY == 0)
+		if (spinning.iterations % ITERATIONS_TO_YIELD == 0)
 			tek_sync__give_way();
 		next = atomic_load_explicit(&waiter->next, memory_order_acquire);
 	}
@@ -99,7 +99,7 @@ static struct waiter *take_out(struct tek_lock *lock, struct waiter *waiter)
  * Passes the turn to the running waiter that has waited longest. A node is not accessed after its
  * thread was called.
  */
-static void pass_turn(struct tek_lock *lock, struct waiter *mine)
+static void pass_designation(struct tek_lock *lock, struct waiter *mine)
 {
 	struct waiter *waiter = take_out(lock, mine), *next;
 
@@ -108,7 +108,7 @@ static void pass_turn(struct tek_lock *lock, struct waiter *mine)
 		const unsigned int time = atomic_load_explicit(&waiter->time_us,
 							       memory_order_relaxed);
 		if ((int)(now_us() - time) <= STALE_US) {
-			call(waiter, ITS_TURN);
+			call(waiter, DESIGNATED);
 			return;
 		}
 		next = take_out(lock, waiter);
@@ -122,7 +122,7 @@ static void publish(struct waiter *waiter)
 }
 
 /* True: its turn has come. False: it was passed over, and is no longer in the queue. */
-static bool wait_for_turn(struct waiter *waiter)
+static bool wait_for_designation(struct waiter *waiter)
 {
 	struct tek_spinning spinning = {0};
 	unsigned int status;
@@ -130,10 +130,10 @@ static bool wait_for_turn(struct waiter *waiter)
 	while ((status = atomic_load_explicit(&waiter->status, memory_order_acquire)) == WAITS) {
 		publish(waiter);
 		tek_sync__spin(&spinning);
-		if (spinning.turns % TURNS_TO_WAY == 0)
+		if (spinning.iterations % ITERATIONS_TO_YIELD == 0)
 			tek_sync__give_way();
 	}
-	return status == ITS_TURN;
+	return status == DESIGNATED;
 }
 
 static void want(struct tek_lock *lock)
@@ -145,22 +145,24 @@ static void want(struct tek_lock *lock)
 }
 
 /* The caller is the designated waiter: no other thread of the queue tries. */
-static void take_turn(struct tek_lock *lock)
+static void take_designated(struct tek_lock *lock)
 {
 	struct tek_spinning spinning = {0};
 	const unsigned int since = now_us();
-	unsigned int turns = 1;
+	unsigned int iterations = 1;
 
 	while (!try(lock)) {
-		for (unsigned int i = 0; i < turns; i++)
+		for (unsigned int i = 0; i < iterations; i++)
 			tek_sync__spin(&spinning);
-		if (turns < TURNS_APART) {
-			turns *= 2;
+		if (iterations < ITERATIONS_APART) {
+			iterations *= 2;
 			continue;
 		}
 		if ((int)(now_us() - since) > PATIENCE_US)
 			want(lock);
-		if (spinning.turns / TURNS_APART % (TURNS_TO_WAY / TURNS_APART) == 0)
+		if (spinning.iterations / ITERATIONS_APART %
+			    (ITERATIONS_TO_YIELD / ITERATIONS_APART) ==
+		    0)
 			tek_sync__give_way();
 	}
 }
@@ -172,7 +174,7 @@ static void take_turn(struct tek_lock *lock)
 static __attribute__((noinline)) int wait_in_queue(struct tek_lock *lock)
 {
 	struct waiter waiter;
-	bool has_turn;
+	bool is_designated;
 
 	do {
 		atomic_init(&waiter.next, NULL);
@@ -182,10 +184,10 @@ static __attribute__((noinline)) int wait_in_queue(struct tek_lock *lock)
 			&lock->first, (uintptr_t)&waiter, memory_order_acq_rel);
 		if (before)
 			atomic_store_explicit(&before->next, &waiter, memory_order_release);
-		has_turn = !before || wait_for_turn(&waiter);
-	} while (!has_turn);
-	take_turn(lock);
-	pass_turn(lock, &waiter);
+		is_designated = !before || wait_for_designation(&waiter);
+	} while (!is_designated);
+	take_designated(lock);
+	pass_designation(lock, &waiter);
 	return 0;
 }
 
@@ -206,8 +208,8 @@ static __attribute__((noinline)) int unlock_wanted(struct tek_lock *lock)
 	const uintptr_t seen = atomic_load_explicit(&lock->second, memory_order_relaxed);
 
 	atomic_store_explicit(&lock->second, 0, memory_order_release);
-	for (int i = 0; seen & WANTED && i < TURNS_AWAY; i++)
-		tek_sync__turn();
+	for (int i = 0; seen & WANTED && i < ITERATIONS_AWAY; i++)
+		tek_sync__iterate();
 	return 0;
 }
 

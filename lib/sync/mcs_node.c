@@ -14,7 +14,7 @@
 /* Nodes of a thread that are checked before the queue is searched, which finds each node. */
 #define FIRST 8u
 /* A thread that has found no page takes so many shared nodes before it searches all pages again. */
-#define LOOKS_APART 1024u
+#define SEARCHES_APART 1024u
 
 /*
  * A page has one owner at a time.  It is mapped for its first owner, because mlockall() counts it.
@@ -164,13 +164,13 @@ static struct tek_mcs_node *take_own(void)
 
 struct tek_mcs_node *tek_sync__mcs_node_take_other(void)
 {
-	static __thread unsigned int until_look __attribute__((tls_model("initial-exec")));
+	static __thread unsigned int until_search __attribute__((tls_model("initial-exec")));
 	struct tek_mcs_node *node = NULL;
 
-	if (!tek_sync__mcs_page && until_look)
-		until_look--;
+	if (!tek_sync__mcs_page && until_search)
+		until_search--;
 	else if (!tek_sync__mcs_page && !take_page())
-		until_look = LOOKS_APART;
+		until_search = SEARCHES_APART;
 	if (tek_sync__mcs_page)
 		node = take_own();
 	return node ? node : take_shared();

@@ -31,7 +31,8 @@ bool tek_sync__poll_patiently(struct tek_lock *lock, bool (*try)(struct tek_lock
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	for (int i = 0; i < WAYS && ns_since(&begin) < PATIENCE_NS; i++) {
 		tek_sync__give_way();
-		if (try(lock) || tek_sync__poll_apart(lock, try, TEK_FOR_EVER, TEK_TURNS_APART))
+		if (try(lock) ||
+		    tek_sync__poll_apart(lock, try, TEK_FOR_EVER, TEK_ITERATIONS_APART))
 			return true;
 	}
 	return false;

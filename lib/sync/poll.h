@@ -14,8 +14,8 @@
  * lock that goes from CPU to CPU takes its line and the data that it protects with it: 0.06 to 0.3
  * us by `spin`: its locks protect four lines.
  */
-#define TEK_TURNS_FIRST 8u
-#define TEK_TURNS_APART 64u
+#define TEK_ITERATIONS_FIRST 8u
+#define TEK_ITERATIONS_APART 64u
 
 /* 0, ETIMEDOUT, EINVAL. */
 static inline int tek_sync__poll_until(struct tek_lock *lock, bool (*try)(struct tek_lock *),
@@ -60,11 +60,11 @@ static inline bool tek_sync__poll_apart(struct tek_lock *lock, bool (*try)(struc
 		tek_sync__give_way();
 		return try(lock);
 	}
-	while (spinning.turns < most) {
+	while (spinning.iterations < most) {
 		for (unsigned int i = 0; i < apart; i++)
 			if (tek_sync__spin_until(&spinning, until))
 				return false;
-		if (apart < TEK_TURNS_APART)
+		if (apart < TEK_ITERATIONS_APART)
 			apart *= 2;
 		if (try(lock)) {
 			tek_sync__spin_has_paid(true);
@@ -78,7 +78,7 @@ static inline bool tek_sync__poll_apart(struct tek_lock *lock, bool (*try)(struc
 static inline bool tek_sync__poll(struct tek_lock *lock, bool (*try)(struct tek_lock *),
 				  struct tek_until until)
 {
-	return tek_sync__poll_apart(lock, try, until, TEK_TURNS_FIRST);
+	return tek_sync__poll_apart(lock, try, until, TEK_ITERATIONS_FIRST);
 }
 
 /* True if the lock was taken within a while in which the caller yields, to the holder perhaps. */

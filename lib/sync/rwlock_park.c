@@ -51,7 +51,7 @@ static unsigned int load(struct tek_sync_rwlock *lock)
 static void let_holder_go_on(struct tek_spinning *spinning)
 {
 	tek_sync__spin(spinning);
-	if (spinning->turns % TEK_TURNS == 0)
+	if (spinning->iterations % TEK_SPIN_ITERATIONS == 0)
 		tek_sync__give_way();
 }
 
@@ -240,7 +240,7 @@ static bool spin(struct tek_sync_rwlock *lock, bool writes)
 {
 	struct tek_spinning spinning = {0};
 
-	while (spinning.turns < tek_sync__spin_limit) {
+	while (spinning.iterations < tek_sync__spin_limit) {
 		if (is_to_be_had(load(lock), writes) && try(lock, writes))
 			return true;
 		tek_sync__spin(&spinning);

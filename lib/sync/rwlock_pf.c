@@ -30,7 +30,7 @@
  * For spinning. The spinner then acquires by one of the next two functions, or by a load like
  * theirs.
  */
-static unsigned int look(atomic_uint *word)
+static unsigned int read_word(atomic_uint *word)
 {
 	return atomic_load_explicit(word, memory_order_relaxed);
 }
@@ -58,7 +58,7 @@ static bool try_read(struct tek_sync_rwlock *lock)
 	return false;
 }
 
-static void read_in_turn(struct tek_sync_rwlock *lock)
+static void read_queued(struct tek_sync_rwlock *lock)
 {
 	const unsigned int in = atomic_fetch_add_explicit(&lock->pf.readers_in, READER,
 							  memory_order_acquire);
@@ -71,7 +71,7 @@ static void read_in_turn(struct tek_sync_rwlock *lock)
 	 */
 	if (!(in & PRESENT))
 		return;
-	while ((look(&lock->pf.readers_in) & BITS) == (in & BITS))
+	while ((read_word(&lock->pf.readers_in) & BITS) == (in & BITS))
 		tek_sync__spin(&spinning);
 	readers_in(lock);
 }
@@ -89,7 +89,7 @@ static unsigned int entry(unsigned int in)
 }
 
 /* Called by the writer whose ticket is served. */
-static void pass_turn(struct tek_sync_rwlock *lock, unsigned int ticket)
+static void pass_ticket(struct tek_sync_rwlock *lock, unsigned int ticket)
 {
 	atomic_store_explicit(&lock->pf.writers_out, ticket + 1, memory_order_release);
 }
@@ -111,7 +111,7 @@ static bool try_write(struct tek_sync_rwlock *lock)
 		in = readers_in(lock);
 		out = readers_out(lock);
 		if ((in & PRESENT) || (in & ~BITS) != out) {
-			pass_turn(lock, ticket);
+			pass_ticket(lock, ticket);
 			return false;
 		}
 	} while (!atomic_compare_exchange_weak_explicit(&lock->pf.readers_in, &in, in + entry(in),
@@ -120,13 +120,13 @@ static bool try_write(struct tek_sync_rwlock *lock)
 	return true;
 }
 
-static void write_in_turn(struct tek_sync_rwlock *lock)
+static void write_queued(struct tek_sync_rwlock *lock)
 {
 	const unsigned int ticket = atomic_fetch_add_explicit(&lock->pf.writers_in, 1,
 							      memory_order_relaxed);
 	struct tek_spinning spinning = {0};
 
-	while (look(&lock->pf.writers_out) != ticket)
+	while (read_word(&lock->pf.writers_out) != ticket)
 		tek_sync__spin(&spinning);
 	(void)atomic_load_explicit(&lock->pf.writers_out, memory_order_acquire);
 	/* The previous writer is leaving. */
@@ -135,7 +135,7 @@ static void write_in_turn(struct tek_sync_rwlock *lock)
 		tek_sync__spin(&spinning);
 	/* From here on new readers wait; the earlier ones are to leave. */
 	in = atomic_fetch_add_explicit(&lock->pf.readers_in, entry(in), memory_order_acquire);
-	while (look(&lock->pf.readers_out) != (in & ~BITS))
+	while (read_word(&lock->pf.readers_out) != (in & ~BITS))
 		tek_sync__spin(&spinning);
 	readers_out(lock);
 }
@@ -143,7 +143,7 @@ static void write_in_turn(struct tek_sync_rwlock *lock)
 static void unlock_write(struct tek_sync_rwlock *lock)
 {
 	/* Only the writer that is served writes there. */
-	pass_turn(lock, atomic_load_explicit(&lock->pf.writers_out, memory_order_relaxed));
+	pass_ticket(lock, atomic_load_explicit(&lock->pf.writers_out, memory_order_relaxed));
 	atomic_fetch_and_explicit(&lock->pf.readers_in, ~PRESENT, memory_order_release);
 }
 
@@ -177,7 +177,7 @@ static int read_until(struct tek_sync_rwlock *lock, struct tek_until until)
 {
 	if (until.at)
 		return try_until(lock, try_read, until);
-	read_in_turn(lock);
+	read_queued(lock);
 	return 0;
 }
 
@@ -185,7 +185,7 @@ static int write_until(struct tek_sync_rwlock *lock, struct tek_until until)
 {
 	if (until.at)
 		return try_until(lock, try_write, until);
-	write_in_turn(lock);
+	write_queued(lock);
 	return 0;
 }
 

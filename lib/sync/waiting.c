@@ -9,15 +9,15 @@
 #include <unistd.h>
 
 /* After so many spin iterations a real-time thread naps each time, so that lower priorities run. */
-#define TURNS_AWAKE (1u << 16)
+#define ITERATIONS_AWAKE (1u << 16)
 #define MOMENT_NS 50000
 
-#define TURN_NS 50
+#define ITERATION_NS 50
 #define PAUSES_MAX 32
 
 const struct tek_sync_host *tek_sync__host;
 unsigned int tek_sync__spin_limit = 100;
-unsigned int tek_sync__turn_pauses = 1;
+unsigned int tek_sync__iteration_pauses = 1;
 
 static long ns_of_pauses(unsigned int pauses)
 {
@@ -31,7 +31,7 @@ static long ns_of_pauses(unsigned int pauses)
 }
 
 /* The least of some measurements: other threads may have run in between. It takes 1 to 4 us. */
-__attribute__((constructor)) static void measure_turn(void)
+__attribute__((constructor)) static void measure_iteration(void)
 {
 	enum { TRIES = 5, PAUSES = 16 };
 	long least = LONG_MAX, reading = LONG_MAX;
@@ -43,9 +43,10 @@ __attribute__((constructor)) static void measure_turn(void)
 	}
 	if (least <= reading)
 		return;
-	const long pauses = (2L * TURN_NS * PAUSES / (least - reading) + 1) / 2; /* rounded */
+	const long pauses = (2L * ITERATION_NS * PAUSES / (least - reading) + 1) / 2; /* rounded */
 	if (pauses > 1)
-		tek_sync__turn_pauses = (unsigned int)(pauses < PAUSES_MAX ? pauses : PAUSES_MAX);
+		tek_sync__iteration_pauses = (unsigned int)(pauses < PAUSES_MAX ? pauses
+										: PAUSES_MAX);
 }
 
 static atomic_bool is_confined;
@@ -123,13 +124,13 @@ void tek_sync__give_way(void)
 		yield();
 }
 
-void tek_sync__spin_long(unsigned int turns)
+void tek_sync__spin_long(unsigned int iterations)
 {
 	if (tek_sync__on_user_level())
 		tek_sync__host->yield();
 	else if (!tek_sync__is_real_time())
 		return;
-	else if (turns < TURNS_AWAKE)
+	else if (iterations < ITERATIONS_AWAKE)
 		yield();
 	else
 		tek_sync__nap(MOMENT_NS);

@@ -52,23 +52,23 @@ extern unsigned int tek_sync__spin_limit __attribute__((visibility("hidden")));
  * pause depends on the processor (25 ns on AMD's Zen 4). Polling a line faster than it travels
  * between caches delays its writer.
  */
-extern unsigned int tek_sync__turn_pauses __attribute__((visibility("hidden")));
+extern unsigned int tek_sync__iteration_pauses __attribute__((visibility("hidden")));
 
-static inline void tek_sync__turn(void)
+static inline void tek_sync__iterate(void)
 {
-	for (unsigned int i = 0; i < tek_sync__turn_pauses; i++)
+	for (unsigned int i = 0; i < tek_sync__iteration_pauses; i++)
 		tek__relax_cpu();
 }
 
 /* The state of one spinning thread: zero at first. */
 struct tek_spinning {
-	unsigned int turns;
+	unsigned int iterations;
 };
 
 /* After so many spin iterations the engine or the kernel's scheduler is queried. */
-#define TEK_TURNS 128
+#define TEK_SPIN_ITERATIONS 128
 
-void tek_sync__spin_long(unsigned int turns);
+void tek_sync__spin_long(unsigned int iterations);
 
 /*
  * One spin iteration. No callee keeps *spinning, so it can be in a register: the time of a poll
@@ -76,9 +76,9 @@ void tek_sync__spin_long(unsigned int turns);
  */
 static inline void tek_sync__spin(struct tek_spinning *spinning)
 {
-	tek_sync__turn();
-	if (__builtin_expect(++spinning->turns % TEK_TURNS == 0, 0))
-		tek_sync__spin_long(spinning->turns);
+	tek_sync__iterate();
+	if (__builtin_expect(++spinning->iterations % TEK_SPIN_ITERATIONS == 0, 0))
+		tek_sync__spin_long(spinning->iterations);
 }
 
 /* 0; ETIMEDOUT: the deadline has passed. EINVAL: it is not a valid time. */
@@ -89,7 +89,7 @@ static inline int tek_sync__spin_until(struct tek_spinning *spinning, struct tek
 {
 	int error = 0;
 
-	if (until.at && spinning->turns % TEK_TURNS == 0)
+	if (until.at && spinning->iterations % TEK_SPIN_ITERATIONS == 0)
 		error = tek_sync__time_is_left(until);
 	if (!error)
 		tek_sync__spin(spinning);

@@ -56,7 +56,7 @@ static void *helper_main(struct tek_helper *helper)
 			tek__unlock();
 			return NULL;
 		}
-		uint64_t until = helper->sleeps_until_ns = helper->turn();
+		uint64_t until = helper->sleeps_until_ns = helper->run_once();
 		if (until == TEK_HELPER_GOES)
 			leave(helper);
 		tek__unlock();

@@ -26,7 +26,7 @@ enum { TEK_HELPER_GOES = 1 };
 struct tek_helper {
 	const char *name;
 	size_t stack_bytes; /* or the default size, if thread-local storage needs more */
-	uint64_t (*turn)(void);
+	uint64_t (*run_once)(void);
 	bool (*has_work)(void); /* although no thread is left; NULL: never */
 
 	bool running;

@@ -38,7 +38,7 @@ static void put(struct entry *entry, struct entry value)
  * Where the search for an id begins.  Ids are given in sequence, with gaps where other
  * processes made threads: taken as they are they would fall into long runs that overlap.
  */
-static unsigned int home_of(const struct index *index, unsigned int tid)
+static unsigned int slot_of(const struct index *index, unsigned int tid)
 {
 	return (tid * 0x9e3779b1u >> 16) & index->mask; /* Knuth's multiplicative hash */
 }
@@ -51,7 +51,7 @@ static size_t bytes_of(unsigned int entries)
 /* Where the id is, or where it belongs. There is always a free entry. */
 static struct entry *place_of(struct index *index, unsigned int tid)
 {
-	unsigned int at = home_of(index, tid);
+	unsigned int at = slot_of(index, tid);
 	while (index->entries[at].tid && index->entries[at].tid != tid)
 		at = (at + 1) & index->mask;
 	return &index->entries[at];
@@ -92,8 +92,8 @@ static void close_gap(struct index *index, unsigned int gap)
 {
 	for (unsigned int at = (gap + 1) & index->mask; index->entries[at].tid;
 	     at = (at + 1) & index->mask) {
-		unsigned int home = home_of(index, index->entries[at].tid);
-		if (((at - home) & index->mask) < ((at - gap) & index->mask))
+		unsigned int first = slot_of(index, index->entries[at].tid);
+		if (((at - first) & index->mask) < ((at - gap) & index->mask))
 			continue;
 		put(&index->entries[gap], index->entries[at]);
 		gap = at;
@@ -118,9 +118,9 @@ bool tek__index_find(pid_t tid, unsigned int *slot)
 
 	if (!index)
 		return false;
-	unsigned int home = home_of(index, (unsigned int)tid);
+	unsigned int first = slot_of(index, (unsigned int)tid);
 	for (unsigned int i = 0; i <= index->mask; i++) {
-		const struct entry *entry = &index->entries[(home + i) & index->mask];
+		const struct entry *entry = &index->entries[(first + i) & index->mask];
 		unsigned int found = get(&entry->tid);
 		if (!found)
 			return false;

@@ -45,7 +45,7 @@ enum {
 	VECTOR = 256, /* pages that mincore() is asked for at a time */
 };
 
-static atomic_int kept = NONE;
+static atomic_int open_fd = NONE;
 static atomic_bool without_scan; /* the kernel is older */
 static struct tek_file_identity pagemap;
 
@@ -53,7 +53,7 @@ unsigned int tek__present_ways = TEK_PRESENT_SCAN | TEK_PRESENT_PAGEMAP | TEK_PR
 
 int tek__present_fd(void)
 {
-	int fd = atomic_load_explicit(&kept, memory_order_relaxed);
+	int fd = atomic_load_explicit(&open_fd, memory_order_relaxed);
 	return fd < 0 ? -1 : fd;
 }
 
@@ -68,17 +68,17 @@ __attribute__((cold)) static int open_again(int before)
 		tek__descriptor_file(fd, &pagemap);
 	}
 	int now = fd >= 0 ? fd : passing ? NONE : REFUSED;
-	if (!atomic_compare_exchange_strong(&kept, &before, now)) {
+	if (!atomic_compare_exchange_strong(&open_fd, &before, now)) {
 		if (fd >= 0)
 			close(fd); /* another thread was faster */
-		fd = atomic_load(&kept);
+		fd = atomic_load(&open_fd);
 	}
 	return fd;
 }
 
 static int descriptor(void)
 {
-	int fd = atomic_load_explicit(&kept, memory_order_acquire);
+	int fd = atomic_load_explicit(&open_fd, memory_order_acquire);
 	return fd == NONE ? open_again(NONE) : fd;
 }
 
@@ -240,9 +240,9 @@ bool tek__present_lowest(uintptr_t low, uintptr_t end, unsigned int most, struct
 
 void tek__present_forget(void)
 {
-	int fd = atomic_load(&kept);
+	int fd = atomic_load(&open_fd);
 
 	if (fd >= 0 && is_ours(fd))
 		close(fd);
-	atomic_store(&kept, NONE);
+	atomic_store(&open_fd, NONE);
 }

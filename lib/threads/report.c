@@ -60,7 +60,7 @@ static int print_refused(char *line, size_t size, const struct tek_event *event)
 		program, event->pid, thread, error, (int)getppid(), (unsigned)getuid());
 }
 
-static void say_event(const struct tek_event *event)
+static void append_event(const struct tek_event *event)
 {
 	char line[512];
 	int length;
@@ -107,8 +107,8 @@ static void say_event(const struct tek_event *event)
 		return;
 	}
 	if (length > 0)
-		tek__channel_say(line,
-				 (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
+		tek__channel_report(line, (size_t)length < sizeof(line) ? (size_t)length
+									: sizeof(line) - 1);
 }
 
 static void write_event(const struct tek_event *event)
@@ -117,7 +117,7 @@ static void write_event(const struct tek_event *event)
 
 	/* A program that gave up its privilege may not open the file of the run any more. */
 	if (!tek__channel_append(event))
-		say_event(event);
+		append_event(event);
 	errno = saved;
 }
 
@@ -262,7 +262,7 @@ void tek__report_overflow(const struct tek_thread *thread, uintptr_t address,
 	event.value[0] = thread->stack.bytes;
 	event.value[1] = address;
 	memcpy(event.text, thread->role, thread->role_bytes);
-	tek__overflow_tell(&event, thread->birth.function, trace);
+	tek__overflow_report(&event, thread->birth.function, trace);
 }
 
 void tek__report_bad_option(const char *name, const char *text)

@@ -29,8 +29,8 @@ static struct tek_thread *buckets[BUCKETS];
 static struct tek_thread *free_list;
 static unsigned int used;                   /* structures ever used: indices below it are valid */
 static unsigned int living;                 /* structures in use */
-static unsigned int unborn;                 /* those of threads without a known handle */
-static unsigned int coming;                 /* those of starting threads */
+static unsigned int without_handle;         /* those of threads without a known handle */
+static unsigned int starting;               /* those of starting threads */
 static unsigned int tracked;                /* those of threads that will run their destructor */
 static unsigned int lost;                   /* threads that found no slot */
 static unsigned int serial;                 /* threads known so far */
@@ -112,8 +112,8 @@ static void hash_remove(struct tek_thread *thread)
 
 static void set_state(struct tek_thread *thread, enum tek_state state)
 {
-	unborn += state == TEK_SLOT_CREATING;
-	unborn -= thread->state == TEK_SLOT_CREATING;
+	without_handle += state == TEK_SLOT_CREATING;
+	without_handle -= thread->state == TEK_SLOT_CREATING;
 	thread->state = state;
 }
 
@@ -201,16 +201,16 @@ struct tek_thread *tek__thread_new(void)
 {
 	struct tek_thread *thread = new_thread();
 	if (thread) {
-		thread->coming = true;
-		coming++;
+		thread->starting = true;
+		starting++;
 	}
 	return thread;
 }
 
 static void has_come(struct tek_thread *thread)
 {
-	coming -= thread->coming;
-	thread->coming = false;
+	starting -= thread->starting;
+	thread->starting = false;
 }
 
 bool tek__thread_at_hand(void)
@@ -442,7 +442,7 @@ struct tek_thread *tek__thread_find(pthread_t handle)
 	 * The kernel may still know a joined thread after the C library has given its handle to a
 	 * starting one.
 	 */
-	pid_t tid = !thread || unborn ? tek__thread_tid_of(handle) : 0;
+	pid_t tid = !thread || without_handle ? tek__thread_tid_of(handle) : 0;
 	if (!tid || (thread && (!thread->tid || thread->tid == tid)))
 		return thread;
 	thread = lookup_tid(tid);
@@ -465,7 +465,7 @@ struct tek_thread *tek__thread_find_tid(pid_t tid)
 
 bool tek__threads_left(void)
 {
-	return tracked || coming;
+	return tracked || starting;
 }
 
 unsigned int tek__threads_living(void)
@@ -473,9 +473,9 @@ unsigned int tek__threads_living(void)
 	return living;
 }
 
-bool tek__threads_are_coming(void)
+bool tek__threads_are_starting(void)
 {
-	return coming;
+	return starting;
 }
 
 unsigned int tek__threads_coming(void)
@@ -549,6 +549,6 @@ void tek__threads_forget(void)
 	memset(buckets, 0, sizeof(buckets));
 	tek__index_forget();
 	free_list = NULL;
-	used = living = unborn = coming = tracked = lost = 0;
+	used = living = without_handle = starting = tracked = lost = 0;
 	sweep_at = FIRST_SWEEP;
 }

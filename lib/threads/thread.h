@@ -152,7 +152,7 @@ bool tek__threads_left(void);
 unsigned int tek__threads_living(void);
 
 /* The threads that were made, or are just being made, and have not begun yet: any, how many. */
-bool tek__threads_are_coming(void);
+bool tek__threads_are_starting(void);
 unsigned int tek__threads_coming(void);
 
 /* Call visit for every live thread. visit may free the thread it is given. */

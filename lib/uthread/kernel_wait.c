@@ -38,7 +38,7 @@ static void tell(void)
 		      "]: its threads wait by futex(2) past TEK, as those of OpenMP do. Each "
 		      "such wait is noticed up to 0.2 ms late, and takes a kernel thread. "
 		      "Without --model it costs nothing.\n");
-	tek__channel_say(line.text, line.length);
+	tek__channel_report(line.text, line.length);
 }
 
 void tek_ut__kernel_wait_found(const ucontext_t *context)

@@ -145,7 +145,7 @@ __attribute__((noinline)) static void report(const struct tek_uthread *self,
 		memcpy(event.thread, self->name, sizeof(event.thread));
 	else /* as kernel threads inherit the program's */
 		syscall(SYS_prctl, PR_GET_NAME, event.thread);
-	tek__overflow_tell(&event, stack->function, &trace);
+	tek__overflow_report(&event, stack->function, &trace);
 }
 
 bool tek_ut__overflow_at(const siginfo_t *info, ucontext_t *context,

@@ -65,7 +65,7 @@ static void tell_without(const char *what, int error, void (*cure)(struct tek_li
 	tek__line_add(&line, ". They switch only where they wait or yield. ");
 	cure(&line);
 	tek__line_add(&line, "\n");
-	tek__channel_say(line.text, line.length);
+	tek__channel_report(line.text, line.length);
 }
 
 /* Root raises the limit of the shell that started the program. */

@@ -133,7 +133,7 @@ static inline bool choose(const char *name)
 	}
 	/* One that changes all the time. */
 	if (strcmp(name, "auto-calm") == 0) {
-		tek_sync__lock_auto_calm = 3;
+		tek_sync__lock_auto_respin_after = 3;
 		name = "auto";
 	}
 	const struct tek_lock_kind *kind = tek_sync__lock_kind_named(name);

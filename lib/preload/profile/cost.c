@@ -37,7 +37,7 @@ void tek_prof__measure_cost(void)
 	if (!thread)
 		return;
 	struct tek_profile_self self = tek_prof__self;
-	struct tek_profile_thread kept = *thread;
+	struct tek_profile_thread saved = *thread;
 	file->clock_cost = (tek_u32)(COST(tek_prof__ticks()) / 1024);
 	uint64_t plain = COST(
 		(REAL(pthread_mutex_lock)(&mutex), REAL(pthread_mutex_unlock)(&mutex)));
@@ -64,7 +64,7 @@ void tek_prof__measure_cost(void)
 	}
 	memset(tek_prof__file_objects(thread), 0,
 	       TEK_PROFILE_OBJECTS * sizeof(struct tek_profile_object));
-	kept.serial_ticks = thread->serial_ticks;
-	*thread = kept;
+	saved.serial_ticks = thread->serial_ticks;
+	*thread = saved;
 	tek_prof__self = self;
 }

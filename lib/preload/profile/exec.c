@@ -50,7 +50,7 @@ static struct tek_verdict examine(const struct call *call)
 /* Whether this library is to be in the program. */
 static bool comes_along(const struct call *call)
 {
-	int kept = errno;
+	int saved = errno;
 
 	if (!tek_prof__file_is_for(call->how == SPAWN || call->how == SPAWN_SEARCH))
 		return false;
@@ -59,7 +59,7 @@ static bool comes_along(const struct call *call)
 	enum tek_fit fit = examine(call).fit;
 	if (counted)
 		tek_prof__leave(counted, TEK_PROFILE_FILE);
-	errno = kept;
+	errno = saved;
 	return fit == TEK_FITS || fit == TEK_PASSES;
 }
 

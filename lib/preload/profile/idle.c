@@ -13,12 +13,12 @@ TEK_IDLE(int, ppoll,
 	 (struct pollfd * fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask),
 	 (fds, count, timeout, mask))
 TEK_IDLE(int, select,
-	 (int count, fd_set *reads, fd_set *writes, fd_set *others, struct timeval *timeout),
-	 (count, reads, writes, others, timeout))
+	 (int count, fd_set *reads, fd_set *writes, fd_set *exceptions, struct timeval *timeout),
+	 (count, reads, writes, exceptions, timeout))
 TEK_IDLE(int, pselect,
-	 (int count, fd_set *reads, fd_set *writes, fd_set *others, const struct timespec *timeout,
-	  const sigset_t *mask),
-	 (count, reads, writes, others, timeout, mask))
+	 (int count, fd_set *reads, fd_set *writes, fd_set *exceptions,
+	  const struct timespec *timeout, const sigset_t *mask),
+	 (count, reads, writes, exceptions, timeout, mask))
 TEK_IDLE(int, epoll_wait, (int epoll, struct epoll_event *events, int most, int timeout),
 	 (epoll, events, most, timeout))
 TEK_IDLE(int, epoll_pwait,

@@ -83,25 +83,25 @@ __attribute__((cold)) static void find(struct operator* operator)
 #define JOIN(one, two, three) one##two##three
 #define JOINED(one, two, three) JOIN(one, two, three)
 
-#define BOTH_NEW(type, parameters, arguments) \
+#define NEW_PAIR(type, parameters, arguments) \
 	TEK_NEW(JOINED(_Znw, SIZE, type), parameters, arguments) \
 	TEK_NEW(JOINED(_Zna, SIZE, type), parameters, arguments)
-#define BOTH_DELETE(type, parameters, arguments) \
+#define DELETE_PAIR(type, parameters, arguments) \
 	TEK_DELETE(JOINED(_ZdlPv, type, ), parameters, arguments) \
 	TEK_DELETE(JOINED(_ZdaPv, type, ), parameters, arguments)
-#define BOTH_DELETE_SIZED(type, parameters, arguments) \
+#define SIZED_DELETE_PAIR(type, parameters, arguments) \
 	TEK_DELETE(JOINED(_ZdlPv, SIZE, type), parameters, arguments) \
 	TEK_DELETE(JOINED(_ZdaPv, SIZE, type), parameters, arguments)
 
-BOTH_NEW(, (size_t bytes), (bytes))
-BOTH_NEW(RKSt9nothrow_t, (size_t bytes, const void *tag), (bytes, tag))
-BOTH_NEW(St11align_val_t, (size_t bytes, size_t align), (bytes, align))
-BOTH_NEW(St11align_val_tRKSt9nothrow_t, (size_t bytes, size_t align, const void *tag),
+NEW_PAIR(, (size_t bytes), (bytes))
+NEW_PAIR(RKSt9nothrow_t, (size_t bytes, const void *tag), (bytes, tag))
+NEW_PAIR(St11align_val_t, (size_t bytes, size_t align), (bytes, align))
+NEW_PAIR(St11align_val_tRKSt9nothrow_t, (size_t bytes, size_t align, const void *tag),
 	 (bytes, align, tag))
-BOTH_DELETE(, (void *block), (block))
-BOTH_DELETE_SIZED(, (void *block, size_t bytes), (block, bytes))
-BOTH_DELETE(RKSt9nothrow_t, (void *block, const void *tag), (block, tag))
-BOTH_DELETE(St11align_val_t, (void *block, size_t align), (block, align))
-BOTH_DELETE_SIZED(St11align_val_t, (void *block, size_t bytes, size_t align), (block, bytes, align))
-BOTH_DELETE(St11align_val_tRKSt9nothrow_t, (void *block, size_t align, const void *tag),
+DELETE_PAIR(, (void *block), (block))
+SIZED_DELETE_PAIR(, (void *block, size_t bytes), (block, bytes))
+DELETE_PAIR(RKSt9nothrow_t, (void *block, const void *tag), (block, tag))
+DELETE_PAIR(St11align_val_t, (void *block, size_t align), (block, align))
+SIZED_DELETE_PAIR(St11align_val_t, (void *block, size_t bytes, size_t align), (block, bytes, align))
+DELETE_PAIR(St11align_val_tRKSt9nothrow_t, (void *block, size_t align, const void *tag),
 	    (block, align, tag))

@@ -11,7 +11,7 @@
 		return call; \
 	/* The real one is a point of cancellation, whether it waits or not. */ \
 	pthread_testcancel(); \
-	int kept_ = errno; \
+	int saved_ = errno; \
 	if (REAL(sem_trywait)(semaphore) == 0) { \
 		struct tek_profile_object *counted_ = tek_prof__object( \
 			thread_, semaphore, TEK_SITE, TEK_PROFILE_SEMAPHORE, false); \
@@ -19,7 +19,7 @@
 			counted_->count++; \
 		return 0; \
 	} \
-	errno = kept_; \
+	errno = saved_; \
 	return TEK_WAIT(TEK_PROFILE_SEMAPHORE, semaphore, call)
 
 TEK_EXPORT int sem_wait(sem_t *semaphore)

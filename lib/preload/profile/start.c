@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void say(const char *why)
+static void report(const char *why)
 {
 	char line[256] = "tek: this program runs, but is not profiled: ";
 
@@ -35,7 +35,7 @@ __attribute__((constructor)) static void begin(void)
 	uint64_t began = tek_prof__monotonic_ns();
 	const char *why = tek_prof__file_make(variable);
 	if (why) {
-		say(why);
+		report(why);
 		return;
 	}
 	if (!tek_prof__file)

@@ -27,7 +27,7 @@ TEK_EXPORT int pthread_spin_lock(pthread_spinlock_t *lock)
 		do {
 			tek_sync__spin(&spinning);
 		} while (__atomic_load_n(lock, __ATOMIC_RELAXED) == seen &&
-			 spinning.turns % TEK_TURNS != 0);
+			 spinning.iterations % TEK_SPIN_ITERATIONS != 0);
 	}
 	return 0;
 }

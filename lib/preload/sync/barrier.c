@@ -35,7 +35,7 @@ TEK_EXPORT int pthread_barrier_init(pthread_barrier_t *object,
 {
 	const struct tek_sync_chosen *chosen = tek_sync__sync();
 	int shared = PTHREAD_PROCESS_PRIVATE;
-	static bool said;
+	static bool reported;
 
 	if (count == 0 || count > TEK_SYNC_BARRIER_MAX)
 		return EINVAL;
@@ -44,7 +44,7 @@ TEK_EXPORT int pthread_barrier_init(pthread_barrier_t *object,
 	if (attributes)
 		pthread_barrierattr_getpshared(attributes, &shared);
 	if (shared == PTHREAD_PROCESS_SHARED) {
-		tek_sync__left(&said, "barriers of several processes");
+		tek_sync__left(&reported, "barriers of several processes");
 		return TEK_REAL(pthread_barrier_init)(object, attributes, count);
 	}
 	return chosen->barrier.init(of(object), count);

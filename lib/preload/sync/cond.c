@@ -148,7 +148,7 @@ TEK_EXPORT int pthread_cond_broadcast(pthread_cond_t *object)
 
 TEK_EXPORT int pthread_cond_init(pthread_cond_t *object, const pthread_condattr_t *attributes)
 {
-	static bool said_shared;
+	static bool reported_shared;
 	clockid_t clock = CLOCK_REALTIME;
 	int shared = PTHREAD_PROCESS_PRIVATE;
 
@@ -159,7 +159,7 @@ TEK_EXPORT int pthread_cond_init(pthread_cond_t *object, const pthread_condattr_
 	if (!tek_sync__sync()->mutex.lock)
 		return TEK_REAL(pthread_cond_init)(object, attributes);
 	if (shared == PTHREAD_PROCESS_SHARED) {
-		tek_sync__left(&said_shared, "condition variables of several processes");
+		tek_sync__left(&reported_shared, "condition variables of several processes");
 		return TEK_REAL(pthread_cond_init)(object, attributes);
 	}
 	memset(object, 0, sizeof(*object));

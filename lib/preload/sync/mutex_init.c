@@ -33,7 +33,7 @@ static bool is_robust(const pthread_mutexattr_t *attributes)
 /* The new value of `kind`; -1: it is the C library's. */
 static int kind_for(const pthread_mutexattr_t *attributes)
 {
-	static bool said_robust, said_shared, said_protocol;
+	static bool reported_robust, reported_shared, reported_protocol;
 	int type = PTHREAD_MUTEX_NORMAL, protocol = PTHREAD_PRIO_NONE;
 
 	if (!tek_sync__sync()->mutex.lock)
@@ -41,11 +41,11 @@ static int kind_for(const pthread_mutexattr_t *attributes)
 	if (!attributes)
 		return type;
 	if (is_robust(attributes)) {
-		tek_sync__left(&said_robust, "robust mutexes");
+		tek_sync__left(&reported_robust, "robust mutexes");
 		return -1;
 	}
 	if (is_shared(attributes)) {
-		tek_sync__left(&said_shared, "mutexes of several processes");
+		tek_sync__left(&reported_shared, "mutexes of several processes");
 		return -1;
 	}
 	pthread_mutexattr_gettype(attributes, &type);
@@ -54,7 +54,7 @@ static int kind_for(const pthread_mutexattr_t *attributes)
 		return (type & TEK_MUTEX_TYPE) | TEK_MUTEX_INHERIT;
 	if (protocol == PTHREAD_PRIO_NONE)
 		return type & TEK_MUTEX_TYPE;
-	tek_sync__left(&said_protocol, "mutexes that lend their priority");
+	tek_sync__left(&reported_protocol, "mutexes that lend their priority");
 	return -1;
 }
 

@@ -14,10 +14,10 @@
 #include <sys/single_threaded.h>
 #include <unistd.h>
 
-static void say(struct tek_line *line)
+static void report(struct tek_line *line)
 {
 	line->text[line->length++] = '\n';
-	tek__channel_say(line->text, line->length);
+	tek__channel_report(line->text, line->length);
 }
 
 /* Where a lock lies: in a file, or in none. */
@@ -68,7 +68,7 @@ static void add_place(struct tek_line *line, const void *at)
 	}
 }
 
-static void say_one(const void *at, const struct tek_lock_auto_counts *counts)
+static void report_one(const void *at, const struct tek_lock_auto_counts *counts)
 {
 	struct tek_line line = {0};
 
@@ -78,10 +78,10 @@ static void say_one(const void *at, const struct tek_lock_auto_counts *counts)
 	tek__line_add(&line, "; went to sleeping ");
 	tek__line_add_number(&line, counts->to_park);
 	tek__line_add(&line, counts->to_park == 1 ? " time" : " times");
-	say(&line);
+	report(&line);
 }
 
-static void say_all(const struct tek_lock_auto_counts *counts)
+static void report_all(const struct tek_lock_auto_counts *counts)
 {
 	struct tek_line line = {0};
 
@@ -92,7 +92,7 @@ static void say_all(const struct tek_lock_auto_counts *counts)
 	tek__line_add(&line, " went from spinning to sleeping, ");
 	tek__line_add_number(&line, counts->to_spin);
 	tek__line_add(&line, " back; all others spin");
-	say(&line);
+	report(&line);
 }
 
 static struct tek_event event_of(unsigned int kind, const struct tek_lock_auto_counts *counts)
@@ -105,15 +105,15 @@ static struct tek_event event_of(unsigned int kind, const struct tek_lock_auto_c
 }
 
 /* The file gets the report also where the program has closed its standard error. */
-static void tell_all(const struct tek_lock_auto_counts *counts)
+static void append_all(const struct tek_lock_auto_counts *counts)
 {
 	const struct tek_event event = event_of(TEK_EVENT_LOCKS, counts);
 
 	if (!tek__channel_append(&event))
-		say_all(counts);
+		report_all(counts);
 }
 
-static void tell_one(const void *at, const struct tek_lock_auto_counts *counts)
+static void append_one(const void *at, const struct tek_lock_auto_counts *counts)
 {
 	struct tek_event event = event_of(TEK_EVENT_LOCK, counts);
 	const struct place place = find_place(at);
@@ -122,7 +122,7 @@ static void tell_one(const void *at, const struct tek_lock_auto_counts *counts)
 	event.value[3] = (uintptr_t)at;
 	tek__channel_copy_tail(event.text, sizeof(event.text), place.file);
 	if (!tek__channel_append(&event))
-		say_one(at, counts);
+		report_one(at, counts);
 }
 
 /* Of a process that ends by exit(3), and is not a child that has run nothing else. */
@@ -138,7 +138,7 @@ __attribute__((destructor)) static void finish(void)
 	tek_sync__lock_auto_counts(&counts);
 	if (!counts.to_park && __libc_single_threaded)
 		return;
-	tell_all(&counts);
+	append_all(&counts);
 	for (unsigned int i = 0; tek_sync__lock_auto_changed(i, &lock, &counts); i++)
-		tell_one(tek_sync__mutex_around(lock), &counts);
+		append_one(tek_sync__mutex_around(lock), &counts);
 }

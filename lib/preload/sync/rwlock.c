@@ -181,7 +181,7 @@ TEK_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *object)
 TEK_EXPORT int pthread_rwlock_init(pthread_rwlock_t *object, const pthread_rwlockattr_t *attributes)
 {
 	int shared = PTHREAD_PROCESS_PRIVATE, prefers = TEK_RWLOCK_READERS;
-	static bool said;
+	static bool reported;
 
 	if (attributes) {
 		pthread_rwlockattr_getpshared(attributes, &shared);
@@ -190,7 +190,7 @@ TEK_EXPORT int pthread_rwlock_init(pthread_rwlock_t *object, const pthread_rwloc
 	if (!tek_sync__sync()->rwlock.name)
 		return TEK_REAL(pthread_rwlock_init)(object, attributes);
 	if (shared == PTHREAD_PROCESS_SHARED) {
-		tek_sync__left(&said, "read-write locks of several processes");
+		tek_sync__left(&reported, "read-write locks of several processes");
 		return TEK_REAL(pthread_rwlock_init)(object, attributes);
 	}
 	memset(object, 0, sizeof(*object)); /* an initialiser need not reach all of a union */

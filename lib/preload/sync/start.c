@@ -24,7 +24,7 @@ struct tek_sync_chosen tek_sync__chosen;
  */
 extern const struct tek_sync_host tek_sync_host __attribute__((weak));
 
-static void say(const char *first, const char *name, const char *last)
+static void report(const char *first, const char *name, const char *last)
 {
 	struct tek_line line = {0};
 
@@ -33,13 +33,13 @@ static void say(const char *first, const char *name, const char *last)
 	tek__line_add(&line, name);
 	tek__line_add(&line, last);
 	line.text[line.length++] = '\n';
-	tek__channel_say(line.text, line.length);
+	tek__channel_report(line.text, line.length);
 }
 
-void tek_sync__left(bool *said, const char *what)
+void tek_sync__left(bool *reported, const char *what)
 {
-	if (!__atomic_exchange_n(said, true, __ATOMIC_RELAXED))
-		say("", what, " of this program stay those of the C library");
+	if (!__atomic_exchange_n(reported, true, __ATOMIC_RELAXED))
+		report("", what, " of this program stay those of the C library");
 }
 
 /*
@@ -49,8 +49,8 @@ void tek_sync__left(bool *said, const char *what)
 static bool fit(bool they_do, const char *what)
 {
 	if (!they_do)
-		say("this C library's ", what,
-		    " are not as any that TEK knows: they stay those of the C library");
+		report("this C library's ", what,
+		       " are not as any that TEK knows: they stay those of the C library");
 	return they_do;
 }
 
@@ -144,10 +144,10 @@ void tek_sync__start(void)
 	tek_sync__process_start();
 	tek_sync__host = &tek_sync_host;
 	if (!tek_sync__variable("TEK_SYNC", list, sizeof(list)))
-		say("TEK_SYNC is too long: ", "", "it is ignored");
+		report("TEK_SYNC is too long: ", "", "it is ignored");
 	while ((setting = strsep(&rest, ",")))
 		if (*setting && !choose(setting))
-			say("TEK_SYNC: ", setting, " is not known: it is ignored");
+			report("TEK_SYNC: ", setting, " is not known: it is ignored");
 	tek_sync__chosen.started = true;
 }
 

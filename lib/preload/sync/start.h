@@ -41,6 +41,6 @@ static inline const struct tek_sync_chosen *tek_sync__sync(void)
 }
 
 /* Says once that the program has some that stay the C library's; `what`: "robust mutexes". */
-void tek_sync__left(bool *said, const char *what);
+void tek_sync__left(bool *reported, const char *what);
 
 #endif

@@ -22,10 +22,10 @@
 
 static int refuse(const char *function)
 {
-	static atomic_bool told;
+	static atomic_bool reported;
 	const int error = errno;
 
-	if (!atomic_exchange(&told, true)) {
+	if (!atomic_exchange(&reported, true)) {
 		struct tek_event event = tek__channel_event(TEK_EVENT_BAD_OPTION);
 		struct tek_line line = {0};
 
@@ -40,7 +40,7 @@ static int refuse(const char *function)
 			tek__line_add(&line, ": ");
 			tek__line_add(&line, (const char *)event.text);
 			tek__line_add(&line, "\n");
-			tek__channel_say(line.text, line.length);
+			tek__channel_report(line.text, line.length);
 		}
 	}
 	errno = error;

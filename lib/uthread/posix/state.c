@@ -38,7 +38,7 @@ static void tell(const char *what, const char *how, const char *why)
 	tek__line_add(&line, how);
 	tek__line_add(&line, why);
 	tek__line_add(&line, ". To have it, run the program without --model.\n");
-	tek__channel_say(line.text, line.length);
+	tek__channel_report(line.text, line.length);
 }
 
 /* Once for each reason. */

@@ -9,21 +9,21 @@
  * deadline bypasses it too, and so does one that has waited for the turn for some ms: the
  * designated waiter may be stopped, or in a signal handler.
  */
-#ifndef TEK_SYNC_TURN_H
-#define TEK_SYNC_TURN_H
+#ifndef TEK_SYNC_DESIGNATED_H
+#define TEK_SYNC_DESIGNATED_H
 
 #include "sync/lock.h"
 #include "sync/waiting.h"
 #include "sync/word.h"
 
 /* How long a lock stays reserved for a woken waiter: by then it runs, or it has left. */
-#define TEK_KEPT_NS 200000
+#define TEK_RESERVED_NS 200000
 
 /* A lock is reserved for waiters that have slept. They do not precede a real-time thread. */
 static inline void tek_sync__let_come_first(void)
 {
 	if (!tek_sync__is_real_time())
-		tek_sync__nap(TEK_KEPT_NS);
+		tek_sync__nap(TEK_RESERVED_NS);
 }
 
 /*
@@ -31,33 +31,34 @@ static inline void tek_sync__let_come_first(void)
  * waiters. By chance, because the one woken is the first sleeper: with a count that could always be
  * another one.
  */
-static inline bool tek_sync__is_owed(void)
+static inline bool tek_sync__is_starved(void)
 {
 	return tek__in_ns(0).tv_nsec >> 6 & 1;
 }
 
-#define TEK_TURN_NS 4000000
+#define TEK_DESIGNATION_NS 4000000
 
 /*
  * Locks by `take`, which several threads may run at once, and returns its result: 0, ETIMEDOUT,
  * EINVAL.
  */
-static inline int tek_sync__wait_in_turn(struct tek_lock *lock, atomic_uint *turn,
-					 struct tek_until until,
-					 int (*take)(struct tek_lock *lock, struct tek_until until))
+static inline int tek_sync__wait_for_designation(struct tek_lock *lock, atomic_uint *designation,
+						 struct tek_until until,
+						 int (*take)(struct tek_lock *lock,
+							     struct tek_until until))
 {
 	struct timespec end;
 	int error;
 
 	if (until.at || tek_sync__is_real_time())
 		return take(lock, until);
-	if (!tek_sync__word_try(turn)) {
-		end = tek__in_ns(TEK_TURN_NS);
-		if (tek_sync__word_sleep(turn, (struct tek_until){CLOCK_MONOTONIC, &end}))
+	if (!tek_sync__word_try(designation)) {
+		end = tek__in_ns(TEK_DESIGNATION_NS);
+		if (tek_sync__word_sleep(designation, (struct tek_until){CLOCK_MONOTONIC, &end}))
 			return take(lock, until);
 	}
 	error = take(lock, until);
-	tek_sync__word_unlock(turn);
+	tek_sync__word_unlock(designation);
 	return error;
 }
 

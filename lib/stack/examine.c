@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "stack/look.h"
+#include "stack/examine.h"
 
 #include "stack/paint.h"
 #include "tek_abi.h"
@@ -16,7 +16,7 @@ enum {
  * Below the first thread's stack other things may be mapped where its limit is high, but not near
  * to it.
  */
-uintptr_t tek__look_low(const struct tek_stack *stack)
+uintptr_t tek__examine_low(const struct tek_stack *stack)
 {
 	size_t bytes = stack->bytes;
 
@@ -35,8 +35,8 @@ static uintptr_t lowest_byte(uintptr_t address, uintptr_t word, uintptr_t before
 }
 
 __attribute__((no_sanitize("address", "thread"))) bool
-tek__look_through(const struct tek_stack *stack, tek_words_reader *read, uintptr_t low,
-		  uintptr_t end, struct tek_found *found)
+tek__examine_range(const struct tek_stack *stack, tek_words_reader *read, uintptr_t low,
+		   uintptr_t end, struct tek_found *found)
 {
 	const bool painted = low >= stack->painted_from;
 	uintptr_t fill = painted ? stack->fill : 0;
@@ -90,9 +90,9 @@ static bool has_no_holes(const struct tek_stack *stack)
 	return stack->fill == TEK_PAINT && (stack->surely_painted || stack->noted_to);
 }
 
-bool tek__look(const struct tek_stack *stack, tek_words_reader *read, struct tek_found *found)
+bool tek__examine(const struct tek_stack *stack, tek_words_reader *read, struct tek_found *found)
 {
-	const uintptr_t low = tek__look_low(stack), known = stack->clean_end;
+	const uintptr_t low = tek__examine_low(stack), known = stack->clean_end;
 	const uintptr_t word = ~(uintptr_t)(sizeof(uintptr_t) - 1);
 	unsigned int most = 1; /* nearly always it is in the first */
 	struct tek_run run = {low, low, false};
@@ -111,18 +111,18 @@ bool tek__look(const struct tek_stack *stack, tek_words_reader *read, struct tek
 			run.end = known;
 		if (run.low < stack->painted_from && !found->bound)
 			found->bound = run.low;
-		if (tek__look_through(stack, read, (run.low + ~word) & word,
-				      tek__lower(tek__lower(run.end, known), stack->painted_from),
-				      found) ||
-		    tek__look_through(stack, read, tek__higher(run.low, stack->painted_from),
-				      tek__lower(run.end, known) & word, found))
+		if (tek__examine_range(stack, read, (run.low + ~word) & word,
+				       tek__lower(tek__lower(run.end, known), stack->painted_from),
+				       found) ||
+		    tek__examine_range(stack, read, tek__higher(run.low, stack->painted_from),
+				       tek__lower(run.end, known) & word, found))
 			return true;
 	}
 	return found->lowest != 0;
 }
 
-void tek__look_sum_up(const struct tek_stack *stack, struct tek_found *found,
-		      struct tek_stack_use *use)
+void tek__examine_sum_up(const struct tek_stack *stack, struct tek_found *found,
+			 struct tek_stack_use *use)
 {
 	const bool untouched = !found->bound, hidden = !found->certain;
 	/* Of a thread that was not prepared it is not known. */
@@ -142,8 +142,8 @@ void tek__look_sum_up(const struct tek_stack *stack, struct tek_found *found,
 	else if (found->bound == found->certain && (untouched || found->at_paint))
 		flags = TEK_STACK_EXACT;
 	*use = (struct tek_stack_use){
-		.peak_bytes = tek__look_bytes(stack->end, found->certain),
-		.bound_bytes = tek__look_bytes(stack->end, found->bound),
+		.peak_bytes = tek__examine_bytes(stack->end, found->certain),
+		.bound_bytes = tek__examine_bytes(stack->end, found->bound),
 		.flags = flags,
 		.unprepared = !stack->clean_end,
 	};

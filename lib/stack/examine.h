@@ -4,8 +4,8 @@
  * the first word that differs from its value before the thread ran. stack/measure.h has the
  * reasons.
  */
-#ifndef TEK_STACK_LOOK_H
-#define TEK_STACK_LOOK_H
+#ifndef TEK_STACK_EXAMINE_H
+#define TEK_STACK_EXAMINE_H
 
 #include "stack/words.h"
 #include "threads/stack_use.h"
@@ -19,23 +19,23 @@ struct tek_found {
 };
 
 /* Where a look begins: the lowest address that can have been used. */
-uintptr_t tek__look_low(const struct tek_stack *stack);
+uintptr_t tek__examine_low(const struct tek_stack *stack);
 
 /* False: the kernel does not say which pages are present. No allocation; async-signal-safe. */
-bool tek__look(const struct tek_stack *stack, tek_words_reader *read, struct tek_found *found);
+bool tek__examine(const struct tek_stack *stack, tek_words_reader *read, struct tek_found *found);
 
 /*
  * The same in [low, end) only. All its pages are present, and nothing below was used.  True: a
  * changed word was found there.
  */
-bool tek__look_through(const struct tek_stack *stack, tek_words_reader *read, uintptr_t low,
-		       uintptr_t end, struct tek_found *found);
+bool tek__examine_range(const struct tek_stack *stack, tek_words_reader *read, uintptr_t low,
+			uintptr_t end, struct tek_found *found);
 
 /* The result of a measurement, in bytes. */
-void tek__look_sum_up(const struct tek_stack *stack, struct tek_found *found,
-		      struct tek_stack_use *use);
+void tek__examine_sum_up(const struct tek_stack *stack, struct tek_found *found,
+			 struct tek_stack_use *use);
 
-static inline uint32_t tek__look_bytes(uintptr_t end, uintptr_t address)
+static inline uint32_t tek__examine_bytes(uintptr_t end, uintptr_t address)
 {
 	uintptr_t bytes = end - address;
 	return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;

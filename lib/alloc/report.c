@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "alloc/say.h"
+#include "alloc/report.h"
 
 #include "base/channel.h"
 
@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void tek_alloc__say(const char *format, ...)
+void tek_alloc__report(const char *format, ...)
 {
 	char line[256];
 	const int saved = errno;
@@ -18,7 +18,7 @@ void tek_alloc__say(const char *format, ...)
 	int bytes = vsnprintf(line, sizeof(line), format, arguments);
 	va_end(arguments);
 	if (bytes > 0)
-		tek__channel_say(line,
-				 (size_t)bytes < sizeof(line) ? (size_t)bytes : sizeof(line) - 1);
+		tek__channel_report(line, (size_t)bytes < sizeof(line) ? (size_t)bytes
+								       : sizeof(line) - 1);
 	errno = saved;
 }
