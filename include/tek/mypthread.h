@@ -23,15 +23,15 @@ typedef tek_uthread_mutex_t mypthread_mutex_t;
 static inline int mypthread_create(mypthread_t *thread, const pthread_attr_t *attributes,
 				   void *(*routine)(void *), void *argument)
 {
-	struct tek_uthread_attributes wish = {0, 0, 0, 0, 0, 0, 0};
+	struct tek_uthread_attributes wanted = {0, 0, 0, 0, 0, 0, 0};
 	int state = PTHREAD_CREATE_JOINABLE;
 
 	if (attributes) {
-		pthread_attr_getstacksize(attributes, &wish.stack_bytes);
+		pthread_attr_getstacksize(attributes, &wanted.stack_bytes);
 		pthread_attr_getdetachstate(attributes, &state);
-		wish.detached = state == PTHREAD_CREATE_DETACHED;
+		wanted.detached = state == PTHREAD_CREATE_DETACHED;
 	}
-	return tek_uthread_create(thread, &wish, routine, argument);
+	return tek_uthread_create(thread, &wanted, routine, argument);
 }
 
 /* 2.1.2 */

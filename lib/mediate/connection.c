@@ -192,13 +192,14 @@ static bool receive(struct tek_reply *reply, uint64_t deadline_ns, int flags)
 	return false;
 }
 
-static bool is_told_unasked(const struct tek_reply *reply)
+static bool is_notice(const struct tek_reply *reply)
 {
 	return reply->kind == TEK_TELL_LEFT && reply->number == 0;
 }
 
 /* Reads until the reply comes. NOTICEs may precede it. */
-static bool await(const struct tek_request *request, struct tek_reply *reply, tek_told *told)
+static bool await(const struct tek_request *request, struct tek_reply *reply,
+		  tek_notified *notified)
 {
 	uint64_t deadline_ns = tek__now(CLOCK_MONOTONIC) + WAIT_NS;
 
@@ -210,11 +211,11 @@ static bool await(const struct tek_request *request, struct tek_reply *reply, te
 			tek__connection_note_why(reply);
 			return false;
 		}
-		if (!is_told_unasked(reply)) {
+		if (!is_notice(reply)) {
 			forget_because(something_else);
 			return false;
 		}
-		told(reply);
+		notified(reply);
 		if (tek__now(CLOCK_MONOTONIC) >= deadline_ns) {
 			is_silent();
 			return false;
@@ -242,7 +243,7 @@ static bool send_request(const struct tek_request *request)
 }
 
 bool tek__connection_ask(unsigned int kind, struct tek_request *request, struct tek_reply *reply,
-			 tek_told *told)
+			 tek_notified *notified)
 {
 	struct caller caller = begin();
 
@@ -251,12 +252,12 @@ bool tek__connection_ask(unsigned int kind, struct tek_request *request, struct 
 	request->kind = (tek_u16)kind;
 	request->number = ++requests ? requests : ++requests; /* 0 marks a NOTICE */
 	bool answered = tek__connection_is_open() && send_request(request) &&
-			await(request, reply, told);
+			await(request, reply, notified);
 	end(caller);
 	return answered;
 }
 
-void tek__connection_listen(tek_told *told)
+void tek__connection_listen(tek_notified *notified)
 {
 	struct caller caller = begin();
 	struct tek_reply reply;
@@ -264,8 +265,8 @@ void tek__connection_listen(tek_told *told)
 	for (unsigned int i = 0; i < MOST_AT_ONCE && tek__connection_is_open(); i++) {
 		if (!receive(&reply, 0, MSG_DONTWAIT))
 			break;
-		if (is_told_unasked(&reply))
-			told(&reply);
+		if (is_notice(&reply))
+			notified(&reply);
 		else
 			forget_because(something_else);
 	}

@@ -31,15 +31,15 @@ bool tek__connection_open(void);
 void tek__connection_close(const char *reason);
 
 /*
- * Send a request and get its reply; `told` is called for each NOTICE in between. The caller fills
+ * Send a request and get its reply; `notified` is called for each NOTICE in between. The caller fills
  * in what follows `number`. False: the connection is lost.
  */
-typedef void tek_told(const struct tek_reply *reply);
+typedef void tek_notified(const struct tek_reply *reply);
 bool tek__connection_ask(unsigned int kind, struct tek_request *request, struct tek_reply *reply,
-			 tek_told *told);
+			 tek_notified *notified);
 
 /* Take what has come unasked, without waiting. */
-void tek__connection_listen(tek_told *told);
+void tek__connection_listen(tek_notified *notified);
 
 /*
  * The reason of a failure, for people: the rest of a sentence, fit for a terminal; "": no process

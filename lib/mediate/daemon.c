@@ -20,7 +20,7 @@ static unsigned int grant;   /* TEK_GRANT_*, of that */
 bool tek__daemon_is_placing; /* there is a connection, and it was made for that only */
 
 /* tekd has taken a thread back. The region follows when it looks at it: see region.h. */
-static void told(const struct tek_reply *reply)
+static void notified(const struct tek_reply *reply)
 {
 	struct tek_thread *thread = tek__thread_known_tid((pid_t)reply->tid);
 
@@ -65,7 +65,8 @@ unsigned int tek__daemon_grant(void)
 	if (is_greeted())
 		return grant;
 	grant = 0;
-	if (!tek__connection_open() || !tek__connection_ask(TEK_ASK_HELLO, &hello, &reply, told))
+	if (!tek__connection_open() ||
+	    !tek__connection_ask(TEK_ASK_HELLO, &hello, &reply, notified))
 		return 0;
 	greeted = tek__connection();
 	tek__daemon_is_placing = false;
@@ -118,7 +119,7 @@ static bool ask_to_enter(pid_t tid, const struct tek_member *member, int nice, u
 		.budget_us = microseconds(budget.cpu_ns),
 		.window_us = microseconds(budget.window_ns),
 	};
-	return tek__connection_ask(TEK_ASK_ENTER, &request, reply, told);
+	return tek__connection_ask(TEK_ASK_ENTER, &request, reply, notified);
 }
 
 static int note_answer(const struct tek_reply *reply, struct tek_member *member, int nice,
@@ -192,7 +193,7 @@ void tek__daemon_leave(pid_t tid, struct tek_member *member)
 	struct tek_reply reply;
 
 	if (is_granted(member))
-		tek__connection_ask(TEK_ASK_LEAVE, &request, &reply, told);
+		tek__connection_ask(TEK_ASK_LEAVE, &request, &reply, notified);
 	member->connection = 0;
 	member->rt_priority = 0;
 	member->taken.error = 0;
@@ -206,7 +207,7 @@ static bool ask_to_place(pid_t tid, unsigned int group, struct tek_reply *reply)
 	if (!tek__connection_open())
 		return false;
 	tek__daemon_is_placing |= is_new;
-	return tek__connection_ask(TEK_ASK_GROUP, &request, reply, told);
+	return tek__connection_ask(TEK_ASK_GROUP, &request, reply, notified);
 }
 
 int tek__daemon_place(pid_t tid, unsigned int group)
@@ -237,7 +238,7 @@ void tek__daemon_hang_up(void)
 void tek__daemon_listen(void)
 {
 	if (tek__connection())
-		tek__connection_listen(told);
+		tek__connection_listen(notified);
 }
 
 bool tek__daemon_has_taken(const struct tek_member *member, struct tek_taken *taken)

@@ -26,7 +26,7 @@ extern uint64_t tek__group_again_ns[TEK_GROUPS];
 extern unsigned int tek__group_given;
 
 /* The clock is looked at by one in so many of those: it takes as long as all the rest. */
-enum { TEK_GROUP_LOOKS = 64 };
+enum { TEK_GROUP_REQUESTS = 64 };
 
 /* Give it this group. At most one request to tekd. */
 void tek__group_give(struct tek_thread *thread, unsigned int group);
@@ -35,7 +35,7 @@ void tek__group_give(struct tek_thread *thread, unsigned int group);
 static inline bool tek__group_is_brief(const struct tek_thread *thread, unsigned int group)
 {
 	return thread->member.group == group ||
-	       (tek__group_again_ns[group] && ++tek__group_given % TEK_GROUP_LOOKS);
+	       (tek__group_again_ns[group] && ++tek__group_given % TEK_GROUP_REQUESTS);
 }
 
 /* As tek__group_give(), without tekd. */

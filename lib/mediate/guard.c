@@ -16,7 +16,7 @@
 enum {
 	/* Looks without any Fast thread before the guard sleeps for good: a program that
 	   enters and leaves often then need not wake it each time. */
-	LINGER_LOOKS = TEK_GUARD_LOOKS,
+	LINGER_SAMPLES = TEK_GUARD_SAMPLES,
 };
 
 static uint64_t run_once(void);
@@ -29,10 +29,10 @@ static struct tek_helper guard = {
 	.has_work = has_work,
 	.sleeps_until_ns = UINT64_MAX,
 };
-static unsigned int look;                 /* number of the newest look; its slot in the rings */
-static uint64_t look_ns[TEK_GUARD_LOOKS]; /* when the last looks were, a ring */
-static uint64_t next_look_ns;
-static unsigned int idle_looks = LINGER_LOOKS;
+static unsigned int sample;                   /* number of the newest look; its slot in the rings */
+static uint64_t sample_ns[TEK_GUARD_SAMPLES]; /* when the last looks were, a ring */
+static uint64_t next_sample_ns;
+static unsigned int idle_samples = LINGER_SAMPLES;
 static uint64_t rttime_ns; /* RLIMIT_RTTIME when the guard was made; 0: none */
 
 /* The timers in the place of the guard, and where their present account began. */
@@ -41,9 +41,9 @@ static struct {
 	uint64_t since_ns, cpu_ns;
 } lone;
 
-static uint64_t look_interval(void)
+static uint64_t sample_interval(void)
 {
-	return tek__config.budget.window_ns / TEK_GUARD_LOOKS;
+	return tek__config.budget.window_ns / TEK_GUARD_SAMPLES;
 }
 
 /*
@@ -80,7 +80,7 @@ static void check_budget(struct tek_thread *thread, void *context)
 {
 	const uint64_t *elapsed = context;
 	struct tek_member *member = &thread->member;
-	uint64_t *slot = &member->fast_cpu[look % TEK_GUARD_LOOKS];
+	uint64_t *slot = &member->fast_cpu[sample % TEK_GUARD_SAMPLES];
 	uint64_t cpu;
 
 	if (!tek__thread_cpu_time(thread->tid, &cpu)) {
@@ -90,7 +90,7 @@ static void check_budget(struct tek_thread *thread, void *context)
 	uint64_t now = fast_cpu_time(member, cpu);
 	uint64_t used = now - *slot;
 	*slot = now;
-	member->last_look = look;
+	member->last_sample = sample;
 	if (!member->own_budget && is_over(&tek__config.budget, used, *elapsed))
 		tek__region_expel(thread, used);
 }
@@ -100,7 +100,7 @@ struct deadlines {
 };
 
 /* A budget of the thread's own has looks of its own, as many in its window. */
-static void look_at_own_budget(struct tek_thread *thread, uint64_t now, uint64_t fast_cpu)
+static void sample_own_budget(struct tek_thread *thread, uint64_t now, uint64_t fast_cpu)
 {
 	struct tek_member *member = &thread->member;
 	struct tek_budget budget = tek__guard_budget(thread);
@@ -111,7 +111,7 @@ static void look_at_own_budget(struct tek_thread *thread, uint64_t now, uint64_t
 		tek__region_expel(thread, used);
 	if (elapsed >= budget.window_ns)
 		begin_own_window(member, now, fast_cpu);
-	member->own_look_ns = now + budget.window_ns / TEK_GUARD_LOOKS;
+	member->own_sample_ns = now + budget.window_ns / TEK_GUARD_SAMPLES;
 }
 
 static void check_own_budget(struct tek_thread *thread, void *context)
@@ -122,13 +122,13 @@ static void check_own_budget(struct tek_thread *thread, void *context)
 
 	if (!member->own_budget)
 		return;
-	if (member->own_look_ns <= deadlines->now) {
+	if (member->own_sample_ns <= deadlines->now) {
 		if (!tek__thread_cpu_time(thread->tid, &cpu))
 			return; /* gone: the other budget's look will find out */
-		look_at_own_budget(thread, deadlines->now, fast_cpu_time(member, cpu));
+		sample_own_budget(thread, deadlines->now, fast_cpu_time(member, cpu));
 	}
-	if (member->fast && member->own_look_ns < deadlines->earliest)
-		deadlines->earliest = member->own_look_ns;
+	if (member->fast && member->own_sample_ns < deadlines->earliest)
+		deadlines->earliest = member->own_sample_ns;
 }
 
 static void check_deadline(struct tek_thread *thread, void *context)
@@ -164,21 +164,21 @@ static uint64_t run_once(void)
 		.earliest = UINT64_MAX,
 	};
 
-	if (deadlines.now >= next_look_ns) {
-		uint64_t *slot = &look_ns[++look % TEK_GUARD_LOOKS];
+	if (deadlines.now >= next_sample_ns) {
+		uint64_t *slot = &sample_ns[++sample % TEK_GUARD_SAMPLES];
 		uint64_t elapsed = deadlines.now - *slot;
 		*slot = deadlines.now;
 		each_member(check_budget, &elapsed);
-		next_look_ns = deadlines.now + look_interval();
-		idle_looks = tek__region_first() ? 0 : idle_looks + 1;
+		next_sample_ns = deadlines.now + sample_interval();
+		idle_samples = tek__region_first() ? 0 : idle_samples + 1;
 	}
 	each_member(check_own_budget, &deadlines);
 	each_member(check_deadline, &deadlines);
 	uint64_t readmission = tek__region_readmit(deadlines.now);
 	if (readmission < deadlines.earliest)
 		deadlines.earliest = readmission;
-	if (idle_looks < LINGER_LOOKS && next_look_ns < deadlines.earliest)
-		return next_look_ns;
+	if (idle_samples < LINGER_SAMPLES && next_sample_ns < deadlines.earliest)
+		return next_sample_ns;
 	return deadlines.earliest;
 }
 
@@ -234,12 +234,12 @@ struct tek_budget tek__guard_budget(const struct tek_thread *thread)
 }
 
 /* The guard may sleep longer than to the next look at the thread's own budget. */
-static void look_soon(struct tek_thread *thread)
+static void sample_soon(struct tek_thread *thread)
 {
-	uint64_t interval = tek__guard_budget(thread).window_ns / TEK_GUARD_LOOKS;
+	uint64_t interval = tek__guard_budget(thread).window_ns / TEK_GUARD_SAMPLES;
 
-	thread->member.own_look_ns = tek__now(CLOCK_MONOTONIC) + interval;
-	tek__guard_deadline(thread->member.own_look_ns);
+	thread->member.own_sample_ns = tek__now(CLOCK_MONOTONIC) + interval;
+	tek__guard_deadline(thread->member.own_sample_ns);
 }
 
 /* A new account of the only thread. */
@@ -264,7 +264,7 @@ void tek__guard_set_budget(struct tek_thread *thread, const struct tek_budget *b
 	if (lone.run && member->fast)
 		watch_lone(thread);
 	else if (budget && member->fast)
-		look_soon(thread);
+		sample_soon(thread);
 }
 
 /* The guard, or a trial: a thread that ends at once, as the proof that it could be made. */
@@ -362,22 +362,22 @@ bool tek__guard_is(pid_t tid)
 	return tek__helper_is(&guard, tid);
 }
 
-static void fill_looks(struct tek_member *member, unsigned int count, uint64_t value)
+static void fill_samples(struct tek_member *member, unsigned int count, uint64_t value)
 {
-	if (count > TEK_GUARD_LOOKS)
-		count = TEK_GUARD_LOOKS;
+	if (count > TEK_GUARD_SAMPLES)
+		count = TEK_GUARD_SAMPLES;
 	for (unsigned int i = 0; i < count; i++)
-		member->fast_cpu[(look - i) % TEK_GUARD_LOOKS] = value;
-	member->last_look = look;
+		member->fast_cpu[(sample - i) % TEK_GUARD_SAMPLES] = value;
+	member->last_sample = sample;
 }
 
 void tek__guard_enter(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
-	unsigned int missed = member->stays > 1 ? look - member->last_look : TEK_GUARD_LOOKS;
+	unsigned int missed = member->stays > 1 ? sample - member->last_sample : TEK_GUARD_SAMPLES;
 
 	/* At the looks since it left last it had used what it had used then. */
-	fill_looks(member, missed, member->fast_cpu_ns);
+	fill_samples(member, missed, member->fast_cpu_ns);
 	tek__thread_cpu_time(thread->tid, &member->cpu_at_entry_ns);
 	if (lone.run) {
 		watch_lone(thread);
@@ -387,18 +387,18 @@ void tek__guard_enter(struct tek_thread *thread)
 		uint64_t now = tek__now(CLOCK_MONOTONIC);
 		if (now - member->own_since_ns >= tek__guard_budget(thread).window_ns)
 			begin_own_window(member, now, member->fast_cpu_ns);
-		look_soon(thread);
+		sample_soon(thread);
 	}
 
-	if (idle_looks >= LINGER_LOOKS) {
+	if (idle_samples >= LINGER_SAMPLES) {
 		/* There were no looks for a while: the present window begins now. */
 		uint64_t now = tek__now(CLOCK_MONOTONIC);
-		for (unsigned int i = 0; i < TEK_GUARD_LOOKS; i++)
-			look_ns[i] = now;
-		next_look_ns = now + look_interval();
+		for (unsigned int i = 0; i < TEK_GUARD_SAMPLES; i++)
+			sample_ns[i] = now;
+		next_sample_ns = now + sample_interval();
 		tek__helper_wake(&guard);
 	}
-	idle_looks = 0;
+	idle_samples = 0;
 }
 
 void tek__guard_leave(struct tek_thread *thread)
@@ -427,17 +427,17 @@ void tek__guard_budget_changed(void)
 	/*
 	 * The earlier checks were at other distances: the new window begins now, for all threads.
 	 */
-	look += TEK_GUARD_LOOKS;
-	for (unsigned int i = 0; i < TEK_GUARD_LOOKS; i++)
-		look_ns[i] = now;
+	sample += TEK_GUARD_SAMPLES;
+	for (unsigned int i = 0; i < TEK_GUARD_SAMPLES; i++)
+		sample_ns[i] = now;
 	for (struct tek_thread *thread = tek__region_first(); thread;
 	     thread = thread->member.region_next)
 		if (tek__thread_cpu_time(thread->tid, &cpu))
-			fill_looks(&thread->member, TEK_GUARD_LOOKS,
-				   fast_cpu_time(&thread->member, cpu));
-	next_look_ns = now + look_interval();
+			fill_samples(&thread->member, TEK_GUARD_SAMPLES,
+				     fast_cpu_time(&thread->member, cpu));
+	next_sample_ns = now + sample_interval();
 	if (tek__region_first())
-		idle_looks = 0;
+		idle_samples = 0;
 	if (lone.run && tek__region_first())
 		watch_lone(tek__region_first());
 	tek__helper_wake(&guard);
@@ -454,6 +454,6 @@ void tek__guard_forget(void)
 	if (lone.run)
 		tek__lone_end();
 	lone.run = false;
-	next_look_ns = 0;
-	idle_looks = LINGER_LOOKS;
+	next_sample_ns = 0;
+	idle_samples = LINGER_SAMPLES;
 }

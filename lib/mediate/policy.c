@@ -119,7 +119,7 @@ int tek__policy_give(struct tek_thread *thread, int policy, int priority)
 /* The thread if it is in the Fast Region, so that the call concerns TEK. */
 static struct tek_thread *find_fast(struct tek_target target)
 {
-	tek__region_hear();
+	tek__region_receive();
 	/* In normal mode no thread is looked up, and none adopted. */
 	if (!tek__region_first())
 		return NULL;
@@ -152,7 +152,7 @@ static int base_policy(const struct tek_member *member)
 }
 
 /* Asks the kernel for the policy of a thread. Of a Fast thread it notes the restored values. */
-static void look_again(struct tek_thread *thread)
+static void check_again(struct tek_thread *thread)
 {
 	struct tek_seen seen;
 
@@ -175,7 +175,7 @@ void tek__policy_saw_attr(struct tek_target target)
 		return;
 	struct tek_thread *thread = tek__lookup_known(target);
 	if (thread)
-		look_again(thread);
+		check_again(thread);
 	tek__unlock();
 }
 
@@ -198,7 +198,7 @@ int tek__policy_set_attr(struct tek_target target, const struct tek_sched_attr *
 	} else if (thread) {
 		error = set_other(thread, target, (int)attr->policy, NULL, real);
 		if (!error)
-			look_again(thread);
+			check_again(thread);
 	}
 	tek__unlock();
 	return error;

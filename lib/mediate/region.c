@@ -205,7 +205,7 @@ static int ask(struct tek_thread *thread, unsigned int reason, int nice)
 
 int tek__region_ask(struct tek_thread *thread, unsigned int reason, int nice)
 {
-	tek__region_hear();
+	tek__region_receive();
 	return ask(thread, reason, nice);
 }
 
@@ -220,7 +220,7 @@ static void drop(struct tek_thread *thread, unsigned int reasons)
 
 void tek__region_drop(struct tek_thread *thread, unsigned int reasons)
 {
-	tek__region_hear();
+	tek__region_receive();
 	drop(thread, reasons);
 }
 
@@ -320,7 +320,7 @@ static void follow_daemon(struct tek_thread *thread, const struct tek_taken *tak
 	}
 }
 
-void tek__region_hear(void)
+void tek__region_receive(void)
 {
 	struct tek_thread *thread = first;
 	struct tek_taken taken;
@@ -338,11 +338,11 @@ void tek__region_hear(void)
 	tek__region_readmit(tek__now(CLOCK_MONOTONIC));
 }
 
-void tek__region_hear_locked(void)
+void tek__region_receive_locked(void)
 {
 	if (!tek__lock())
 		return;
-	tek__region_hear();
+	tek__region_receive();
 	tek__unlock();
 }
 
@@ -378,7 +378,7 @@ bool tek__region_pause(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
 
-	tek__region_hear();
+	tek__region_receive();
 	if (member->paused)
 		return false;
 	if (member->fast)
@@ -465,7 +465,7 @@ void tek__region_follow_no_rule(struct tek_thread *thread)
 
 void tek__region_end(void)
 {
-	tek__region_hear();
+	tek__region_receive();
 	while (first) {
 		set_returns(&first->member, false);
 		put_out(first);

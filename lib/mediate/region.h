@@ -35,15 +35,15 @@ void tek__region_expel(struct tek_thread *thread, uint64_t used_ns);
  * threads that a rule names and that are due: where tekd makes the switches there is no budget
  * guard to do so. No system call where it does not.
  */
-void tek__region_hear(void);
+void tek__region_receive(void);
 
 /* The same for callers without the lock. */
-void tek__region_hear_locked(void);
+void tek__region_receive_locked(void);
 
 static inline void tek__region_keep_up(void)
 {
 	if (tek__daemon_is_in_play())
-		tek__region_hear_locked();
+		tek__region_receive_locked();
 }
 
 /* The budget of the process has changed: notifies tekd, which enforces it. */

@@ -35,7 +35,7 @@ static struct tek_mask mask_of(size_t bytes, const cpu_set_t *set)
 	return mask;
 }
 
-void tek__affinity_tell(struct tek_target target, size_t bytes, cpu_set_t *mask)
+void tek__affinity_report(struct tek_target target, size_t bytes, cpu_set_t *mask)
 {
 	const unsigned short place = tek__place_is_on() ? place_of(target) : 0;
 
@@ -76,7 +76,7 @@ int tek__affinity_set(struct tek_target target, size_t bytes, const cpu_set_t *m
 	return error;
 }
 
-int tek__place_policy_told(struct tek_target target, int policy)
+int tek__place_policy_reported(struct tek_target target, int policy)
 {
 	if (policy != (SCHED_FIFO | SCHED_RESET_ON_FORK) || !tek__place_config.fifo_priority ||
 	    !tek__lock())

@@ -23,7 +23,7 @@ typedef int tek__affinity_setter(struct tek_target target, size_t bytes, const c
  * The program got the affinity of a thread into `mask`. Takes the lock for other threads than the
  * calling one.
  */
-void tek__affinity_tell(struct tek_target target, size_t bytes, cpu_set_t *mask);
+void tek__affinity_report(struct tek_target target, size_t bytes, cpu_set_t *mask);
 
 /* It sets one. Takes the lock. Returns what `real` does, the call in the C library. */
 int tek__affinity_set(struct tek_target target, size_t bytes, const cpu_set_t *mask,
@@ -33,6 +33,6 @@ int tek__affinity_set(struct tek_target target, size_t bytes, const cpu_set_t *m
  * The program got this policy of a thread: of one that TEK made SCHED_FIFO it does not see the flag
  * with which that was done.  Takes the lock.
  */
-int tek__place_policy_told(struct tek_target target, int policy);
+int tek__place_policy_reported(struct tek_target target, int policy);
 
 #endif

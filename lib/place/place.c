@@ -3,10 +3,10 @@
 
 #include "base/procfs.h"
 #include "base/real.h"
-#include "place/home.h"
 #include "place/keeper.h"
+#include "place/local.h"
 #include "place/mask.h"
-#include "place/turn.h"
+#include "place/number.h"
 #include "threads/hooks.h"
 #include "threads/process.h"
 #include "threads/record.h"
@@ -42,13 +42,13 @@ static unsigned short place_of_number(unsigned int number)
 /* In a smaller set of CPUs, or a container, only the list's CPUs in that set are used. */
 static void keep_allowed(struct tek_place_config *config)
 {
-	unsigned int kept = 0;
+	unsigned int usable = 0;
 
 	for (unsigned int i = 0; i < config->count; i++) {
 		if (tek__mask_has(&tek__place_allowed, config->cpus[i]))
-			config->cpus[kept++] = config->cpus[i];
+			config->cpus[usable++] = config->cpus[i];
 	}
-	config->count = kept;
+	config->count = usable;
 }
 
 void tek__place_start(void)
@@ -62,7 +62,7 @@ void tek__place_start(void)
 	}
 	keep_allowed(&tek__place_config);
 	if (tek__place_is_on())
-		tek__turn_start();
+		tek__number_start();
 	else
 		nowhere = true;
 	if (tek__place_config.fifo_priority && !tek__keeper_start())
@@ -128,7 +128,7 @@ void tek__place_deal(struct tek_thread *thread, const pthread_attr_t *attr)
 	thread->birth.fifo = !has_policy(attr) && is_fifo();
 	if (has_affinity(attr) || !is_in_place())
 		return;
-	thread->birth.number = tek__turn_next();
+	thread->birth.number = tek__number_next();
 	thread->birth.place = place_of_number(thread->birth.number);
 }
 
@@ -188,7 +188,7 @@ void tek__place_begun(const struct tek_birth *birth)
 	own_place = birth->place;
 	own_number = birth->number;
 	if (own_place && tek__place_config.numa)
-		tek__home_own_stack();
+		tek__local_own_stack();
 }
 
 /* The calling thread, which was not created through TEK. */
@@ -219,7 +219,7 @@ void tek__place_main(void)
 	}
 	if (!tek__place_is_on())
 		return;
-	place_self(tek__turn_of_program());
+	place_self(tek__number_of_program());
 }
 
 void tek__place_before_fork(void)
@@ -232,7 +232,7 @@ void tek__place_again(void)
 	if (fork_moved)
 		own_place = 0;
 	if (is_in_place())
-		place_self(tek__turn_next());
+		place_self(tek__number_next());
 }
 
 /* Whether the kernel has a thread, 0 being the calling one, as TEK left it. */
@@ -300,13 +300,13 @@ static void withdraw_unknown(pid_t tid, void *context)
 /* A creator may be within clone(2): its thread appears in a moment. */
 static void withdraw_starting(void)
 {
-	enum { MOST_LOOKS = 20, LOOK_NS = 500000 };
-	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	enum { MOST_CHECKS = 20, CHECK_NS = 500000 };
+	const struct timespec pause = {.tv_nsec = CHECK_NS};
 
-	for (int i = 0; i < MOST_LOOKS; i++) {
+	for (int i = 0; i < MOST_CHECKS; i++) {
 		unsigned int met = 0;
 		tek__procfs_each_thread(withdraw_unknown, &met);
-		if (met >= tek__threads_coming())
+		if (met >= tek__threads_starting())
 			return;
 		syscall(SYS_nanosleep, &pause, NULL);
 	}
@@ -363,7 +363,7 @@ void tek__place_end(void)
 		return;
 	/* The child of vfork() has no number: the program in it gets the next. */
 	if (own_place && (pid_t)syscall(SYS_getpid) == tek__pid())
-		tek__turn_leave(own_number);
+		tek__number_leave(own_number);
 	/* Where the thread has an affinity of its own too. Without CAP_SYS_NICE the flag stays. */
 	stepped_out.policy = has_fifo_now(0) &&
 			     tek__c_library.sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK,

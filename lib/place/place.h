@@ -83,7 +83,7 @@ void tek__place_end_refused(void);
 /*
  * Around exec and spawn.  step_out(): a thread that is where TEK put it may run everywhere until
  * step_in().  True: the caller must call step_in().  end(): between the two, before an exec that
- * will probably succeed.  The thread gives up its policy and its number (place/turn.h), which the
+ * will probably succeed.  The thread gives up its policy and its number (place/number.h), which the
  * next program takes.
  */
 bool tek__place_step_out(void);

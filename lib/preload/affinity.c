@@ -24,7 +24,7 @@ TEK_EXPORT int sched_getaffinity(pid_t tid, size_t bytes, cpu_set_t *mask)
 	const bool started = tek__start();
 	int result = tek__real.sched_getaffinity(tid, bytes, mask);
 	if (result == 0 && started)
-		tek__affinity_tell(tek__by_tid(tid), bytes, mask);
+		tek__affinity_report(tek__by_tid(tid), bytes, mask);
 	return result;
 }
 
@@ -33,7 +33,7 @@ TEK_EXPORT int pthread_getaffinity_np(pthread_t handle, size_t bytes, cpu_set_t 
 	const bool started = tek__start();
 	int error = tek__real.pthread_getaffinity_np(handle, bytes, mask);
 	if (!error && started)
-		tek__affinity_tell(tek__by_handle(handle), bytes, mask);
+		tek__affinity_report(tek__by_handle(handle), bytes, mask);
 	return error;
 }
 

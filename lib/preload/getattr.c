@@ -36,7 +36,7 @@ static void fill_cpus(pthread_t handle, pthread_attr_t *attr)
 
 	if (pthread_attr_getaffinity_np(attr, sizeof(mask), (cpu_set_t *)&mask))
 		return;
-	tek__affinity_tell(tek__by_handle(handle), sizeof(mask), (cpu_set_t *)&mask);
+	tek__affinity_report(tek__by_handle(handle), sizeof(mask), (cpu_set_t *)&mask);
 	tek__real.pthread_attr_setaffinity_np(attr, sizeof(mask), (const cpu_set_t *)&mask);
 }
 

@@ -118,7 +118,7 @@ TEK_EXPORT int sched_getattr(pid_t tid, struct sched_attr *attr, unsigned int si
 		fill(target, &known, policy, param.sched_priority);
 	} else if (known.flags & TEK_ATTR_RESET_ON_FORK) {
 		policy = (int)known.policy | SCHED_RESET_ON_FORK;
-		if (tek__place_policy_told(target, policy) != policy)
+		if (tek__place_policy_reported(target, policy) != policy)
 			known.flags &= ~(uint64_t)TEK_ATTR_RESET_ON_FORK;
 	}
 	memcpy(attr, &known, sizeof(known));

@@ -79,10 +79,10 @@ enum { UNDECIDED, ADMITTED, DISMISSED };
 
 static void await_end(pid_t tid)
 {
-	enum { MOST_LOOKS = 100, LOOK_NS = 50000 };
-	const struct timespec pause = {.tv_nsec = LOOK_NS};
+	enum { MOST_CHECKS = 100, CHECK_NS = 50000 };
+	const struct timespec pause = {.tv_nsec = CHECK_NS};
 
-	for (int i = 0; i < MOST_LOOKS && syscall(SYS_tgkill, tek__pid(), tid, 0) == 0; i++)
+	for (int i = 0; i < MOST_CHECKS && syscall(SYS_tgkill, tek__pid(), tid, 0) == 0; i++)
 		syscall(SYS_nanosleep, &pause, NULL);
 }
 

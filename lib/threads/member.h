@@ -17,7 +17,7 @@ struct tek_thread;
 #define TEK_WHY_PROGRAM (TEK_WHY_POLICY | TEK_WHY_ENTER | TEK_WHY_TIMED | TEK_WHY_FOLLOW)
 
 /* Looks that the guard takes in one budget window. */
-#define TEK_GUARD_LOOKS 16
+#define TEK_GUARD_SAMPLES 16
 
 /* The kernel's settings of a thread before it became Fast, nice apart: see rt.h. */
 struct tek_base {
@@ -64,11 +64,11 @@ struct tek_member {
 	/* Guard. */
 	uint64_t fast_cpu_ns;              /* CPU time used while Fast, finished stays */
 	uint64_t cpu_at_entry_ns;          /* its CPU time when the present stay began */
-	unsigned int last_look;            /* number of the newest look in fast_cpu[] */
+	unsigned int last_sample;          /* number of the newest look in fast_cpu[] */
 	bool own_budget;                   /* a rule gives it one: */
 	struct tek_budget budget;          /* instead of its process's */
 	uint64_t own_since_ns, own_cpu_ns; /* when its window began, and what it had used */
-	uint64_t own_look_ns;              /* when the guard looks at it next */
+	uint64_t own_sample_ns;            /* when the guard looks at it next */
 	uint64_t banned_until_ns;          /* CLOCK_MONOTONIC; after an overrun */
 	bool returns;                      /* a rule takes it back then */
 
@@ -77,7 +77,7 @@ struct tek_member {
 	uint32_t stays, overruns;
 
 	/* fast_cpu_ns at the last looks, a ring; valid once it was Fast. */
-	uint64_t fast_cpu[TEK_GUARD_LOOKS];
+	uint64_t fast_cpu[TEK_GUARD_SAMPLES];
 };
 
 #endif

@@ -478,9 +478,9 @@ bool tek__threads_are_starting(void)
 	return starting;
 }
 
-unsigned int tek__threads_coming(void)
+unsigned int tek__threads_starting(void)
 {
-	return coming;
+	return starting;
 }
 
 bool tek__thread_exists(const struct tek_thread *thread)

@@ -80,7 +80,7 @@ struct tek_thread {
 	const char *role;     /* in force: own_role, or the one that a rule gives */
 	unsigned char role_bytes; /* its length, without the NUL */
 	bool adopted;
-	bool coming;              /* made, or being made, but it has not begun */
+	bool starting;            /* made, or being made, but it has not begun */
 	bool tracked;             /* its end will be noticed by its destructor */
 	unsigned char end_rounds; /* destructor rounds seen; see end.c */
 
@@ -153,7 +153,7 @@ unsigned int tek__threads_living(void);
 
 /* The threads that were made, or are just being made, and have not begun yet: any, how many. */
 bool tek__threads_are_starting(void);
-unsigned int tek__threads_coming(void);
+unsigned int tek__threads_starting(void);
 
 /* Call visit for every live thread. visit may free the thread it is given. */
 void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context);

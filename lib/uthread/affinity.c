@@ -99,7 +99,7 @@ static cpu_set_t set_of(size_t bytes, const cpu_set_t *cpus)
 	return set;
 }
 
-void tek_ut__affinity_tell(pid_t tid, size_t bytes, cpu_set_t *cpus)
+void tek_ut__affinity_report(pid_t tid, size_t bytes, cpu_set_t *cpus)
 {
 	const cpu_set_t now = set_of(bytes, cpus);
 

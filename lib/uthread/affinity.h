@@ -27,7 +27,7 @@ void tek_ut__affinity_set(struct tek_worker *worker, struct tek_carrier *carrier
  * The program read the CPUs of a kernel thread, 0: the calling one. For a pinned carrier `cpus`
  * becomes all of the process's.
  */
-void tek_ut__affinity_tell(pid_t tid, size_t bytes, cpu_set_t *cpus);
+void tek_ut__affinity_report(pid_t tid, size_t bytes, cpu_set_t *cpus);
 
 /* The program sets them to the reported ones: the carrier stays pinned. */
 bool tek_ut__affinity_stays(pid_t tid, size_t bytes, const cpu_set_t *cpus);

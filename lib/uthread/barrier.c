@@ -59,7 +59,7 @@ static struct released release_all(struct tek_barrier *barrier)
 }
 
 /* Late ones wait again by now, or see it at their next wait. The barrier may be gone. */
-static void tell(struct released *released)
+static void wake_all(struct released *released)
 {
 	tek_ut__wake_all_claimed(&released->claimed);
 	for (struct tek_waiter *late = released->late.first, *next; late; late = next) {
@@ -101,7 +101,7 @@ int tek_ut__barrier_wait(struct tek_barrier *barrier, struct tek_waiter *waiter,
 	} else if (arrived + 1 == barrier->count) {
 		struct released released = release_all(barrier);
 		unlock(barrier, 0);
-		tell(&released);
+		wake_all(&released);
 	} else {
 		add(barrier, waiter);
 		unlock(barrier, arrived + 1);

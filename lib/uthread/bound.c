@@ -66,7 +66,7 @@ int tek_ut__bound_begin(void)
 		tek_ut__move_to(spare);
 	}
 	tek_ut__leave();
-	tek_ut__supplier_look();
+	tek_ut__supplier_check();
 	return 0;
 }
 
@@ -81,7 +81,7 @@ void tek_ut__bound_create(struct tek_uthread *thread, struct tek_carrier *carrie
  * Whether no other worker runs a thread. A thread that is ending counts as running. To be called
  * between tek_ut__enter() and tek_ut__leave().
  */
-static bool others_are_idle(const struct tek_worker *self)
+static bool workers_are_idle(const struct tek_worker *self)
 {
 	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
 		if (&tek_ut__workers[i] != self && tek_ut__runs_on(&tek_ut__workers[i]))
@@ -93,7 +93,7 @@ static bool others_are_idle(const struct tek_worker *self)
 bool tek_ut__generation_begin(void)
 {
 	const struct tek_worker *worker = tek_ut__enter();
-	const bool alone = others_are_idle(worker);
+	const bool alone = workers_are_idle(worker);
 
 	if (alone)
 		tek_ut__here_carrier()->generation =

@@ -150,7 +150,7 @@ void tek_ut__carrier_pass_on(struct tek_worker *worker, struct tek_uthread *next
 {
 	struct tek_carrier *spare = tek_ut__carrier_spare();
 
-	tek_ut__supplier_look(); /* for the next time */
+	tek_ut__supplier_check(); /* for the next time */
 	if (!spare && next)
 		tek_ut__ready(next, TEK_READY_PREEMPTED);
 	step_back(tek_ut__here_carrier(), worker);

@@ -74,9 +74,9 @@ static bool is_wanted(struct tek_carrier *carrier)
 {
 	if (atomic_load(&carrier->called) || carrier->dedicated)
 		return true;
-	const bool kept = tek_ut__carrier_put_back(carrier);
+	const bool pooled = tek_ut__carrier_put_back(carrier);
 	tek_ut__supplier_has_made_one();
-	return kept;
+	return pooled;
 }
 
 /* The life of a kernel thread that carries any worker that it is given. */

@@ -132,8 +132,8 @@ static int sleep_until_woken(struct tek_cond *cond, struct tek_cond_waiter *wait
 
 	if (how == TEK_WOKEN) {
 		/* If the waiter was moved, the mutex has woken it, and waits for it. */
-		waiter->of_mutex.coming = settled(waiter) == TEK_COND_MOVED &&
-					  !waiter->of_mutex.owns;
+		waiter->of_mutex.woken = settled(waiter) == TEK_COND_MOVED &&
+					 !waiter->of_mutex.owns;
 		return 0;
 	}
 	bool reached = withdraw(cond, waiter);

@@ -15,12 +15,12 @@
 #include "uthread/own_stacks.h"
 #include "uthread/parallel.h"
 #include "uthread/preempt.h"
+#include "uthread/sections.h"
 #include "uthread/stacks.h"
 #include "uthread/tls.h"
 #include "uthread/trace.h"
 #include "uthread/wait.h"
 #include "uthread/worker.h"
-#include "uthread/zones.h"
 
 #include <errno.h>
 
@@ -60,7 +60,7 @@ static void prepare_first(void)
 {
 	first.id = 1;
 	atomic_store(&first.joiner, TEK_JOIN_NONE);
-	first.sched.home = &tek_ut__workers[0];
+	first.sched.assigned = &tek_ut__workers[0];
 	tek_ut__own_adopt(&first);
 	first.all_next = atomic_load(&tek_ut__uthreads);
 	while (!atomic_compare_exchange_weak(&tek_ut__uthreads, &first.all_next, &first))
@@ -95,7 +95,7 @@ static bool needs_monitor(void)
 }
 
 /* The other workers, and the monitor. */
-static int start_others(void)
+static int start_workers(void)
 {
 	int error = 0;
 
@@ -144,7 +144,7 @@ int tek_ut__engine_start(const struct tek_engine_options *options)
 	if (!error && options->pool)
 		error = prepare_pool(options->pool);
 	if (!error)
-		error = start_others();
+		error = start_workers();
 	if (error) { /* then all threads are the kernel's, the calling one, too */
 		tek_ut__carrier_disown();
 		tek_ut__parallel_grant();
@@ -195,7 +195,7 @@ void tek_ut__engine_after_fork(void)
 	tek_ut__events_after_fork();
 	self->carrier = NULL;
 	self->bound = self->changed = self->stopped = false;
-	self->sched.home = worker;
+	self->sched.assigned = worker;
 	tek_ut__set_current(worker, self);
 	worker->kernel_mask = mask;
 	worker->left.leaving = TEK_LEFT_NOBODY;
@@ -203,7 +203,7 @@ void tek_ut__engine_after_fork(void)
 	atomic_store(&worker->carrier, carrier);
 	tek_ut__carrier_set_worker(tek_ut__here_find(), worker);
 	tek_ut__parallel_after_fork();
-	tek_ut__zones_after_fork();
+	tek_ut__sections_after_fork();
 	tek_ut__kernel_wait_after_fork();
 	tek_ut__preempt_after_fork(worker, carrier);
 	tek_ut__trace_after_fork();

@@ -35,33 +35,33 @@
  */
 #if defined(__x86_64__)
 
-#define TEK_QUICK 1
+#define TEK_RESTARTABLE 1
 
-/* A restartable sequence, in the section tek_quick. */
-struct tek_quick {
+/* A restartable sequence, in the section tek_restartable. */
+struct tek_restartable {
 	int32_t begin;  /* its address, relative to here */
 	uint32_t bytes; /* up to its last instruction, which does the store */
 };
 
 /* Jumps to the labels `several` and `stranger`; clobbers rax. */
-#define TEK_QUICK_BEGIN \
+#define TEK_RESTARTABLE_BEGIN \
 	"1:\tcmpb $0, %[parallel]\n\t" \
 	"jne %l[several]\n\t" \
 	"movq tek_ut__here@gottpoff(%%rip), %%rax\n\t" \
 	"cmpq $0, %%fs:%c[entry](%%rax)\n\t" \
 	"je %l[stranger]\n\t"
 /* Before the last instruction, which has the label 2. */
-#define TEK_QUICK_END \
+#define TEK_RESTARTABLE_END \
 	".pushsection tek_quick, \"a\"\n\t" \
 	".balign 4\n\t" \
 	".long 1b - ., 2f - 1b\n\t" \
 	".popsection\n"
-#define TEK_QUICK_INPUTS \
+#define TEK_RESTARTABLE_INPUTS \
 	[parallel] "m"(tek_ut__parallel_now), [entry] "i"(offsetof(struct tek_here, entry))
 
 #else
 
-#define TEK_QUICK 0
+#define TEK_RESTARTABLE 0
 
 #endif
 
@@ -72,11 +72,12 @@ struct tek_quick {
  */
 static inline bool tek_ut__change_quickly(atomic_uint *word, unsigned int from, unsigned int to)
 {
-#if TEK_QUICK
-	__asm__ goto(TEK_QUICK_BEGIN "cmpl %[from], %[word]\n\t"
-				     "jne %l[does_not]\n\t" TEK_QUICK_END "2:\tmovl %[to], %[word]"
+#if TEK_RESTARTABLE
+	__asm__ goto(TEK_RESTARTABLE_BEGIN "cmpl %[from], %[word]\n\t"
+					   "jne %l[does_not]\n\t" TEK_RESTARTABLE_END
+					   "2:\tmovl %[to], %[word]"
 		     :
-		     : [word] "m"(*word), [from] "ri"(from), [to] "r"(to), TEK_QUICK_INPUTS
+		     : [word] "m"(*word), [from] "ri"(from), [to] "r"(to), TEK_RESTARTABLE_INPUTS
 		     : "rax", "memory", "cc"
 		     : several, stranger, does_not);
 	return true;
@@ -131,12 +132,13 @@ static inline bool tek_ut__set_lowest_among_several(atomic_uint *word, unsigned 
  */
 static inline bool tek_ut__set_lowest_quickly(atomic_uint *word, unsigned int guard)
 {
-#if TEK_QUICK
-	__asm__ goto(TEK_QUICK_BEGIN "movl %[word], %%eax\n\t"
-				     "btsl $0, %%eax\n\t"
-				     "jc %l[does_not]\n\t" TEK_QUICK_END "2:\tmovl %%eax, %[word]"
+#if TEK_RESTARTABLE
+	__asm__ goto(TEK_RESTARTABLE_BEGIN "movl %[word], %%eax\n\t"
+					   "btsl $0, %%eax\n\t"
+					   "jc %l[does_not]\n\t" TEK_RESTARTABLE_END
+					   "2:\tmovl %%eax, %[word]"
 		     :
-		     : [word] "m"(*word), TEK_QUICK_INPUTS
+		     : [word] "m"(*word), TEK_RESTARTABLE_INPUTS
 		     : "rax", "memory", "cc"
 		     : several, stranger, does_not);
 	return true;

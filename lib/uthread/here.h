@@ -27,8 +27,8 @@ struct tek_worker;
 
 /* struct tek_here.pending, bits. */
 enum {
-	TEK_PENDING_LOOK = 1, /* a thread goes before it, or a signal for it has arrived */
-	TEK_PENDING_TICK = 2, /* a quantum has passed */
+	TEK_PENDING_CHECK = 1, /* a thread goes before it, or a signal for it has arrived */
+	TEK_PENDING_TICK = 2,  /* a quantum has passed */
 };
 
 struct tek_here {
@@ -128,7 +128,7 @@ static inline bool tek_ut__here_contains(uintptr_t address)
 
 /*
  * Each takes several instructions, so they are functions, which lie together: a thread that is
- * interrupted in there stays on its kernel thread (zones.h).
+ * interrupted in there stays on its kernel thread (sections.h).
  */
 struct tek_here *tek_ut__here_find(void);
 struct tek_worker *tek_ut__here_worker(void);

@@ -37,7 +37,7 @@ static uint64_t left_until(uint64_t time)
 
 static void poll_idle(struct tek_worker *worker)
 {
-	uint64_t next = tek_ut__timers_run(), told;
+	uint64_t next = tek_ut__timers_run(), published;
 
 	/*
 	 * A nearer time after the announcement stops the wait: tek_ut__idle_timer_changed(). The
@@ -45,10 +45,10 @@ static void poll_idle(struct tek_worker *worker)
 	 * and the announced one may be gone.
 	 */
 	do {
-		told = next;
-		atomic_store(&polls_until, told);
+		published = next;
+		atomic_store(&polls_until, published);
 		next = tek_ut__timers_run();
-	} while (next > told);
+	} while (next > published);
 	/*
 	 * Threads with expired deadlines are ready: with one kernel thread no other one stops the
 	 * wait.
@@ -131,7 +131,7 @@ static bool must_pass_on(const struct tek_carrier *carrier, const struct tek_uth
 void tek_ut__idle(struct tek_carrier *carrier, struct tek_worker *worker)
 {
 	for (;;) {
-		tek_ut__parallel_look();
+		tek_ut__parallel_check();
 		struct tek_uthread *next = worker->for_carrier;
 		worker->for_carrier = NULL;
 		if (!next)

@@ -22,8 +22,8 @@
 #define AMPLE_STACK_BYTES ((size_t)256 << 10)
 
 /* The interval, and the number, of polls whether a kernel thread has begun or ended. */
-#define LOOK_AGAIN_NS 20000
-#define LOOKS 20000
+#define CHECK_AGAIN_NS 20000
+#define CHECKS 20000
 
 static atomic_uint beginning; /* number of those without a visible id so far */
 
@@ -71,20 +71,20 @@ void tek_ut__kernel_thread_has_begun(void)
 
 static void pause_a_moment(void)
 {
-	const struct timespec moment = {.tv_nsec = LOOK_AGAIN_NS};
+	const struct timespec moment = {.tv_nsec = CHECK_AGAIN_NS};
 
 	syscall(SYS_nanosleep, &moment, NULL);
 }
 
 void tek_ut__kernel_threads_await_ids(void)
 {
-	for (int i = 0; i < LOOKS && atomic_load(&beginning); i++)
+	for (int i = 0; i < CHECKS && atomic_load(&beginning); i++)
 		pause_a_moment();
 }
 
 void tek_ut__kernel_thread_await_end(pid_t tid)
 {
-	for (int i = 0; tid && i < LOOKS && syscall(SYS_tgkill, getpid(), tid, 0) == 0; i++)
+	for (int i = 0; tid && i < CHECKS && syscall(SYS_tgkill, getpid(), tid, 0) == 0; i++)
 		pause_a_moment();
 }
 

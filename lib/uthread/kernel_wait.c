@@ -26,7 +26,7 @@ bool tek_ut__kernel_wait_was_interrupted(const ucontext_t *context)
 	return tek_ut__is_call(tek_ut__interrupted_at(context));
 }
 
-static void tell(void)
+static void report(void)
 {
 	struct tek_line line = {0};
 
@@ -46,7 +46,7 @@ void tek_ut__kernel_wait_found(const ucontext_t *context)
 	atomic_store_explicit(&last, tek__now(CLOCK_MONOTONIC), memory_order_relaxed);
 	if (tek_ut__interrupted_number(context) == SYS_futex &&
 	    atomic_fetch_add_explicit(&futexes, 1, memory_order_relaxed) + 1 == MANY)
-		tell();
+		report();
 }
 
 uint64_t tek_ut__kernel_wait_interval(void)
@@ -59,7 +59,7 @@ uint64_t tek_ut__kernel_wait_interval(void)
 	return INTERVAL_NS;
 }
 
-unsigned int tek_ut__kernel_wait_looks(uint64_t interval)
+unsigned int tek_ut__kernel_wait_polls(uint64_t interval)
 {
 	return interval ? (unsigned int)(tek_ut__engine.quantum_ns / interval) : 1;
 }

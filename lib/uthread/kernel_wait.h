@@ -31,7 +31,7 @@ void tek_ut__kernel_wait_found(const ucontext_t *context);
 uint64_t tek_ut__kernel_wait_interval(void);
 
 /* The number of these ticks in a quantum, 1 or more. */
-unsigned int tek_ut__kernel_wait_looks(uint64_t interval);
+unsigned int tek_ut__kernel_wait_polls(uint64_t interval);
 
 /* In the child of fork(): none was found. */
 void tek_ut__kernel_wait_after_fork(void);

@@ -6,12 +6,12 @@
 #include "uthread/engine.h"
 #include "uthread/kernel_thread.h"
 #include "uthread/parallel.h"
+#include "uthread/sections.h"
 #include "uthread/setxid.h"
 #include "uthread/spares.h"
 #include "uthread/supplier.h"
 #include "uthread/trace.h"
 #include "uthread/worker.h"
-#include "uthread/zones.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 /* While a thread runs without a worker, or a worker has no carrier. */
-#define LOOK_AGAIN_NS 2000000
+#define CHECK_AGAIN_NS 2000000
 
 static atomic_uint called;
 static atomic_bool runs;
@@ -96,7 +96,7 @@ static bool take(struct tek_worker *worker)
 }
 
 /* Returns whether it has no carrier. */
-static bool look_at(struct tek_worker *worker)
+static bool check(struct tek_worker *worker)
 {
 	atomic_bool *is_taken = &taken[worker->number];
 
@@ -125,7 +125,7 @@ static bool remind(void)
 
 static void *watch(void *argument)
 {
-	const struct timespec again = tek__timespec_of(LOOK_AGAIN_NS);
+	const struct timespec again = tek__timespec_of(CHECK_AGAIN_NS);
 	bool soon = false;
 
 	const unsigned int generation = (unsigned int)(uintptr_t)argument;
@@ -139,13 +139,13 @@ static void *watch(void *argument)
 			syscall(SYS_futex, &called, FUTEX_WAIT_PRIVATE, 0, soon ? &again : NULL,
 				NULL, 0);
 		atomic_store(&called, 0);
-		tek_ut__zones_update();
+		tek_ut__sections_update();
 		tek_ut__trace_supply();
 		soon = false;
 		for (unsigned int i = 0; i < tek_ut__worker_count; i++)
-			soon |= look_at(&tek_ut__workers[i]);
+			soon |= check(&tek_ut__workers[i]);
 		soon |= remind();
-		tek_ut__supplier_look();
+		tek_ut__supplier_check();
 	}
 	return NULL;
 }

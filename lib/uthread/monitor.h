@@ -2,7 +2,7 @@
 /*
  * The monitor: a kernel thread that sleeps until a thread reports that something may be wrong.
  *
- * It gives workers with blocked carriers to spare carriers, detects loaded libraries (zones.h), and
+ * It gives workers with blocked carriers to spare carriers, detects loaded libraries (sections.h), and
  * reminds threads that run without a worker to wait for one.
  *
  * It never waits for a lock of the C library or the loader: the holder may be stopped, and wait for

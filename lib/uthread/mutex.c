@@ -66,7 +66,7 @@ int tek_ut__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 			return lock_again(mutex);
 	}
 	/* An awaited waiter has to arrive (TEK_MUTEX_WOKEN), in tek_ut__mutex_take(). */
-	if (!waiter->owns && (waiter->coming || !tek_ut__mutex_barge(mutex)))
+	if (!waiter->owns && (waiter->woken || !tek_ut__mutex_barge(mutex)))
 		error = tek_ut__mutex_take(mutex, waiter, until, interruptible);
 	if (!error && me)
 		set_owner(mutex, me);

@@ -85,7 +85,7 @@ struct tek_mutex {
 struct tek_mutex_waiter {
 	struct tek_waiter wait; /* first: lists are of these */
 	unsigned int vain;      /* how often it was woken in vain */
-	bool coming;            /* it was woken by an unlock: TEK_MUTEX_WOKEN stands for it */
+	bool woken;             /* it was woken by an unlock: TEK_MUTEX_WOKEN stands for it */
 	bool owns;              /* the mutex was handed over to it */
 };
 
@@ -93,7 +93,7 @@ struct tek_mutex_waiter {
 static inline void tek_ut__mutex_waiter_init(struct tek_mutex_waiter *waiter)
 {
 	waiter->vain = 0;
-	waiter->coming = waiter->owns = false;
+	waiter->woken = waiter->owns = false;
 }
 
 static inline bool tek_ut__mutex_is_plain(const struct tek_mutex *mutex)

@@ -114,7 +114,7 @@ int tek_ut__mutex_special_lock(struct tek_mutex *mutex, struct tek_mutex_waiter 
 	error = prepare(mutex, &own);
 	if (error)
 		return error;
-	if (!waiter->coming && tek_ut__mutex_barge(mutex))
+	if (!waiter->woken && tek_ut__mutex_barge(mutex))
 		return got(own, mutex);
 	if (mutex->kind & TEK_MUTEX_INHERIT)
 		tek_ut__inherit_wait(own, mutex);

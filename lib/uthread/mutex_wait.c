@@ -87,8 +87,8 @@ static int queue(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 
 	for (;;) {
 		unsigned int state = tek_ut__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
-		if (waiter->coming) {
-			waiter->coming = false;
+		if (waiter->woken) {
+			waiter->woken = false;
 			state &= ~TEK_MUTEX_WOKEN;
 		}
 		if (!(state & TEK_MUTEX_LOCKED)) {
@@ -107,7 +107,7 @@ static int queue(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 		}
 		if (waiter->owns)
 			return 0;
-		waiter->coming = true;
+		waiter->woken = true;
 		waiter->vain++;
 	}
 }
@@ -122,7 +122,7 @@ int tek_ut__mutex_take(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 	if (error)
 		return error;
 	struct tek_worker *worker = tek_ut__enter();
-	if (waiter->coming || !tek_ut__parallel() || !spin(mutex, worker))
+	if (waiter->woken || !tek_ut__parallel() || !spin(mutex, worker))
 		error = queue(mutex, waiter, deadline, interruptible);
 	tek_ut__leave();
 	return error;

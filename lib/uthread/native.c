@@ -95,7 +95,7 @@ static bool is_priority(int priority)
 }
 
 static int read_attributes(const struct tek_uthread_attributes *attributes,
-			   struct tek_uthread_wish *wish)
+			   struct tek_uthread_creation *creation)
 {
 	if ((attributes->detached & ~1) || (attributes->critical & ~1) ||
 	    (attributes->has_priority & ~1) ||
@@ -106,7 +106,7 @@ static int read_attributes(const struct tek_uthread_attributes *attributes,
 		return EINVAL;
 	if (attributes->name && strlen(attributes->name) >= TEK_UTHREAD_NAME_BYTES)
 		return ERANGE;
-	*wish = (struct tek_uthread_wish){
+	*creation = (struct tek_uthread_creation){
 		.stack_bytes = attributes->stack_bytes,
 		.stack = attributes->stack,
 		.detached = attributes->detached,
@@ -117,11 +117,11 @@ static int read_attributes(const struct tek_uthread_attributes *attributes,
 	return 0;
 }
 
-static int create(tek_uthread_t *result, const struct tek_uthread_wish *wish, const char *name,
-		  void *(*routine)(void *), void *argument)
+static int create(tek_uthread_t *result, const struct tek_uthread_creation *creation,
+		  const char *name, void *(*routine)(void *), void *argument)
 {
 	tek_ut__enter();
-	struct tek_uthread *thread = tek_ut__new(wish, routine, argument);
+	struct tek_uthread *thread = tek_ut__new(creation, routine, argument);
 	if (__builtin_expect(thread != NULL, 1)) {
 		thread->at_end = end;
 		if (name) {
@@ -149,7 +149,7 @@ TEK_EXPORT int tek_uthread_create(tek_uthread_t *thread,
 				  const struct tek_uthread_attributes *attributes,
 				  void *(*routine)(void *), void *argument)
 {
-	struct tek_uthread_wish wish;
+	struct tek_uthread_creation creation;
 	int error;
 
 	if (__builtin_expect(!tek_ut__table_is_settled, 0)) {
@@ -159,8 +159,8 @@ TEK_EXPORT int tek_uthread_create(tek_uthread_t *thread,
 	}
 	if (!attributes)
 		return create(thread, NULL, NULL, routine, argument);
-	error = read_attributes(attributes, &wish);
-	return error ? error : create(thread, &wish, attributes->name, routine, argument);
+	error = read_attributes(attributes, &creation);
+	return error ? error : create(thread, &creation, attributes->name, routine, argument);
 }
 
 TEK_EXPORT int tek_uthread_join_until(tek_uthread_t thread, void **result,

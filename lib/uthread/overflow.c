@@ -108,7 +108,7 @@ static size_t room(const ucontext_t *context)
 /* Not inlined, so that its frame is gone when the program's handler runs on the same stack. */
 __attribute__((noinline)) static void backtrace(struct tek_backtrace *trace, ucontext_t *context)
 {
-	const uint64_t all_others = ~(1ull << (SIGSEGV - 1));
+	const uint64_t all_but_segv = ~(1ull << (SIGSEGV - 1));
 	const uintptr_t counter = tek__program_counter(context);
 	sigjmp_buf here;
 	uint64_t before;
@@ -117,7 +117,7 @@ __attribute__((noinline)) static void backtrace(struct tek_backtrace *trace, uco
 	 * Unreadable memory is a second fault, which must reach our handler and not kill the
 	 * process.
 	 */
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all_others, &before, sizeof(before));
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all_but_segv, &before, sizeof(before));
 	if (sigsetjmp(here, 0) == 0) {
 		on_fault = &here;
 		tek__backtrace(trace, context);

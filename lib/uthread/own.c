@@ -93,7 +93,7 @@ static void end_kernel_thread(void *unused)
 }
 
 /* A destructor of a thread-local variable, as C++ has them, reports a kernel thread's end. */
-static void hear_of_end(void)
+static void on_end(void)
 {
 	extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
 	extern void *__dso_handle __attribute__((visibility("hidden")));
@@ -118,7 +118,7 @@ struct tek_own *tek_ut__own_made(void)
 		self->keys = own;
 	} else {
 		tek_ut__own_of_kernel_thread = own;
-		hear_of_end();
+		on_end();
 	}
 	return own;
 }

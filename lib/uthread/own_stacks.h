@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Stacks that the program gave its threads (struct tek_uthread_wish.stack).
+ * Stacks that the program gave its threads (struct tek_uthread_creation.stack).
  *
  * A detached thread reports that it is done, and returns; the program then gives its stack to the
  * next thread. With the C library's threads that takes so long that the first one is gone by then.

@@ -21,7 +21,7 @@
 atomic_uint tek_ut__parallel_asked; /* a futex for the asking threads */
 
 /* More kernel threads may come: then these ask, once there is a carrier to be asked. */
-static bool others_may_come;
+static bool more_may_come;
 static atomic_bool can_begin;
 
 /* The C library's flag, from 2.32 on. */
@@ -38,13 +38,13 @@ void tek_ut__parallel_start(bool now, bool later)
 
 	atomic_store(&tek_ut__parallel_asked, 0);
 	atomic_store(&can_begin, false);
-	others_may_come = later && can && !now;
+	more_may_come = later && can && !now;
 	atomic_store(&tek_ut__parallel_now, now || (later && !can));
 }
 
 void tek_ut__parallel_started(void)
 {
-	atomic_store(&can_begin, others_may_come);
+	atomic_store(&can_begin, more_may_come);
 }
 
 void tek_ut__parallel_grant(void)
@@ -98,20 +98,21 @@ void tek_ut__parallel_after_fork(void)
 	atomic_store(&tek_ut__parallel_asked, 0);
 }
 
-#if TEK_QUICK
+#if TEK_RESTARTABLE
 
-extern const struct tek_quick __start_tek_quick[] __attribute__((visibility("hidden")));
-extern const struct tek_quick __stop_tek_quick[] __attribute__((visibility("hidden")));
+extern const struct tek_restartable __start_tek_restartable[] __attribute__((visibility("hidden")));
+extern const struct tek_restartable __stop_tek_restartable[] __attribute__((visibility("hidden")));
 
-void tek_ut__quick_restart(ucontext_t *context)
+void tek_ut__restart_sequence(ucontext_t *context)
 {
 	greg_t *at = &context->uc_mcontext.gregs[REG_RIP];
 
 	if (tek_ut__parallel())
 		return; /* the rest of the sequence is right in both modes */
-	for (const struct tek_quick *quick = __start_tek_quick; quick < __stop_tek_quick; quick++) {
-		const uintptr_t begin = (uintptr_t)&quick->begin + (uintptr_t)quick->begin;
-		if ((uintptr_t)*at - begin <= quick->bytes) {
+	for (const struct tek_restartable *sequence = __start_tek_restartable;
+	     sequence < __stop_tek_restartable; sequence++) {
+		const uintptr_t begin = (uintptr_t)&sequence->begin + (uintptr_t)sequence->begin;
+		if ((uintptr_t)*at - begin <= sequence->bytes) {
 			*at = (greg_t)begin;
 			return;
 		}
@@ -120,7 +121,7 @@ void tek_ut__quick_restart(ucontext_t *context)
 
 #else
 
-void tek_ut__quick_restart(ucontext_t *context)
+void tek_ut__restart_sequence(ucontext_t *context)
 {
 	(void)context;
 }

@@ -18,8 +18,8 @@
  *     an earlier tek_ut__parallel(). Or it left in the handler of a tick, with `defer` at 0, or in
  *     a handler of the program, likewise (posix/action.c).
  *   - Plain instructions without tek_ut__enter(): a restartable sequence reads the flag and changes
- *     a word, and a signal may arrive in between. Each sequence is listed (TEK_QUICK). A handler
- *     that interrupts one restarts it, before anything else (tek_ut__quick_restart()). So the
+ *     a word, and a signal may arrive in between. Each sequence is listed (TEK_RESTARTABLE). A handler
+ *     that interrupts one restarts it, before anything else (tek_ut__restart_sequence()). So the
  *     sequence reads the flag again after the handler.
  *
  * So nothing is half done at that moment. The carrier, which writes the flag, reads it as true from
@@ -70,7 +70,7 @@ static inline bool tek_ut__come_in(void)
 extern atomic_uint tek_ut__parallel_asked __attribute__((visibility("hidden")));
 void tek_ut__parallel_grant(void);
 
-static inline void tek_ut__parallel_look(void)
+static inline void tek_ut__parallel_check(void)
 {
 	if (__builtin_expect(
 		    atomic_load_explicit(&tek_ut__parallel_asked, memory_order_relaxed) != 0, 0))
@@ -83,6 +83,6 @@ void tek_ut__parallel_after_fork(void);
 /*
  * First thing in a handler that may switch, or call the program: it has interrupted this context.
  */
-void tek_ut__quick_restart(ucontext_t *context);
+void tek_ut__restart_sequence(ucontext_t *context);
 
 #endif

@@ -13,11 +13,11 @@
 #include "uthread/monitor.h"
 #include "uthread/parallel.h"
 #include "uthread/reserved.h"
+#include "uthread/sections.h"
 #include "uthread/spares.h"
 #include "uthread/supplier.h"
 #include "uthread/tick.h"
 #include "uthread/wait.h"
-#include "uthread/zones.h"
 
 #include <errno.h>
 #include <string.h>
@@ -47,12 +47,12 @@ static void set_timer(const struct tek_carrier *carrier, uint64_t first_ns, uint
 }
 
 /* Once: a program that waits for another thread in a loop would stand still without a message. */
-static void tell_without(const char *what, int error, void (*cure)(struct tek_line *line))
+static void report_without(const char *what, int error, void (*cure)(struct tek_line *line))
 {
-	static atomic_bool told;
+	static atomic_bool reported;
 	struct tek_line line = {0};
 
-	if (atomic_exchange(&told, true))
+	if (atomic_exchange(&reported, true))
 		return;
 	tek__line_add(&line, "tek: ");
 	tek__line_add(&line, tek__channel_program());
@@ -88,9 +88,9 @@ static void cure_proc(struct tek_line *line)
 	tek__line_add(line, "As root: `mount -t proc proc /proc`.");
 }
 
-static void tell_without_timer(int error)
+static void report_without_timer(int error)
 {
-	tell_without("timer_create", error, error == EAGAIN ? cure_signals : cure_filter);
+	report_without("timer_create", error, error == EAGAIN ? cure_signals : cure_filter);
 }
 
 void tek_ut__preempt_add(struct tek_carrier *carrier)
@@ -109,7 +109,7 @@ void tek_ut__preempt_add(struct tek_carrier *carrier)
 	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &number) == 0)
 		carrier->timer = number;
 	else
-		tell_without_timer(errno);
+		report_without_timer(errno);
 }
 
 void tek_ut__preempt_remove(struct tek_carrier *carrier)
@@ -151,9 +151,9 @@ static void adapt_timer(struct tek_worker *worker)
 /* A tick has arrived: whether a quantum has passed with it. */
 static bool is_quantum_over(struct tek_worker *worker)
 {
-	if (++worker->looks < tek_ut__kernel_wait_looks(interval_of(worker)))
+	if (++worker->polls < tek_ut__kernel_wait_polls(interval_of(worker)))
 		return false;
-	worker->looks = 0;
+	worker->polls = 0;
 	return true;
 }
 
@@ -197,7 +197,7 @@ void tek_ut__preempt_kick(struct tek_worker *worker)
 		return;
 	if (worker == tek_ut__here_worker() && tek_ut__here_self()) {
 		/* When it leaves the engine. */
-		__atomic_fetch_or(&tek_ut__here_find()->pending, TEK_PENDING_LOOK,
+		__atomic_fetch_or(&tek_ut__here_find()->pending, TEK_PENDING_CHECK,
 				  __ATOMIC_RELAXED);
 		return;
 	}
@@ -207,7 +207,7 @@ void tek_ut__preempt_kick(struct tek_worker *worker)
 }
 
 /* Starts the ticks of workers that have none, and have ready threads beside the running one. */
-static void start_others(const struct tek_worker *self)
+static void start_workers(const struct tek_worker *self)
 {
 	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
 		struct tek_worker *worker = &tek_ut__workers[i];
@@ -236,7 +236,7 @@ static bool count_tick(struct tek_worker *worker)
 		return false;
 	}
 	if (tek_ut__worker_count > 1)
-		start_others(worker);
+		start_workers(worker);
 	/* The thread may have run for a part of this quantum only. */
 	return whole && tek_ut__sched->tick(worker, tek_ut__runs_on(worker));
 }
@@ -267,7 +267,7 @@ static void give_way(struct tek_worker *worker, unsigned int pending)
 	uint64_t switches = worker->switches;
 
 	/* The next thread has the quantum from here on, if it begins now. */
-	if (pending & TEK_PENDING_TICK && !worker->looks)
+	if (pending & TEK_PENDING_TICK && !worker->polls)
 		worker->ticked_switches = switches + 1;
 	worker->retries = 0;
 	tek_ut__yield(TEK_READY_PREEMPTED);
@@ -285,7 +285,7 @@ static void stop_here(struct tek_worker *worker)
 {
 	const uint64_t ticked = worker->ticked_switches;
 
-	tek_ut__supplier_look(); /* for the next time */
+	tek_ut__supplier_check(); /* for the next time */
 	worker->ticked_switches = worker->switches + 1;
 	if (!tek_ut__carrier_stop_here(worker))
 		worker->ticked_switches = ticked;
@@ -315,7 +315,7 @@ __attribute__((noinline)) void tek_ut__leave_pending(void)
 {
 	/* Again for a kick that has arrived meanwhile. */
 	do {
-		tek_ut__parallel_look();
+		tek_ut__parallel_check();
 		struct tek_worker *worker = tek_ut__enter();
 		unsigned int pending = __atomic_exchange_n(&tek_ut__here_find()->pending, 0,
 							   __ATOMIC_RELAXED);
@@ -334,7 +334,7 @@ __attribute__((noinline)) void tek_ut__leave_pending(void)
  * The calling thread waits in the kernel, in a call that is restarted when the handler returns. It
  * leaves its worker to a spare carrier if another thread is ready. Returns whether.
  */
-static bool leave_for_others(struct tek_worker *worker, const ucontext_t *context)
+static bool leave_for_ready(struct tek_worker *worker, const ucontext_t *context)
 {
 	if (!tek_ut__any_ready(worker))
 		return false;
@@ -342,11 +342,11 @@ static bool leave_for_others(struct tek_worker *worker, const ucontext_t *contex
 	if (!tek_ut__parallel())
 		tek_ut__parallel_grant();
 	struct tek_carrier *spare = tek_ut__carrier_spare();
-	tek_ut__supplier_look(); /* for the next time */
+	tek_ut__supplier_check(); /* for the next time */
 	adapt_timer(worker);
 	if (!spare)
 		return false;
-	worker->looks = 0;
+	worker->polls = 0;
 	worker->retries = 0;
 	worker->ticked_switches = worker->switches;
 	tek_ut__carrier_leave_worker(worker, false);
@@ -368,7 +368,7 @@ static bool is_good_moment(const ucontext_t *context, const struct tek_uthread *
 	if ((mask ^ self->mask) & ~tek_ut__own_signals())
 		return false;
 	return tek_ut__engine.preempt == TEK_PREEMPT_KLT ||
-	       tek_ut__zones_allow(tek_ut__interrupted_at(context));
+	       tek_ut__sections_allow(tek_ut__interrupted_at(context));
 }
 
 static void tick(ucontext_t *context, unsigned int pending)
@@ -376,7 +376,7 @@ static void tick(ucontext_t *context, unsigned int pending)
 	bool good = is_good_moment(context, tek_ut__here_self());
 
 	/* With KLT preemption every moment is good, but not for all effects of a signal. */
-	bool in_program = good && tek_ut__zones_allow(tek_ut__interrupted_at(context));
+	bool in_program = good && tek_ut__sections_allow(tek_ut__interrupted_at(context));
 
 	if (!in_program && tek_ut__preempt_held)
 		tek_ut__preempt_held(tek_ut__here_self(), context);
@@ -386,7 +386,7 @@ static void tick(ucontext_t *context, unsigned int pending)
 	bool due = is_due(worker, pending);
 	const bool waits = pending & TEK_PENDING_TICK &&
 			   tek_ut__kernel_wait_was_interrupted(context);
-	if (waits && leave_for_others(worker, context)) {
+	if (waits && leave_for_ready(worker, context)) {
 		tek_ut__here_undefer();
 		return;
 	}
@@ -429,9 +429,9 @@ static __attribute__((noinline)) void set_errno(int error)
 
 static void on_tick(siginfo_t *info, void *context)
 {
-	tek_ut__quick_restart(context);
+	tek_ut__restart_sequence(context);
 	/* A kick is a signal, too, but no quantum has passed. */
-	unsigned int pending = info->si_code == SI_TIMER ? TEK_PENDING_TICK : TEK_PENDING_LOOK;
+	unsigned int pending = info->si_code == SI_TIMER ? TEK_PENDING_TICK : TEK_PENDING_CHECK;
 	int error = get_errno();
 	struct tek_here *here = tek_ut__here_find();
 
@@ -442,7 +442,7 @@ static void on_tick(siginfo_t *info, void *context)
 	} else if (here->defer) {
 		__atomic_fetch_or(&here->pending, pending, __ATOMIC_RELAXED);
 	} else {
-		tek_ut__parallel_look();
+		tek_ut__parallel_check();
 		tick(context, pending);
 	}
 	set_errno(error);
@@ -450,10 +450,10 @@ static void on_tick(siginfo_t *info, void *context)
 
 int tek_ut__preempt_start(void)
 {
-	int error = tek_ut__zones_find();
+	int error = tek_ut__sections_find();
 
 	if (error)
-		tell_without("/proc/self/maps", error, cure_proc);
+		report_without("/proc/self/maps", error, cure_proc);
 	return tek_ut__tick_start(on_tick);
 }
 

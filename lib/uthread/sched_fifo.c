@@ -63,21 +63,21 @@ static struct tek_worker *deal(struct tek_uthread *thread)
 
 	if (thread->id != FIRST_THREAD)
 		number = atomic_fetch_add_explicit(&dealt, 1, memory_order_relaxed);
-	struct tek_worker *home = &tek_ut__workers[number % worker_count];
-	__atomic_store_n(&thread->sched.home, home, __ATOMIC_RELAXED);
-	return home;
+	struct tek_worker *assigned = &tek_ut__workers[number % worker_count];
+	__atomic_store_n(&thread->sched.assigned, assigned, __ATOMIC_RELAXED);
+	return assigned;
 }
 
 static struct tek_worker *ready(struct tek_worker *from, struct tek_uthread *thread,
 				enum tek_ready why)
 {
-	struct tek_worker *home = thread->sched.home;
+	struct tek_worker *assigned = thread->sched.assigned;
 
 	(void)from;
-	if (why == TEK_READY_CREATED || !home || home->number >= worker_count)
-		home = deal(thread);
-	tek_ut__priority_add(queues_of(home), thread, why == TEK_READY_PREEMPTED);
-	return home;
+	if (why == TEK_READY_CREATED || !assigned || assigned->number >= worker_count)
+		assigned = deal(thread);
+	tek_ut__priority_add(queues_of(assigned), thread, why == TEK_READY_PREEMPTED);
+	return assigned;
 }
 
 static bool any(struct tek_worker *worker)
@@ -115,30 +115,31 @@ static bool tick(struct tek_worker *worker, struct tek_uthread *running)
  */
 static bool goes_before(const struct tek_uthread *ready, const struct tek_uthread *running)
 {
-	const struct tek_worker *home = __atomic_load_n(&ready->sched.home, __ATOMIC_RELAXED);
+	const struct tek_worker *assigned = __atomic_load_n(&ready->sched.assigned,
+							    __ATOMIC_RELAXED);
 	int priority = tek_ut__priority_now(ready);
 
 	return priority > tek_ut__priority_now(running) ||
-	       (home && priority > tek_ut__priority_given(queues_of(home)));
+	       (assigned && priority > tek_ut__priority_given(queues_of(assigned)));
 }
 
 static struct tek_worker *reprioritise(struct tek_uthread *thread, signed char priority)
 {
-	struct tek_worker *home = thread->sched.home;
+	struct tek_worker *assigned = thread->sched.assigned;
 	int before = tek_ut__priority_now(thread);
 
-	if (!home) { /* it was never ready */
+	if (!assigned) { /* it was never ready */
 		__atomic_store_n(&thread->sched.priority, priority, __ATOMIC_RELEASE);
 		return NULL;
 	}
-	if (tek_ut__priority_set_aside(queues_of(home), thread, priority)) {
+	if (tek_ut__priority_set_aside(queues_of(assigned), thread, priority)) {
 		/* POSIX: last of its new priority, or first if that is less. */
-		tek_ut__priority_add(queues_of(home), thread,
+		tek_ut__priority_add(queues_of(assigned), thread,
 				     tek_ut__priority_now(thread) < before);
 		/* For a moment the thread was in no queue. */
-		return home;
+		return assigned;
 	}
-	return goes_after(thread, home) ? home : NULL;
+	return goes_after(thread, assigned) ? assigned : NULL;
 }
 
 const struct tek_sched tek_ut__sched_fifo = {

@@ -149,7 +149,7 @@ static void promote(struct tek_worker *worker)
 }
 
 /* One of two queues: they alternate while neither is empty. */
-static unsigned int in_turn(unsigned int one, unsigned int other, bool *other_is_next)
+static unsigned int alternate(unsigned int one, unsigned int other, bool *other_is_next)
 {
 	bool has_one = mlfq.queues[one].first, has_other = mlfq.queues[other].first;
 	bool is_other = has_other && (*other_is_next || !has_one);
@@ -166,8 +166,8 @@ static unsigned int choose(unsigned int lowest)
 	while (level < lowest && !mlfq.queues[level].first)
 		level++;
 	if (level == 0 || mlfq.queues[PROMOTED].first)
-		level = in_turn(0, PROMOTED, &mlfq.promoted_is_next);
-	return in_turn(level, YIELDED, &mlfq.yielded_is_next);
+		level = alternate(0, PROMOTED, &mlfq.promoted_is_next);
+	return alternate(level, YIELDED, &mlfq.yielded_is_next);
 }
 
 static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthread *running,

@@ -33,8 +33,8 @@ struct own {
 	struct tek_spin lock;
 	struct tek_ready_count count; /* of both */
 	struct tek_deque fresh;       /* created and woken: the first is the newest */
-	struct tek_fifo turns;        /* yielded, preempted, and from outside: first in first out */
-	bool turns_is_next;           /* if the oldest goes first */
+	struct tek_fifo arrivals;     /* yielded, preempted, and from outside: first in first out */
+	bool arrivals_is_next;        /* if the oldest goes first */
 
 	/* Accessed by the worker alone. */
 	uint32_t random;
@@ -88,7 +88,7 @@ static struct tek_worker *ready(struct tek_worker *from, struct tek_uthread *thr
 	if (from && (why == TEK_READY_CREATED || why == TEK_READY_WOKEN))
 		tek_ut__deque_add_first(&own->fresh, thread);
 	else
-		tek_ut__fifo_add(&own->turns, thread);
+		tek_ut__fifo_add(&own->arrivals, thread);
 	tek_ut__ready_count_add(&own->count, 1);
 	tek_ut__spin_unlock(&own->lock);
 	return NULL;
@@ -100,19 +100,19 @@ static struct tek_uthread *take_oldest(struct own *own)
 {
 	struct tek_uthread *thread = NULL;
 
-	own->turns_is_next = !own->turns_is_next;
-	if (!own->turns_is_next)
-		thread = tek_ut__fifo_take(&own->turns);
+	own->arrivals_is_next = !own->arrivals_is_next;
+	if (!own->arrivals_is_next)
+		thread = tek_ut__fifo_take(&own->arrivals);
 	if (!thread)
 		thread = tek_ut__deque_take_last(&own->fresh);
-	return thread ? thread : tek_ut__fifo_take(&own->turns);
+	return thread ? thread : tek_ut__fifo_take(&own->arrivals);
 }
 
 static struct tek_uthread *take_newest(struct own *own)
 {
 	struct tek_uthread *thread = tek_ut__deque_take_first(&own->fresh);
 
-	return thread ? thread : tek_ut__fifo_take(&own->turns);
+	return thread ? thread : tek_ut__fifo_take(&own->arrivals);
 }
 
 /* Whether the oldest one is next. */
@@ -142,7 +142,7 @@ static struct tek_uthread *take_own(struct own *own, const struct tek_worker *wo
 struct loot {
 	struct tek_uthread *first; /* runs next */
 	struct tek_deque fresh;
-	struct tek_fifo turns;
+	struct tek_fifo arrivals;
 	int count; /* without the first */
 };
 
@@ -160,13 +160,13 @@ static struct loot rob(struct own *victim)
 		struct tek_uthread *thread = tek_ut__deque_take_last(&victim->fresh);
 		bool fresh = thread != NULL;
 		if (!fresh)
-			thread = tek_ut__fifo_take(&victim->turns);
+			thread = tek_ut__fifo_take(&victim->arrivals);
 		if (stolen++ == 0)
 			loot.first = thread;
 		else if (fresh)
 			tek_ut__deque_add_first(&loot.fresh, thread);
 		else
-			tek_ut__fifo_add(&loot.turns, thread);
+			tek_ut__fifo_add(&loot.arrivals, thread);
 	}
 	tek_ut__ready_count_add(&victim->count, -(int)stolen);
 	tek_ut__spin_unlock(&victim->lock);
@@ -182,8 +182,8 @@ static void keep(struct own *own, struct loot *loot)
 	tek_ut__spin_lock(&own->lock);
 	while ((thread = tek_ut__deque_take_last(&loot->fresh)))
 		tek_ut__deque_add_first(&own->fresh, thread);
-	while ((thread = tek_ut__fifo_take(&loot->turns)))
-		tek_ut__fifo_add(&own->turns, thread);
+	while ((thread = tek_ut__fifo_take(&loot->arrivals)))
+		tek_ut__fifo_add(&own->arrivals, thread);
 	tek_ut__ready_count_add(&own->count, loot->count);
 	tek_ut__spin_unlock(&own->lock);
 }

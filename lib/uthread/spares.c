@@ -88,7 +88,7 @@ struct tek_carrier *tek_ut__carrier_spare_soon(uint64_t ns)
 	atomic_fetch_add(&spares.waiting, 1);
 	while (!(spare = tek_ut__carrier_spare()) && (now = tek__now(CLOCK_MONOTONIC)) < end) {
 		const struct timespec left = tek__timespec_of(end - now);
-		tek_ut__supplier_look();
+		tek_ut__supplier_check();
 		syscall(SYS_futex, &spares.count, FUTEX_WAIT_PRIVATE, 0, &left, NULL, 0);
 	}
 	atomic_fetch_sub(&spares.waiting, 1);

@@ -15,7 +15,7 @@ static bool is_free(tek_spinlock *lock)
 	return atomic_load_explicit(lock, memory_order_relaxed) == TEK_SPINLOCK_FREE;
 }
 
-static void let_others_run(void)
+static void yield_to_ready(void)
 {
 	if (tek_ut__enter())
 		tek_ut__yield(TEK_READY_YIELDED);
@@ -34,7 +34,7 @@ void tek_ut__spinlock_wait(tek_spinlock *lock)
 	for (int i = 0; i < YIELDS; i++) {
 		if (is_free(lock))
 			return;
-		let_others_run();
+		yield_to_ready();
 	}
 	if (!is_free(lock))
 		tek_ut__pause(); /* yields do not help: the holder has a lesser priority */

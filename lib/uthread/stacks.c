@@ -18,7 +18,7 @@
 /* The number of free blocks in a worker's own pool. */
 #define WORKER_KEEPS 256
 /* The used part of a stack beyond this much goes back to the kernel. */
-#define KEPT_BYTES ((size_t)64 << 10)
+#define RETAINED_BYTES ((size_t)64 << 10)
 
 /* Blocks of one size that are free. */
 struct pool {
@@ -249,8 +249,8 @@ void tek_ut__stacks_give(struct tek_worker *worker, struct tek_uthread *thread)
 		worker->free_count++;
 		return;
 	}
-	if (thread->stack_bytes > KEPT_BYTES) {
-		size_t bytes = (thread->stack_bytes - KEPT_BYTES) / page_bytes() * page_bytes();
+	if (thread->stack_bytes > RETAINED_BYTES) {
+		size_t bytes = (thread->stack_bytes - RETAINED_BYTES) / page_bytes() * page_bytes();
 		madvise(thread->stack_low, bytes, MADV_DONTNEED);
 	}
 	thread->next_free = NULL;

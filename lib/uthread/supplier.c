@@ -17,17 +17,17 @@
 #define REFUSED_NS 1000000
 
 static atomic_uint called;
-static atomic_int supplier; /* its tid; 0: it does not run */
-static atomic_uint coming;  /* have been begun and have not arrived yet */
-static atomic_bool refused; /* the last one could not be made */
+static atomic_int supplier;  /* its tid; 0: it does not run */
+static atomic_uint starting; /* have been begun and have not arrived yet */
+static atomic_bool refused;  /* the last one could not be made */
 
 /* Carriers enter the engine at once: none is made before a second kernel thread is there. */
 static bool any_missing(void)
 {
-	return tek_ut__parallel() && tek_ut__carrier_spares() + atomic_load(&coming) < SPARES;
+	return tek_ut__parallel() && tek_ut__carrier_spares() + atomic_load(&starting) < SPARES;
 }
 
-void tek_ut__supplier_look(void)
+void tek_ut__supplier_check(void)
 {
 	if (any_missing() && !atomic_exchange(&called, 1))
 		syscall(SYS_futex, &called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
@@ -36,12 +36,12 @@ void tek_ut__supplier_look(void)
 struct tek_uthread *tek_ut__next_stopped(struct tek_worker *worker,
 					 const struct tek_uthread *running)
 {
-	struct tek_fifo others = {NULL, NULL};
+	struct tek_fifo remaining = {NULL, NULL};
 	struct tek_uthread *next, *other;
 
 	while ((next = tek_ut__next(worker, running, TEK_READY_PREEMPTED)) && !next->carrier)
-		tek_ut__fifo_add(&others, next);
-	while ((other = tek_ut__fifo_take(&others)))
+		tek_ut__fifo_add(&remaining, next);
+	while ((other = tek_ut__fifo_take(&remaining)))
 		tek_ut__ready(other, TEK_READY_PREEMPTED);
 	return next;
 }
@@ -59,11 +59,11 @@ static void make_spares(unsigned int generation)
 	const struct timespec moment = {.tv_nsec = REFUSED_NS};
 
 	while (is_current(generation) && any_missing()) {
-		atomic_fetch_add(&coming, 1);
+		atomic_fetch_add(&starting, 1);
 		const bool fails = tek_ut__carrier_start(NULL, generation) != 0;
 		atomic_store(&refused, fails);
 		if (fails) {
-			atomic_fetch_sub(&coming, 1);
+			atomic_fetch_sub(&starting, 1);
 			syscall(SYS_nanosleep, &moment, NULL);
 			break;
 		}
@@ -77,9 +77,9 @@ bool tek_ut__supplier_is_refused(void)
 
 void tek_ut__supplier_has_made_one(void)
 {
-	atomic_fetch_sub(&coming, 1);
-	tek_ut__monitor_wake();  /* it may be waiting for it */
-	tek_ut__supplier_look(); /* a thread may have taken it while it still counted as coming */
+	atomic_fetch_sub(&starting, 1);
+	tek_ut__monitor_wake();   /* it may be waiting for it */
+	tek_ut__supplier_check(); /* a thread may have taken it while it still counted as coming */
 }
 
 static void *supply(void *argument)
@@ -115,7 +115,7 @@ int tek_ut__supplier_start_again(void)
 
 int tek_ut__supplier_start(void)
 {
-	atomic_store(&coming, 0); /* a child of fork() has none of them */
+	atomic_store(&starting, 0); /* a child of fork() has none of them */
 	atomic_store(&supplier, 0);
 	return start();
 }

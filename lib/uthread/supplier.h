@@ -26,7 +26,7 @@ pid_t tek_ut__supplier_stop(void);
 int tek_ut__supplier_start_again(void);
 
 /* Spare carriers may be missing: it makes them. From a signal handler, too. */
-void tek_ut__supplier_look(void);
+void tek_ut__supplier_check(void);
 
 /* Whether the last attempt to make a kernel thread failed. */
 bool tek_ut__supplier_is_refused(void);

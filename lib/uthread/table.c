@@ -314,14 +314,14 @@ static void open_table(struct tek_uthread *self)
 	tek_ut__leave();
 }
 
-void tek_ut__table_open(const struct tek_table_teller *who)
+void tek_ut__table_open(const struct tek_table_teller *given)
 {
 	const int saved = errno;
 	int cancellation;
 
 	tek_ut__table_process_start();
 	tek_ut__table_is_settled = true;
-	teller = who;
+	teller = given;
 	/* Files are open meanwhile. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
 	open_table(tek_ut__here_self());

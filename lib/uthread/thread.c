@@ -82,7 +82,7 @@ static void reset(struct tek_uthread *thread)
 }
 
 /* The state that a thread inherits from its creator: as the C library's threads. */
-static void inherit(struct tek_uthread *thread, const struct tek_uthread_wish *wish)
+static void inherit(struct tek_uthread *thread, const struct tek_uthread_creation *creation)
 {
 	const struct tek_uthread *self = tek_ut__here_self();
 
@@ -90,19 +90,19 @@ static void inherit(struct tek_uthread *thread, const struct tek_uthread_wish *w
 		thread->mask = self->mask;
 		thread->sched.priority = self->sched.priority;
 	}
-	if (!wish)
+	if (!creation)
 		return;
-	tek_ut__critical_set(thread, wish->critical);
-	if (wish->has_priority)
-		thread->sched.priority = wish->priority;
+	tek_ut__critical_set(thread, creation->critical);
+	if (creation->has_priority)
+		thread->sched.priority = creation->priority;
 }
 
-struct tek_uthread *tek_ut__new(const struct tek_uthread_wish *wish, void *(*routine)(void *),
-				void *argument)
+struct tek_uthread *tek_ut__new(const struct tek_uthread_creation *creation,
+				void *(*routine)(void *), void *argument)
 {
 	struct tek_worker *worker = tek_ut__here_worker();
 	/* With a stack of the program's own only the structure is used. */
-	size_t bytes = wish && !wish->stack ? wish->stack_bytes : 0;
+	size_t bytes = creation && !creation->stack ? creation->stack_bytes : 0;
 	struct tek_uthread *thread = tek_ut__stacks_take(worker, bytes);
 
 	if (!thread)
@@ -111,8 +111,8 @@ struct tek_uthread *tek_ut__new(const struct tek_uthread_wish *wish, void *(*rou
 	thread->routine = routine;
 	thread->argument = argument;
 	thread->id = new_id();
-	inherit(thread, wish);
-	bool detached = wish && wish->detached;
+	inherit(thread, creation);
+	bool detached = creation && creation->detached;
 	atomic_store_explicit(&thread->joiner, detached ? TEK_JOIN_DETACHED : TEK_JOIN_NONE,
 			      memory_order_relaxed);
 	thread->here = NULL;
@@ -126,9 +126,9 @@ struct tek_uthread *tek_ut__new(const struct tek_uthread_wish *wish, void *(*rou
 		thread->here->defer = 1;
 		thread->here->pending = 0;
 	}
-	bool own = wish && wish->stack;
-	char *low = own ? wish->stack : thread->stack_low;
-	char *top = own ? low + wish->stack_bytes : (char *)thread;
+	bool own = creation && creation->stack;
+	char *low = own ? creation->stack : thread->stack_low;
+	char *top = own ? low + creation->stack_bytes : (char *)thread;
 	if (own)
 		tek_ut__own_stack_taken(thread, low);
 	/* First: a sanitizer may still watch the frames of the stack's previous thread. */
@@ -203,7 +203,7 @@ void tek_ut__ended(struct tek_uthread *thread)
 		struct tek_waiter *waiter = (struct tek_waiter *)joiner;
 		/*
 		 * A joiner that has given up meanwhile waits until the waiter is not accessed any
-		 * more: was_told().
+		 * more: wait_for_waker().
 		 */
 		if (!tek_ut__wake(waiter, TEK_WOKEN))
 			__atomic_store_n(&waiter->data, thread, __ATOMIC_RELEASE);
@@ -214,7 +214,7 @@ void tek_ut__ended(struct tek_uthread *thread)
  * The calling thread has stopped waiting for another reason, but the thread has ended all the same.
  * Another worker is just waking the waiter, which lies on this stack.
  */
-static void was_told(struct tek_waiter *waiter)
+static void wait_for_waker(struct tek_waiter *waiter)
 {
 	for (unsigned int i = 1; !__atomic_load_n(&waiter->data, __ATOMIC_ACQUIRE); i++) {
 		tek_ut__relax();
@@ -239,7 +239,7 @@ int tek_ut__join(struct tek_uthread *thread, void **result, const struct timespe
 				tek_ut__leave();
 				return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
 			}
-			was_told(&waiter);
+			wait_for_waker(&waiter);
 		}
 	} else if (atomic_load_explicit(&thread->joiner, memory_order_acquire) != TEK_JOIN_ENDED) {
 		tek_ut__leave();

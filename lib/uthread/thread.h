@@ -38,7 +38,7 @@ struct tek_sched_state {
 	struct tek_uthread *next;     /* in its run queue */
 	struct tek_uthread *previous; /* the same, where that is a deque (deque.h); else NULL */
 	struct tek_heap_node node;    /* in its run queue, where that is a heap */
-	struct tek_worker *home;      /* the worker that it was dealt to, or that it ran on last */
+	struct tek_worker *assigned;  /* the worker that it was dealt to, or that it ran on last */
 	uint64_t quanta;              /* that it has used up */
 	uint64_t level_since;         /* of mlfq: since when it has been at its level, in quanta */
 	unsigned int level;   /* of mlfq: 0 is the first; 4: there because it was promoted */
@@ -107,7 +107,7 @@ struct tek_uthread {
 extern struct tek_uthread *_Atomic tek_ut__uthreads __attribute__((visibility("hidden")));
 
 /* Attributes of a new thread. Zero: the engine's defaults. */
-struct tek_uthread_wish {
+struct tek_uthread_creation {
 	size_t stack_bytes;
 	void *stack; /* memory of the program's own; NULL: from the pool */
 	bool detached;
@@ -117,11 +117,11 @@ struct tek_uthread_wish {
 };
 
 /*
- * A thread that will run routine(argument); NULL: there is no memory. `wish` may be NULL. Needs
+ * A thread that will run routine(argument); NULL: there is no memory. `creation` may be NULL. Needs
  * deferred preemption, as do the other functions here unless noted otherwise.
  */
-struct tek_uthread *tek_ut__new(const struct tek_uthread_wish *wish, void *(*routine)(void *),
-				void *argument);
+struct tek_uthread *tek_ut__new(const struct tek_uthread_creation *creation,
+				void *(*routine)(void *), void *argument);
 void tek_ut__launch(struct tek_uthread *thread);
 
 /* It never ran: gives it back. */

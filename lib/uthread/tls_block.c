@@ -138,20 +138,20 @@ bool tek_ut__tls_block_is_outgrown(const struct tek_tls *block)
 
 bool tek_ut__tls_block_renew(struct tek_tls *block)
 {
-	const struct tek_tls_piece *kept = &block->layout->c_library;
-	char *from = (char *)block->pointer + kept->at;
-	char *copy = malloc(kept->bytes);
+	const struct tek_tls_piece *own = &block->layout->c_library;
+	char *from = (char *)block->pointer + own->at;
+	char *copy = malloc(own->bytes);
 
 	if (!copy)
 		return false;
-	memcpy(copy, from, kept->bytes);
+	memcpy(copy, from, own->bytes);
 	/*
 	 * Frees the vector and all data outside the block; then makes a new vector, and all
 	 * variables.
 	 */
 	tek_ut__glibc.deallocate((void *)block->pointer, false);
 	bool done = tek_ut__glibc.allocate((void *)block->pointer) != NULL;
-	memcpy(from, copy, kept->bytes);
+	memcpy(from, copy, own->bytes);
 	free(copy);
 	if (done)
 		block->generation = (size_t)tek_ut__tls_vector(block->pointer)[0].value;

@@ -156,12 +156,12 @@ static bool make_pieces(struct tek_tls_layout *layout)
  */
 static void clear(uintptr_t block, ptrdiff_t from, ptrdiff_t end)
 {
-	const ptrdiff_t kept = tek_ut__glibc.rseq,
-			kept_end = kept + (ptrdiff_t)tek_ut__glibc.rseq_bytes;
+	const ptrdiff_t rseq_begin = tek_ut__glibc.rseq,
+			rseq_end = rseq_begin + (ptrdiff_t)tek_ut__glibc.rseq_bytes;
 
-	if (kept < end && from < kept_end && tek_ut__glibc.rseq_bytes) {
-		clear(block, from, kept);
-		clear(block, kept_end, end);
+	if (rseq_begin < end && from < rseq_end && tek_ut__glibc.rseq_bytes) {
+		clear(block, from, rseq_begin);
+		clear(block, rseq_end, end);
 	} else if (from < end) {
 		memset((char *)block + from, 0, (size_t)(end - from));
 	}

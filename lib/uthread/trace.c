@@ -40,7 +40,7 @@ static struct buffer *const outside = &buffers[TEK_WORKERS_MAX];
 static atomic_flag outside_taken = ATOMIC_FLAG_INIT;
 
 /* For each kind of wait: whether its word is in the file. */
-static atomic_bool is_told[TEK_WAITS_WORDS];
+static atomic_bool is_reported[TEK_WAITS_WORDS];
 
 static void supply(struct buffer *buffer, unsigned int worker)
 {
@@ -100,14 +100,14 @@ void tek_ut__trace_after_fork(void)
 	for (unsigned int i = 0; i <= TEK_WORKERS_MAX; i++)
 		forget(&buffers[i]);
 	for (unsigned int i = 0; i < TEK_WAITS_WORDS; i++)
-		atomic_store_explicit(&is_told[i], false, memory_order_relaxed);
+		atomic_store_explicit(&is_reported[i], false, memory_order_relaxed);
 	atomic_flag_clear(&outside_taken);
 	start_ns = tek__now(CLOCK_MONOTONIC);
 	tek_ut__trace_supply();
 }
 
 /* The next block begins; false: there is none. */
-static bool turn_over(struct buffer *buffer)
+static bool switch_buffer(struct buffer *buffer)
 {
 	struct tek_trace_block *next = atomic_load_explicit(&buffer->next, memory_order_acquire);
 
@@ -133,7 +133,7 @@ static void lose(struct buffer *buffer)
 /* The record's time is set here, and last. */
 static void write_record(struct buffer *buffer, const struct tek_trace_record *record)
 {
-	if (buffer->at == buffer->end && !turn_over(buffer)) {
+	if (buffer->at == buffer->end && !switch_buffer(buffer)) {
 		lose(buffer);
 		return;
 	}
@@ -215,8 +215,8 @@ static void note_text(struct tek_worker *worker, tek_u8 kind, uint64_t whose, co
 /* The awaited object, as a reason. */
 static tek_u8 reason_of(struct tek_worker *worker, unsigned char what)
 {
-	if (what && !atomic_load_explicit(&is_told[what], memory_order_relaxed) &&
-	    !atomic_exchange(&is_told[what], true))
+	if (what && !atomic_load_explicit(&is_reported[what], memory_order_relaxed) &&
+	    !atomic_exchange(&is_reported[what], true))
 		note_text(worker, TEK_TRACE_TEXT, what, tek_ut__waits_words[what],
 			  TEK_TRACE_TEXT_BYTES - 1);
 	return (tek_u8)(TEK_TRACE_WAITS + what);

@@ -124,7 +124,7 @@ static inline bool end_wait(struct tek_waiter *waiter, enum tek_wake how)
 }
 
 /* *waiter may be gone by now.  A user-level thread is never unmapped; a futex may be anything. */
-static inline void tell(struct tek_waiter *waiter, struct tek_uthread *thread)
+static inline void wake(struct tek_waiter *waiter, struct tek_uthread *thread)
 {
 	if (thread)
 		tek_ut__unpark(thread);
@@ -138,7 +138,7 @@ bool tek_ut__wake(struct tek_waiter *waiter, enum tek_wake how)
 
 	if (!end_wait(waiter, how))
 		return false;
-	tell(waiter, thread);
+	wake(waiter, thread);
 	return true;
 }
 
@@ -152,7 +152,7 @@ void tek_ut__wake_claimed(struct tek_waiter *waiter)
 	struct tek_uthread *thread = waiter->thread;
 
 	atomic_store_explicit(&waiter->state, TEK_WOKEN, memory_order_release);
-	tell(waiter, thread);
+	wake(waiter, thread);
 }
 
 void tek_ut__wake_all_claimed(struct tek_waiters *claimed)

@@ -23,7 +23,7 @@ uint64_t tek_ut__idle_mask;
 atomic_bool tek_ut__plain;
 
 /* A worker that never waits polls files and times by itself, this often. A power of 2. */
-#define SWITCHES_A_LOOK 64
+#define SWITCHES_A_CHECK 64
 
 #define RARELY(condition) __builtin_expect(condition, 0)
 
@@ -63,8 +63,8 @@ bool tek_ut__any_ready(struct tek_worker *worker)
  * A thread has become ready for `at` (NULL: any): notifies a worker that is idle, or runs a lesser
  * one.
  */
-static void tell(struct tek_worker *from, struct tek_worker *at, const struct tek_uthread *thread,
-		 enum tek_ready why)
+static void announce_ready(struct tek_worker *from, struct tek_worker *at,
+			   const struct tek_uthread *thread, enum tek_ready why)
 {
 	if (tek_ut__parallel()) {
 		/*
@@ -99,7 +99,7 @@ __attribute__((noinline)) static void make_ready(struct tek_uthread *thread, enu
 	} else {
 		at = tek_ut__sched->ready(from, thread, why);
 	}
-	tell(from, at, thread, why);
+	announce_ready(from, at, thread, why);
 }
 
 static inline bool is_ticking(const struct tek_worker *worker)
@@ -154,7 +154,7 @@ __attribute__((noinline)) void tek_ut__settle(struct tek_worker *worker)
 
 __attribute__((cold, noinline)) void tek_ut__note_kick(void)
 {
-	__atomic_fetch_or(&tek_ut__here_find()->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
+	__atomic_fetch_or(&tek_ut__here_find()->pending, TEK_PENDING_CHECK, __ATOMIC_RELAXED);
 }
 
 /* The kernel thread gets the mask of the next thread. */
@@ -260,7 +260,7 @@ void tek_ut__move_to(struct tek_carrier *carrier)
 }
 
 /* Polls files and times, by a worker that always has a thread to run. */
-__attribute__((noinline)) static void look(void)
+__attribute__((noinline)) static void check(void)
 {
 	if (tek_ut__timers_any())
 		tek_ut__timers_run();
@@ -272,21 +272,21 @@ __attribute__((noinline)) static void look(void)
  * Without ticks a thread that yields in vain, again and again, has to poll for threads that could
  * go on.
  */
-static inline void look_if_alone(void)
+static inline void check_if_alone(void)
 {
 	if (tek_ut__engine.preempt == TEK_PREEMPT_OFF)
-		look();
+		check();
 }
 
-static inline bool is_time_to_look(const struct tek_worker *worker)
+static inline bool is_time_to_check(const struct tek_worker *worker)
 {
-	return worker->switches % SWITCHES_A_LOOK == 0;
+	return worker->switches % SWITCHES_A_CHECK == 0;
 }
 
-static inline void look_around(const struct tek_worker *worker)
+static inline void check_around(const struct tek_worker *worker)
 {
-	if (RARELY(is_time_to_look(worker)))
-		look();
+	if (RARELY(is_time_to_check(worker)))
+		check();
 }
 
 __attribute__((noinline)) static void
@@ -295,7 +295,7 @@ yield_unless_plain(struct tek_worker *worker, struct tek_uthread *self, enum tek
 	struct tek_uthread *next = next_one(worker, self, why);
 
 	if (!next) {
-		look_if_alone();
+		check_if_alone();
 		return;
 	}
 	worker->left = (struct tek_left){self, TEK_LEFT_READY, why};
@@ -309,14 +309,14 @@ __attribute__((aligned(64))) void tek_ut__yield(enum tek_ready why)
 	struct tek_uthread *self = tek_ut__here_self();
 
 	tek_ut__shown_lives(self);
-	look_around(worker);
+	check_around(worker);
 	if (!tek_ut__is_plain() || !is_ticking(worker)) {
 		yield_unless_plain(worker, self, why);
 		return;
 	}
 	struct tek_uthread *next = tek_ut__sched->next(worker, self, why);
 	if (!next) {
-		look_if_alone();
+		check_if_alone();
 		return;
 	}
 	/* No other worker can take it before it has left, and none has to be notified. */
@@ -336,7 +336,7 @@ __attribute__((noinline)) static void park_unless_plain(struct tek_worker *worke
 {
 	if (tek_ut__change(&self->token, TEK_TOKEN_UNPARKED, TEK_TOKEN_NONE))
 		return;
-	look_around(worker);
+	check_around(worker);
 	leave_parked(worker, self);
 }
 
@@ -358,8 +358,8 @@ void tek_ut__park(void)
 		atomic_store_explicit(&self->token, TEK_TOKEN_NONE, memory_order_relaxed);
 		return;
 	}
-	if (RARELY(is_time_to_look(worker))) {
-		look();
+	if (RARELY(is_time_to_check(worker))) {
+		check();
 		/* Its own deadline may have expired. */
 		if (token_of(self) != TEK_TOKEN_NONE) {
 			leave_parked(worker, self);

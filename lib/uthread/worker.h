@@ -57,7 +57,7 @@ struct tek_worker {
 	unsigned int retries;      /* of ticks that arrived at a bad moment */
 	uint64_t monitor_asked;    /* when, in ns */
 	_Atomic uint64_t interval; /* of its timer, in ns: kernel_wait.h */
-	unsigned int looks;        /* polls in the current quantum */
+	unsigned int polls;        /* polls in the current quantum */
 
 	/* idle.c */
 	atomic_uint idle; /* TEK_IDLE_*; also the futex that it sleeps on */

@@ -5,10 +5,10 @@
 
 #include "base/real.h"
 #include "place/config.h"
-#include "place/home.h"
+#include "place/local.h"
 #include "place/mask.h"
+#include "place/number.h"
 #include "place/place.h"
-#include "place/turn.h"
 #include "threads/process.h"
 
 #include <grp.h>
@@ -708,10 +708,10 @@ static void of_cpus_that_the_process_may_not_use_none_is_dealt(void **state)
 
 static int next_program(void)
 {
-	tek__turn_start();
-	const unsigned int first = tek__turn_next(), second = tek__turn_next();
-	tek__turn_leave(first);
-	return tek__turn_of_program() != first || tek__turn_of_program() != second + 1;
+	tek__number_start();
+	const unsigned int first = tek__number_next(), second = tek__number_next();
+	tek__number_leave(first);
+	return tek__number_of_program() != first || tek__number_of_program() != second + 1;
 }
 
 static void a_program_that_takes_the_place_of_another_goes_on_with_its_number(void **state)
@@ -729,10 +729,10 @@ static void pages_on_other_nodes_are_strangers(void **state)
 	(void)state;
 	for (int i = 0; i < 6; i++)
 		pages[i] = &memory[i];
-	assert_int_equal(tek__home_strangers(pages, status, 6, 1), 2);
+	assert_int_equal(tek__local_strangers(pages, status, 6, 1), 2);
 	assert_ptr_equal(pages[0], &memory[0]);
 	assert_ptr_equal(pages[1], &memory[3]);
-	assert_int_equal(tek__home_strangers(pages, status, 0, 1), 0);
+	assert_int_equal(tek__local_strangers(pages, status, 0, 1), 0);
 }
 
 static void *come_home(void *right)
@@ -742,7 +742,7 @@ static void *come_home(void *right)
 	for (size_t i = 0; i < sizeof(stack); i++)
 		stack[i] = (char)(i / 7);
 	errno = 77;
-	tek__home_own_stack();
+	tek__local_own_stack();
 	*(bool *)right = errno == 77;
 	for (size_t i = 0; i < sizeof(stack); i++)
 		*(bool *)right &= stack[i] == (char)(i / 7);

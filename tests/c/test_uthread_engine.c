@@ -76,7 +76,7 @@ static void threads_create_and_join_threads(void **state)
 
 static void detach_many(void)
 {
-	const struct tek_uthread_wish detached = {.detached = true};
+	const struct tek_uthread_creation detached = {.detached = true};
 
 	for (int i = 0; i < 5000; i++) {
 		if (i % 2)
@@ -316,8 +316,8 @@ static void *note_once(void *argument)
 
 static void run_critical_ones(void)
 {
-	const struct tek_uthread_wish low = {.critical = true};
-	const struct tek_uthread_wish high = {
+	const struct tek_uthread_creation low = {.critical = true};
+	const struct tek_uthread_creation high = {
 		.critical = true, .has_priority = true, .priority = 9};
 	struct tek_uthread *threads[3];
 
@@ -461,7 +461,7 @@ static void each_thread_has_thread_local_variables_of_its_own(void **state)
 
 static struct tek_uthread *try_to_create(size_t stack_bytes)
 {
-	const struct tek_uthread_wish wish = {.stack_bytes = stack_bytes};
+	const struct tek_uthread_creation wish = {.stack_bytes = stack_bytes};
 
 	tek_ut__enter();
 	struct tek_uthread *thread = tek_ut__new(&wish, give_back, NULL);

@@ -455,7 +455,7 @@ static void *be_urgent(void *argument)
 
 static struct tek_uthread *spawn_at(signed char priority, void *(*routine)(void *), void *argument)
 {
-	const struct tek_uthread_wish wish = {.has_priority = true, .priority = priority};
+	const struct tek_uthread_creation wish = {.has_priority = true, .priority = priority};
 	return spawn_with(&wish, routine, argument);
 }
 

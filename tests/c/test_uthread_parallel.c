@@ -147,7 +147,7 @@ static void who_sleeps_again_and_again_wakes_each_time(void **state)
 /* A kernel thread that takes a lock by an atomic instruction need not ask the engine first. */
 static bool has_come_in(void)
 {
-	return tek_ut__parallel() || !TEK_QUICK;
+	return tek_ut__parallel() || !TEK_RESTARTABLE;
 }
 
 static void *lock_and_tell(void *argument)
@@ -233,7 +233,7 @@ static void come_while_one_must_not_be_interrupted(void)
 static void it_waits_for_one_that_defers_preemption(void **state)
 {
 	(void)state;
-	if (!TEK_QUICK) {
+	if (!TEK_RESTARTABLE) {
 		print_message("# a lock is an atomic instruction here: nobody waits for anybody\n");
 		skip();
 	}
@@ -319,9 +319,9 @@ static void only_one_kernel_thread_that_is_interrupted_is_alone(void **state)
 
 /* ---- sequences that a handler interrupts ---- */
 
-#if TEK_QUICK
+#if TEK_RESTARTABLE
 
-extern const struct tek_quick __start_tek_quick[], __stop_tek_quick[];
+extern const struct tek_restartable __start_tek_restartable[], __stop_tek_restartable[];
 
 static tek_uthread_mutex_t *in_page; /* that cannot be written */
 static uintptr_t faults[2];
@@ -346,7 +346,8 @@ static void note_fault(int number, siginfo_t *info, void *context)
 
 static bool is_last_of_a_sequence(uintptr_t at)
 {
-	for (const struct tek_quick *each = __start_tek_quick; each < __stop_tek_quick; each++) {
+	for (const struct tek_restartable *each = __start_tek_restartable;
+	     each < __stop_tek_restartable; each++) {
 		if (at == (uintptr_t)&each->begin + (uintptr_t)each->begin + each->bytes)
 			return true;
 	}
@@ -396,16 +397,17 @@ static uintptr_t after_restart(uintptr_t at)
 	ucontext_t context = {0};
 
 	context.uc_mcontext.gregs[REG_RIP] = (greg_t)at;
-	tek_ut__quick_restart(&context);
+	tek_ut__restart_sequence(&context);
 	return (uintptr_t)context.uc_mcontext.gregs[REG_RIP];
 }
 
 static void a_sequence_that_is_interrupted_begins_again(void **state)
 {
 	(void)state;
-	assert_true(__stop_tek_quick - __start_tek_quick > 2);
+	assert_true(__stop_tek_restartable - __start_tek_restartable > 2);
 	atomic_store(&tek_ut__parallel_now, false);
-	for (const struct tek_quick *each = __start_tek_quick; each < __stop_tek_quick; each++) {
+	for (const struct tek_restartable *each = __start_tek_restartable;
+	     each < __stop_tek_restartable; each++) {
 		const uintptr_t begin = (uintptr_t)&each->begin + (uintptr_t)each->begin;
 		/* cmpb $0, tek_ut__parallel_now(%rip) */
 		assert_int_equal(*(const unsigned char *)begin, 0x80);
@@ -419,8 +421,8 @@ static void a_sequence_that_is_interrupted_begins_again(void **state)
 	}
 	/* There is nothing to it any more. */
 	atomic_store(&tek_ut__parallel_now, true);
-	const uintptr_t begin = (uintptr_t)&__start_tek_quick->begin +
-				(uintptr_t)__start_tek_quick->begin;
+	const uintptr_t begin = (uintptr_t)&__start_tek_restartable->begin +
+				(uintptr_t)__start_tek_restartable->begin;
 	assert_int_equal(after_restart(begin + 7), begin + 7);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The code within which a thread may be preempted. */
-#include "uthread/zones.h"
+#include "uthread/sections.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,17 +22,17 @@ static void own_function(void) {}
 
 static void find(void)
 {
-	assert_int_equal(tek_ut__zones_find(), 0);
+	assert_int_equal(tek_ut__sections_find(), 0);
 }
 
 static void the_program_can_be_left_and_the_c_library_cannot(void **state)
 {
 	(void)state;
 	find();
-	assert_true(tek_ut__zones_allow(address_of(own_function)));
-	assert_true(tek_ut__zones_allow(address_of(own_function)));
-	assert_false(tek_ut__zones_allow((uintptr_t)&malloc));
-	assert_false(tek_ut__zones_allow((uintptr_t)&abort));
+	assert_true(tek_ut__sections_allow(address_of(own_function)));
+	assert_true(tek_ut__sections_allow(address_of(own_function)));
+	assert_false(tek_ut__sections_allow((uintptr_t)&malloc));
+	assert_false(tek_ut__sections_allow((uintptr_t)&abort));
 }
 
 /* Each of them: not only the first. */
@@ -44,11 +44,11 @@ static void code_that_comes_later_is_known_at_the_second_look(void **state)
 		void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
 				  -1, 0);
 		assert_true(code != MAP_FAILED);
-		assert_false(tek_ut__zones_allow((uintptr_t)code));
-		assert_true(tek_ut__zones_allow((uintptr_t)code));
+		assert_false(tek_ut__sections_allow((uintptr_t)code));
+		assert_true(tek_ut__sections_allow((uintptr_t)code));
 		/* It stays, so that the next one lies elsewhere. */
 	}
-	assert_false(tek_ut__zones_allow((uintptr_t)&malloc));
+	assert_false(tek_ut__sections_allow((uintptr_t)&malloc));
 }
 
 static void what_is_no_code_is_never_left(void **state)
@@ -56,7 +56,7 @@ static void what_is_no_code_is_never_left(void **state)
 	(void)state;
 	find();
 	for (int i = 0; i < 3; i++)
-		assert_false(tek_ut__zones_allow(16));
+		assert_false(tek_ut__sections_allow(16));
 }
 
 static unsigned int ranges_of_code(void)
@@ -89,8 +89,8 @@ static void a_full_list_of_ranges_allows_nothing_unknown(void **state)
 		}
 		assert_int_equal(ranges_of_code(), full);
 		find();
-		assert_false(tek_ut__zones_allow(16));
-		assert_true(tek_ut__zones_allow(address_of(own_function)));
+		assert_false(tek_ut__sections_allow(16));
+		assert_true(tek_ut__sections_allow(address_of(own_function)));
 	}
 }
 
@@ -106,12 +106,12 @@ static void code_behind_thousands_of_ranges_is_known(void **state)
 		assert_int_equal(mprotect(code + 2 * i * page, page, PROT_READ | PROT_EXEC), 0);
 	find();
 	assert_true((uintptr_t)code < (uintptr_t)&malloc);
-	assert_false(tek_ut__zones_allow((uintptr_t)&malloc));
-	assert_true(tek_ut__zones_allow((uintptr_t)code));
+	assert_false(tek_ut__sections_allow((uintptr_t)&malloc));
+	assert_true(tek_ut__sections_allow((uintptr_t)code));
 	void *later = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(later != MAP_FAILED);
-	assert_false(tek_ut__zones_allow((uintptr_t)later));
-	assert_true(tek_ut__zones_allow((uintptr_t)later));
+	assert_false(tek_ut__sections_allow((uintptr_t)later));
+	assert_true(tek_ut__sections_allow((uintptr_t)later));
 }
 
 int main(void)

@@ -84,7 +84,7 @@ static inline void with_engine(const char *list, void (*body)(void))
 	assert_int_equal(status, 0);
 }
 
-static inline struct tek_uthread *spawn_with(const struct tek_uthread_wish *wish,
+static inline struct tek_uthread *spawn_with(const struct tek_uthread_creation *wish,
 					     void *(*routine)(void *), void *argument)
 {
 	tek_ut__enter();

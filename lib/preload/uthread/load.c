@@ -14,9 +14,9 @@
 #include "uthread/engine.h"
 #include "uthread/posix/record.h"
 #include "uthread/reserved.h"
+#include "uthread/sections.h"
 #include "uthread/tls.h"
 #include "uthread/worker.h"
-#include "uthread/zones.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -180,7 +180,7 @@ static void libraries_changed(void)
 		return;
 	if (tek_ut__engine.own_tls)
 		tek_ut__tls_libraries_changed();
-	tek_ut__zones_changed();
+	tek_ut__sections_changed();
 }
 
 TEK_EXPORT void *dlopen(const char *name, int mode)

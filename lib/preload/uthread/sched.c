@@ -112,7 +112,7 @@ TEK_EXPORT int sched_getaffinity(pid_t tid, size_t bytes, cpu_set_t *cpus)
 {
 	int result = TEK_REAL(sched_getaffinity)(tid, bytes, cpus);
 	if (result == 0)
-		tek_ut__affinity_tell(tid, bytes, cpus);
+		tek_ut__affinity_report(tid, bytes, cpus);
 	return result;
 }
 

@@ -11,9 +11,9 @@
 #include "uthread/posix/signal.h"
 #include "uthread/posix/start.h"
 #include "uthread/reserved.h"
+#include "uthread/sections.h"
 #include "uthread/wait.h"
 #include "uthread/worker.h"
-#include "uthread/zones.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -34,7 +34,7 @@ static struct {
 /* A handler that runs, on the stack of its thread. */
 struct tek_handler_frame {
 	struct tek_handler_frame *previous;
-	bool kept; /* preemption is deferred for it */
+	bool deferred; /* preemption is deferred for it */
 };
 
 /* Whether an instruction raised it, not a process: it would occur again at once. */
@@ -151,8 +151,8 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 	const uint64_t during = mask_of(context) | atomic_load(&actions[number].mask);
 	struct tek_handler_frame frame = {
 		.previous = self->frames,
-		.kept = !taken && !self->level &&
-			!tek_ut__zones_allow(tek_ut__interrupted_at(context)),
+		.deferred = !taken && !self->level &&
+			    !tek_ut__sections_allow(tek_ut__interrupted_at(context)),
 	};
 
 	if (taken)
@@ -162,7 +162,7 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 	tek_ut__here_undefer();
 	if (taken)
 		tek_ut__here_undefer();
-	if (frame.kept) {
+	if (frame.deferred) {
 		tek_ut__here_defer();
 		self->level++;
 	}
@@ -176,7 +176,7 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 	if (self->frames ==
 	    &frame) { /* else a jump has left it, and the target of the jump has returned here */
 		self->frames = frame.previous;
-		if (frame.kept) {
+		if (frame.deferred) {
 			self->level--;
 			tek_ut__here_undefer();
 		}
@@ -220,7 +220,7 @@ static void on_signal(int number, siginfo_t *info, void *argument)
 	const bool is_fault = is_error(number, info);
 	const int error = errno;
 
-	tek_ut__quick_restart(context);
+	tek_ut__restart_sequence(context);
 	if (number == SIGSEGV && is_segv_settled(info, context))
 		return;
 	if ((!self && !tek_ut__here_carrier()) || (is_fault && depth)) {
@@ -365,7 +365,7 @@ void tek_ut__action_leave(const struct __jmp_buf_tag *env)
 	bool leaves = false;
 	while (self->frames &&
 	       !((uintptr_t)env > (uintptr_t)&low && (uintptr_t)env < (uintptr_t)self->frames)) {
-		if (self->frames->kept) {
+		if (self->frames->deferred) {
 			self->level--;
 			tek_ut__here_undefer();
 		}

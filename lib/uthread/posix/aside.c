@@ -61,7 +61,7 @@ static bool step_aside(struct tek_worker *worker, enum maker maker)
 						      : tek_ut__carrier_spare();
 
 	if (maker != CALLER)
-		tek_ut__supplier_look(); /* for the next time */
+		tek_ut__supplier_check(); /* for the next time */
 	if (!spare && maker != CALLER)
 		return false;
 	tek_ut__carrier_leave_worker(worker, true);

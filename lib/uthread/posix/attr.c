@@ -69,7 +69,7 @@ void tek_ut__attr_default_changed(void)
 	pthread_attr_destroy(&attr);
 }
 
-static bool says_size(const pthread_attr_t *attr, size_t bytes)
+static bool states_size(const pthread_attr_t *attr, size_t bytes)
 {
 	size_t word;
 
@@ -82,9 +82,9 @@ static bool says_size(const pthread_attr_t *attr, size_t bytes)
 static void read_stack(const pthread_attr_t *attr, struct tek_attr *read)
 {
 	void *low = NULL;
-	size_t bytes = 0, said = stack_bytes_of(attr);
+	size_t bytes = 0, stated = stack_bytes_of(attr);
 
-	read->stack_bytes = says_size(attr, said) ? said : wanted_stack_bytes;
+	read->stack_bytes = states_size(attr, stated) ? stated : wanted_stack_bytes;
 	/* Without a stack the C library returns an address so far below 0 as the size. */
 	pthread_attr_getstack(attr, &low, &bytes);
 	if (!low || (uintptr_t)low + bytes == 0)

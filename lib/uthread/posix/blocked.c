@@ -38,7 +38,7 @@ struct timespec tek_ut__time_until(const struct timespec *deadline)
 	return tek__timespec_of(then > now ? then - now : 0);
 }
 
-int tek_ut__look(struct pollfd *files, nfds_t count)
+int tek_ut__poll_files(struct pollfd *files, nfds_t count)
 {
 	int ready;
 	do {
@@ -50,7 +50,7 @@ int tek_ut__look(struct pollfd *files, nfds_t count)
 bool tek_ut__ready_now(int file, short events)
 {
 	struct pollfd one = {.fd = file, .events = events};
-	return tek_ut__look(&one, 1) != 0;
+	return tek_ut__poll_files(&one, 1) != 0;
 }
 
 /* The properties of all waits of this call. 0 or EAGAIN. */

@@ -49,7 +49,7 @@ int tek_ut__blocked_wait(struct tek_blocked *blocked, bool done);
  * poll(2) without waiting. A signal makes the kernel fail it with EINTR even so, a tick as well:
  * then it is repeated.
  */
-int tek_ut__look(struct pollfd *files, nfds_t count);
+int tek_ut__poll_files(struct pollfd *files, nfds_t count);
 
 /* Whether that reports anything about the file. */
 bool tek_ut__ready_now(int file, short events);

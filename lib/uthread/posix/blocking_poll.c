@@ -58,7 +58,7 @@ static int poll_until(struct pollfd *files, nfds_t count, const struct limit *li
 		      const struct tek_blocked_mask *mask)
 {
 	for (;;) {
-		int ready = tek_ut__look(files, count);
+		int ready = tek_ut__poll_files(files, count);
 		if (ready != 0)
 			return ready;
 		if (tek_ut__handlers_came(&mask->handlers))
@@ -84,7 +84,7 @@ int tek_ut__ppoll(struct pollfd *files, nfds_t count, const struct timespec *tim
 {
 	tek_ut__cancel_point();
 	if (is_none(timeout) && !mask)
-		return tek_ut__look(files, count);
+		return tek_ut__poll_files(files, count);
 	if (is_wrong(timeout))
 		return TEK_REAL(ppoll)(files, count, timeout, NULL);
 	const struct limit limit = limit_of(timeout);

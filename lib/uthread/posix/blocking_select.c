@@ -46,8 +46,8 @@ static void restore(const struct asked *asked)
 		*asked->sets.exceptions = asked->exceptions;
 }
 
-/* select(2) with the caller's sets, without waiting. As tek_ut__look(). */
-static int look(const struct asked *asked)
+/* select(2) with the caller's sets, without waiting. As tek_ut__poll_files(). */
+static int poll_once(const struct asked *asked)
 {
 	int ready;
 	do {
@@ -94,7 +94,7 @@ static nfds_t files_of(const struct asked *asked, struct pollfd *files)
  */
 static void leave_out_the_dead(struct pollfd *files, nfds_t count)
 {
-	if (tek_ut__look(files, count) <= 0)
+	if (tek_ut__poll_files(files, count) <= 0)
 		return;
 	for (nfds_t i = 0; i < count; i++) {
 		if (files[i].fd >= 0 && files[i].revents & (POLLHUP | POLLERR) &&
@@ -130,7 +130,7 @@ static int select_until(const struct asked *asked, const struct timespec *deadli
 		return select_itself(asked, deadline, mask);
 	files_of(asked, files);
 	for (bool first = true;; first = false) {
-		int ready = look(asked);
+		int ready = poll_once(asked);
 		if (ready != 0)
 			return ready;
 		if (tek_ut__handlers_came(&mask->handlers))

@@ -65,9 +65,9 @@ static void find_note(void)
 
 /* The state that a tick finds when it interrupts a call of the C library. */
 static struct {
-	uintptr_t pointer;        /* of the thread that makes the call */
-	tek_tick_handler *others; /* for ticks of other kernel threads */
-	bool sent;                /* false: the kernel refused the tick, RLIMIT_SIGPENDING */
+	uintptr_t pointer;          /* of the thread that makes the call */
+	tek_tick_handler *previous; /* for ticks of other kernel threads */
+	bool sent;                  /* false: the kernel refused the tick, RLIMIT_SIGPENDING */
 	volatile bool interrupted, noted;
 	volatile uintptr_t at; /* see tek_ut__interrupted_call(); 0: not in a system call */
 } trial;
@@ -75,7 +75,7 @@ static struct {
 static void on_trial(siginfo_t *info, void *context)
 {
 	if (tek_ut__tls_pointer() != trial.pointer) {
-		trial.others(info, context);
+		trial.previous(info, context);
 		return;
 	}
 	trial.interrupted = true;
@@ -134,15 +134,15 @@ void tek_ut__held_start(void)
 	find_note();
 	trial.pointer = tek_ut__tls_pointer();
 	/* Known before on_trial() is: other kernel threads may get a tick at once. */
-	trial.others = tek_ut__tick_handler();
-	if (trial.others) {
+	trial.previous = tek_ut__tick_handler();
+	if (trial.previous) {
 		tek_ut__tick_set_handler(on_trial);
 		by = try_calls();
-		tek_ut__tick_set_handler(trial.others);
+		tek_ut__tick_set_handler(trial.previous);
 	}
 	errno = error;
 	/* The kernel refused the tick, which preempt.c reports: only the note is known. */
-	if (by == TEK_HELD_BY_NOTHING && trial.others && !trial.sent)
+	if (by == TEK_HELD_BY_NOTHING && trial.previous && !trial.sent)
 		by = note ? TEK_HELD_BY_NOTE : TEK_HELD_BY_NOTHING;
 	else if (by == TEK_HELD_BY_NOTHING)
 		tek_ut__engine_complain(

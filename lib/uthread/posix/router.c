@@ -73,7 +73,7 @@ bool tek_ut__router_put(const siginfo_t *info)
 	return false;
 }
 
-void tek_ut__router_look(void)
+void tek_ut__router_check(void)
 {
 	call_it();
 }
@@ -136,12 +136,12 @@ bool tek_ut__router_passes(const siginfo_t *info)
 {
 	const struct tek_uthread *first = tek_ut__posix_first.thread;
 	/* Else the first thread may have to wait for ever until the calling one gives way. */
-	const bool takes_turns = tek_ut__engine.preempt != TEK_PREEMPT_OFF &&
-				 tek_ut__engine.sched != &tek_ut__sched_fifo;
+	const bool alternates = tek_ut__engine.preempt != TEK_PREEMPT_OFF &&
+				tek_ut__engine.sched != &tek_ut__sched_fifo;
 
 	if (!first || first == tek_ut__here_self() || is_for_one_thread(info))
 		return false;
-	return suits(first, tek_ut__signal_bit(info->si_signo)) && (takes_turns || runs_now(first));
+	return suits(first, tek_ut__signal_bit(info->si_signo)) && (alternates || runs_now(first));
 }
 
 static struct tek_posix *choose(int number)

@@ -48,7 +48,7 @@ bool tek_ut__router_take(uint64_t wanted, siginfo_t *info);
 bool tek_ut__router_is_busy(void);
 
 /* A running thread has to act. From anywhere. */
-void tek_ut__router_look(void);
+void tek_ut__router_check(void);
 
 /*
  * After a new generation of kernel state (uthread/bound.h): it ends. Returns its thread id, 0: it

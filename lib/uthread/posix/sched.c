@@ -121,7 +121,7 @@ static int process_cpus(size_t bytes, cpu_set_t *cpus)
 	memset(cpus, 0, bytes);
 	if (syscall(SYS_sched_getaffinity, getpid(), bytes, cpus) < 0)
 		return errno;
-	tek_ut__affinity_tell(getpid(), bytes, cpus);
+	tek_ut__affinity_report(getpid(), bytes, cpus);
 	return 0;
 }
 

@@ -275,7 +275,7 @@ void tek_ut__posix_attention(struct tek_posix *posix)
 	tek_ut__interrupt(thread);
 	/* If it is in the engine, or enters it, it polls when it leaves. */
 	if (thread->here)
-		__atomic_fetch_or(&thread->here->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&thread->here->pending, TEK_PENDING_CHECK, __ATOMIC_RELAXED);
 	bool runs = thread->stopped;
 	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
 		if (tek_ut__runs_on(&tek_ut__workers[i]) == thread) {
@@ -286,7 +286,7 @@ void tek_ut__posix_attention(struct tek_posix *posix)
 	tek_ut__leave();
 	/* If that happens at a bad moment it is tried again. */
 	if (runs && tek_ut__posix_due(posix) != TEK_DUE_NOT)
-		tek_ut__router_look();
+		tek_ut__router_check();
 }
 
 unsigned int tek_ut__signals_end(struct tek_posix *self)

@@ -115,7 +115,7 @@ static bool stands_down(void)
 {
 	static const struct {
 		const char *symbol, *why;
-	} others[] = {
+	} conflicts[] = {
 		{"__asan_init", "a program with AddressSanitizer keeps threads of the kernel"},
 		{"__tsan_init", "a program with ThreadSanitizer keeps threads of the kernel"},
 		{"__msan_init", "a program with MemorySanitizer keeps threads of the kernel"},
@@ -123,10 +123,10 @@ static bool stands_down(void)
 		 "a program with libtek.so keeps threads of the kernel"},
 	};
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (size_t i = 0; i < sizeof(conflicts) / sizeof(conflicts[0]); i++) {
 		struct tek_definition ignored;
-		if (tek__defining_file(others[i].symbol, &ignored)) {
-			tek_ut__engine_complain("", 0, others[i].why);
+		if (tek__defining_file(conflicts[i].symbol, &ignored)) {
+			tek_ut__engine_complain("", 0, conflicts[i].why);
 			return true;
 		}
 	}

@@ -25,7 +25,7 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-static void tell(const char *what, const char *how, const char *why)
+static void report(const char *what, const char *how, const char *why)
 {
 	struct tek_line line = {0};
 
@@ -42,14 +42,14 @@ static void tell(const char *what, const char *how, const char *why)
 }
 
 /* Once for each reason. */
-static void tell_refused(const struct tek_effect *effect)
+static void report_refused(const struct tek_effect *effect)
 {
-	static const char *_Atomic told[8];
+	static const char *_Atomic reported[8];
 
-	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+	for (size_t i = 0; i < sizeof(reported) / sizeof(reported[0]); i++) {
 		const char *before = NULL;
-		if (atomic_compare_exchange_strong(&told[i], &before, effect->what)) {
-			tell(effect->what, " fails: ", effect->why);
+		if (atomic_compare_exchange_strong(&reported[i], &before, effect->what)) {
+			report(effect->what, " fails: ", effect->why);
 			return;
 		}
 		if (before == effect->what)
@@ -57,14 +57,14 @@ static void tell_refused(const struct tek_effect *effect)
 	}
 }
 
-static void tell_no_carrier(void)
+static void report_no_carrier(void)
 {
-	static atomic_bool told;
+	static atomic_bool reported;
 
-	if (!atomic_exchange(&told, true))
-		tell("a thread cannot have kernel state of its own: ", "",
-		     "no further kernel thread is to be had (EAGAIN; see `ulimit -u` and "
-		     "pids.max)");
+	if (!atomic_exchange(&reported, true))
+		report("a thread cannot have kernel state of its own: ", "",
+		       "no further kernel thread is to be had (EAGAIN; see `ulimit -u` and "
+		       "pids.max)");
 }
 
 /* The change is made by the calling thread alone, or by the process. 0 or EAGAIN. */
@@ -89,12 +89,12 @@ static bool begin(struct tek_state_call *call, struct tek_effect effect)
 	const int before = errno;
 
 	if (effect.is_refused) {
-		tell_refused(&effect);
+		report_refused(&effect);
 		errno = effect.error;
 		return false;
 	}
 	if (effect.binds && prepare(call, effect) != 0) {
-		tell_no_carrier();
+		report_no_carrier();
 		if (!effect.may_do_without) {
 			errno = EAGAIN;
 			return false;
@@ -141,7 +141,7 @@ void tek_ut__state_finish(void)
 	if (!error)
 		error = tek_ut__router_start_again();
 	if (error)
-		tell_no_carrier();
+		report_no_carrier();
 	errno = before;
 }
 

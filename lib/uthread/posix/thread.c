@@ -118,24 +118,24 @@ void tek_ut__posix_leave_stack(struct tek_posix *self)
 	self->cpus = NULL;
 }
 
-static struct tek_uthread_wish wish_of(const struct tek_attr *attr, size_t extra)
+static struct tek_uthread_creation creation_of(const struct tek_attr *attr, size_t extra)
 {
-	struct tek_uthread_wish wish = {.detached = attr->detached, .stack = attr->stack};
+	struct tek_uthread_creation creation = {.detached = attr->detached, .stack = attr->stack};
 
 	if (attr->stack)
-		wish.stack_bytes = attr->stack_bytes;
+		creation.stack_bytes = attr->stack_bytes;
 	else if (attr->stack_bytes || extra)
-		wish.stack_bytes = (attr->stack_bytes ? stack_bytes(attr)
-						      : tek_ut__sched_default_stack()) +
-				   extra;
+		creation.stack_bytes = (attr->stack_bytes ? stack_bytes(attr)
+							  : tek_ut__sched_default_stack()) +
+				       extra;
 	if (attr->explicit_sched) {
-		wish.critical = attr->policy == TEK_SCHED_POLICY;
-		wish.has_priority = true;
-		wish.priority = (signed char)tek_ut__sched_rank(attr->policy, attr->priority);
+		creation.critical = attr->policy == TEK_SCHED_POLICY;
+		creation.has_priority = true;
+		creation.priority = (signed char)tek_ut__sched_rank(attr->policy, attr->priority);
 	} else {
-		wish.critical = tek_ut__here_self()->sched.critical;
+		creation.critical = tek_ut__here_self()->sched.critical;
 	}
-	return wish;
+	return creation;
 }
 
 /*
@@ -191,7 +191,7 @@ int tek_ut__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*
 	};
 	birth.fitted = tek_ut__posix_fit(&read, birth.function, birth.call_site);
 	size_t extra = extra_guard(&read);
-	const struct tek_uthread_wish wish = wish_of(&read, extra);
+	const struct tek_uthread_creation creation = creation_of(&read, extra);
 	if (read.stack)
 		error = tek_ut__own_stack_await(read.stack);
 	if (error)
@@ -209,7 +209,7 @@ int tek_ut__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*
 	struct tek_posix *posix = tek_ut__posix_new();
 	if (!posix)
 		goto out;
-	struct tek_uthread *thread = tek_ut__new(&wish, begin, posix);
+	struct tek_uthread *thread = tek_ut__new(&creation, begin, posix);
 	if (!thread) {
 		tek_ut__posix_free(posix);
 		goto out;

@@ -84,7 +84,7 @@ fn told(sample: &Sample, rows: &[Row], columns: &[Column], interval: Duration) -
         "kernel_threads": sample.kernel_threads(),
         "fast": sample.threads.iter().filter(|thread| sample.is_fast(thread)).count(),
         "tekd": tekd,
-        "own_look_ns": sample.cost.look.as_nanos() as u64,
+        "own_sample_ns": sample.cost.look.as_nanos() as u64,
         "threads": rows.iter().map(thread).collect::<Vec<_>>(),
     })
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "uthread/zones.h"
+#include "uthread/sections.h"
 
 #include "uthread/here.h"
 #include "uthread/monitor.h"
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Beginnings of the names of files. */
-static const char *const kept[] = {
+static const char *const deferred[] = {
 	"libc.so",     "libc-",     "ld-linux", "ld-",      "ld64",    "libpthread",  "libdl",
 	"librt.so",    "libresolv", "libnss_",  "libgcc_s", "libtek",  "libjemalloc", "libtcmalloc",
 	"libmimalloc", "libasan",   "libtsan",  "libubsan", "liblsan", "libhwasan",
@@ -22,7 +22,7 @@ static const char *const kept[] = {
 
 struct range {
 	uintptr_t from, to;
-	bool kept;
+	bool deferred;
 };
 
 /* More than Linux allows a process by default (vm.max_map_count, 65530). */
@@ -34,12 +34,12 @@ struct ranges {
 };
 
 /* One is read while the other one is filled; a reader in a signal handler takes almost no time. */
-static struct ranges both[2];
+static struct ranges buffers[2];
 static _Atomic(struct ranges *) current;
 static atomic_flag is_being_filled = ATOMIC_FLAG_INIT;
 static atomic_bool asked;
 
-static bool is_kept(const char *path)
+static bool is_deferred(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
@@ -47,8 +47,8 @@ static bool is_kept(const char *path)
 	/* Not a program with such a name. */
 	if (!strstr(name, ".so"))
 		return false;
-	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
-		if (strncmp(name, kept[i], strlen(kept[i])) == 0)
+	for (size_t i = 0; i < sizeof(deferred) / sizeof(deferred[0]); i++) {
+		if (strncmp(name, deferred[i], strlen(deferred[i])) == 0)
 			return true;
 	}
 	return false;
@@ -102,7 +102,7 @@ static void add(struct ranges *ranges, const char *line)
 		return;
 	for (int field = 0; field < FIELDS_TO_PATH && line; field++)
 		line = strchr(line + 1, ' ');
-	range.kept = line && is_kept(line);
+	range.deferred = line && is_deferred(line);
 	ranges->of[ranges->count++] = range;
 }
 
@@ -127,12 +127,12 @@ static void read_lines(struct ranges *ranges, int file)
 	}
 }
 
-int tek_ut__zones_find(void)
+int tek_ut__sections_find(void)
 {
 	/* The filling thread may have begun before the change that the caller needs. */
 	if (atomic_flag_test_and_set(&is_being_filled))
 		return EAGAIN;
-	struct ranges *next = atomic_load(&current) == &both[0] ? &both[1] : &both[0];
+	struct ranges *next = atomic_load(&current) == &buffers[0] ? &buffers[1] : &buffers[0];
 	int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	int error = file < 0 ? errno : 0;
 
@@ -148,23 +148,23 @@ int tek_ut__zones_find(void)
 	return error;
 }
 
-void tek_ut__zones_update(void)
+void tek_ut__sections_update(void)
 {
 	if (atomic_exchange(&asked, false))
-		tek_ut__zones_find();
+		tek_ut__sections_find();
 }
 
-void tek_ut__zones_changed(void)
+void tek_ut__sections_changed(void)
 {
 	if (!tek_ut__monitor_runs()) {
-		tek_ut__zones_find();
+		tek_ut__sections_find();
 		return;
 	}
 	atomic_store(&asked, true);
 	tek_ut__monitor_wake();
 }
 
-void tek_ut__zones_after_fork(void)
+void tek_ut__sections_after_fork(void)
 {
 	/* The filling thread is not there in the child. */
 	atomic_flag_clear(&is_being_filled);
@@ -188,7 +188,7 @@ static const struct range *range_of(const struct ranges *ranges, uintptr_t addre
 	return NULL;
 }
 
-bool tek_ut__zones_allow(uintptr_t address)
+bool tek_ut__sections_allow(uintptr_t address)
 {
 	const struct ranges *ranges = atomic_load(&current);
 	const struct range *range = ranges ? range_of(ranges, address) : NULL;
@@ -196,9 +196,9 @@ bool tek_ut__zones_allow(uintptr_t address)
 	if (tek_ut__here_contains(address))
 		return false;
 	if (range)
-		return !range->kept;
+		return !range->deferred;
 	/* A full list will not have this range after another reading either. */
 	if (!ranges || ranges->count < RANGES)
-		tek_ut__zones_changed();
+		tek_ut__sections_changed();
 	return false;
 }

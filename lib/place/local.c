@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "place/home.h"
+#include "place/local.h"
 
 #include "base/page.h"
 #include "threads/area.h"
@@ -12,7 +12,7 @@
 
 #define MOVE_OWN 2 /* MPOL_MF_MOVE of <linux/mempolicy.h>: pages that no other process has */
 
-unsigned int tek__home_strangers(void *pages[], const int status[], unsigned int count, int own)
+unsigned int tek__local_strangers(void *pages[], const int status[], unsigned int count, int own)
 {
 	unsigned int strangers = 0;
 
@@ -24,13 +24,13 @@ unsigned int tek__home_strangers(void *pages[], const int status[], unsigned int
 }
 
 /* False: the kernel does not know of nodes, or does not let us. */
-static bool bring_home(void *pages[], unsigned int count, int own)
+static bool move_here(void *pages[], unsigned int count, int own)
 {
-	int status[TEK_HOME_PAGES], nodes[TEK_HOME_PAGES];
+	int status[TEK_LOCAL_PAGES], nodes[TEK_LOCAL_PAGES];
 
 	if (syscall(SYS_move_pages, 0, (unsigned long)count, pages, NULL, status, 0))
 		return false;
-	unsigned int strangers = tek__home_strangers(pages, status, count, own);
+	unsigned int strangers = tek__local_strangers(pages, status, count, own);
 	if (strangers == 0)
 		return true;
 	for (unsigned int i = 0; i < strangers; i++)
@@ -40,9 +40,9 @@ static bool bring_home(void *pages[], unsigned int count, int own)
 		       MOVE_OWN) >= 0;
 }
 
-void tek__home_own_stack(void)
+void tek__local_own_stack(void)
 {
-	void *pages[TEK_HOME_PAGES];
+	void *pages[TEK_LOCAL_PAGES];
 	unsigned int cpu, node, count = 0;
 	struct tek_area area;
 	struct tek_run run;
@@ -51,21 +51,21 @@ void tek__home_own_stack(void)
 	if (syscall(SYS_getcpu, &cpu, &node, NULL) || !tek__area_of_self(&area) || area.first ||
 	    area.guard_bytes == 0)
 		goto out;
-	for (uintptr_t at = area.low; tek__present_lowest(at, area.end, TEK_HOME_PAGES, &run);
+	for (uintptr_t at = area.low; tek__present_lowest(at, area.end, TEK_LOCAL_PAGES, &run);
 	     at = run.end) {
 		if (run.low == area.end)
 			break;
 		for (uintptr_t page = run.low; page < run.end; page += tek__page_bytes) {
 			pages[count++] = (void *)page;
-			if (count == TEK_HOME_PAGES) {
-				if (!bring_home(pages, count, (int)node))
+			if (count == TEK_LOCAL_PAGES) {
+				if (!move_here(pages, count, (int)node))
 					goto out;
 				count = 0;
 			}
 		}
 	}
 	if (count)
-		bring_home(pages, count, (int)node);
+		move_here(pages, count, (int)node);
 out:
 	errno = saved;
 }

@@ -8,27 +8,27 @@
  * meanwhile, or code that the program has generated. The loader is not asked: a preempted thread
  * may hold its lock.
  */
-#ifndef TEK_UTHREAD_ZONES_H
-#define TEK_UTHREAD_ZONES_H
+#ifndef TEK_UTHREAD_SECTIONS_H
+#define TEK_UTHREAD_SECTIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* At the start of preemption. 0 or an error number: then no thread can be preempted. */
-int tek_ut__zones_find(void);
+int tek_ut__sections_find(void);
 
 /* By the monitor: again, if that was requested. */
-void tek_ut__zones_update(void);
+void tek_ut__sections_update(void);
 
 /* A library was loaded or unloaded. */
-void tek_ut__zones_changed(void);
+void tek_ut__sections_changed(void);
 
-void tek_ut__zones_after_fork(void);
+void tek_ut__sections_after_fork(void);
 
 /*
  * Whether a thread at this address can be preempted. For an unknown address: false, and the
  * mappings are read again unless the list of mappings is full. In a signal handler.
  */
-bool tek_ut__zones_allow(uintptr_t address);
+bool tek_ut__sections_allow(uintptr_t address);
 
 #endif

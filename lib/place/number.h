@@ -6,19 +6,19 @@
  *
  * Needs no lock; async-signal-safe but for the start.
  */
-#ifndef TEK_PLACE_TURN_H
-#define TEK_PLACE_TURN_H
+#ifndef TEK_PLACE_NUMBER_H
+#define TEK_PLACE_NUMBER_H
 
 /* At the start. */
-void tek__turn_start(void);
+void tek__number_start(void);
 
 /* The next number: 0, 1, 2 and so on. */
-unsigned int tek__turn_next(void);
+unsigned int tek__number_next(void);
 
 /* The process is about to become another program: its first thread shall have this number. */
-void tek__turn_leave(unsigned int number);
+void tek__number_leave(unsigned int number);
 
 /* The number for the first thread of a program: what was left for it, or the next. */
-unsigned int tek__turn_of_program(void);
+unsigned int tek__number_of_program(void);
 
 #endif

@@ -9,24 +9,24 @@
  * these pages with their content. Dropping them (MADV_DONTNEED) would cost a fault for each page
  * that is used again, and lose the paint that measures stacks.
  */
-#ifndef TEK_PLACE_HOME_H
-#define TEK_PLACE_HOME_H
+#ifndef TEK_PLACE_LOCAL_H
+#define TEK_PLACE_LOCAL_H
 
 /* So many pages at a time. */
-enum { TEK_HOME_PAGES = 64 };
+enum { TEK_LOCAL_PAGES = 64 };
 
 /*
  * The calling thread's stack, if the C library made it: what of it lies on other nodes than the one
  * of the CPU that it runs on comes here.  Only what is present is touched.  The kernel is asked
  * once for 64 pages, and once more if some of them have to move.
  */
-void tek__home_own_stack(void);
+void tek__local_own_stack(void);
 
 /*
  * Selects the strangers of the pages, those on other nodes than `own`. `status` is the result of
  * move_pages(2) for each page: a node or a negative error number. They come to the front of
  * `pages`; returns how many.
  */
-unsigned int tek__home_strangers(void *pages[], const int status[], unsigned int count, int own);
+unsigned int tek__local_strangers(void *pages[], const int status[], unsigned int count, int own);
 
 #endif
