@@ -21,13 +21,13 @@ struct {
 	__uint(max_entries, RING_BYTES);
 } events SEC(".maps");
 
-/* tid -> enum tek_kthread_who */
+/* tid -> enum tek_kthread_follow */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
 	__type(key, int);
 	__type(value, __u32);
-} who SEC(".maps");
+} tasks SEC(".maps");
 
 /* tid of an ordinary thread that is critical -> its priority, 1 to 99 */
 struct {
@@ -172,19 +172,19 @@ static __always_inline bool find_member(struct member *member)
 			return false;
 		member->priority = *as_if;
 	}
-	__u32 *wanted = bpf_map_lookup_elem(&who, &tid);
+	__u32 *wanted = bpf_map_lookup_elem(&tasks, &tid);
 	if (wanted && *wanted == TEK_KTHREAD_IGNORE)
 		return false;
 	if (interrupts(task))
 		return false;
 	if (!wanted) {
-		__u32 told = TEK_KTHREAD_TOLD;
-		if (bpf_map_update_elem(&who, &tid, &told, BPF_NOEXIST))
+		__u32 reported = TEK_KTHREAD_REPORTED;
+		if (bpf_map_update_elem(&tasks, &tid, &reported, BPF_NOEXIST))
 			__sync_fetch_and_add(&tallies.lost[TEK_KTHREAD_EXITS], 1);
 		else
-			__sync_fetch_and_add(&tallies.who, 1);
+			__sync_fetch_and_add(&tallies.tasks, 1);
 	}
-	member->is_new = !wanted || *wanted == TEK_KTHREAD_TOLD;
+	member->is_new = !wanted || *wanted == TEK_KTHREAD_REPORTED;
 	return true;
 }
 

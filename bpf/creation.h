@@ -13,7 +13,7 @@ struct {
 	__type(value, struct member);
 } creating SEC(".maps");
 
-static __always_inline void tell_creation(enum tek_kthread_kind kind, const struct member *member,
+static __always_inline void report_creation(enum tek_kthread_kind kind, const struct member *member,
 					  bool wake)
 {
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_CREATION, kind);
@@ -36,7 +36,7 @@ int BPF_PROG(creation_began)
 		return 0;
 	}
 	__sync_fetch_and_add(&tallies.creations, 1);
-	tell_creation(TEK_KTHREAD_CREATION_BEGAN, &member, changes(&member, KTHREADD));
+	report_creation(TEK_KTHREAD_CREATION_BEGAN, &member, changes(&member, KTHREADD));
 	return 0;
 }
 
@@ -53,7 +53,7 @@ int BPF_PROG(creation_ended)
 	if (bpf_map_delete_elem(&creating, &tid))
 		return 0;
 	__sync_fetch_and_add(&tallies.creations, -1);
-	tell_creation(TEK_KTHREAD_CREATION_ENDED, &member, false);
+	report_creation(TEK_KTHREAD_CREATION_ENDED, &member, false);
 	return 0;
 }
 

@@ -10,9 +10,9 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(task_exited, struct task_struct *task)
 {
 	int tid = task->pid;
-	bool known = tallies.who + settings.who > 0 && !bpf_map_delete_elem(&who, &tid);
+	bool known = tallies.tasks + settings.tasks > 0 && !bpf_map_delete_elem(&tasks, &tid);
 	if (known)
-		__sync_fetch_and_add(&tallies.who, -1);
+		__sync_fetch_and_add(&tallies.tasks, -1);
 	if (settings.fast)
 		known |= !bpf_map_delete_elem(&fast, &tid);
 	if (settings.boosted)

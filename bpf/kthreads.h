@@ -94,7 +94,7 @@ enum tek_kthread_kind {
 	TEK_KTHREAD_STORAGE_DONE = 81,
 	/* The task runs again: its relations with all such threads end. */
 	TEK_KTHREAD_STORAGE_ENDED = 82,
-	/* A task without an entry in the map `who` uses a file system. No relation begins. */
+	/* A task without an entry in the map `tasks` uses a file system. No relation begins. */
 	TEK_KTHREAD_STORAGE_USED = 83,
 	/* A thread left the end of a request to a softirq. No relation begins. */
 	TEK_KTHREAD_STORAGE_RAISED = 84,
@@ -154,11 +154,11 @@ struct tek_kthread_covered {
 #define TEK_KTHREAD_BACKLOG 1
 #define TEK_KTHREAD_KTIMERS 2
 
-/* Values of the map `who`: tid -> whether userland follows the task. */
-enum tek_kthread_who {
+/* Values of the map `tasks`: tid -> whether userland follows the task. */
+enum tek_kthread_follow {
 	TEK_KTHREAD_IGNORE = 0,
 	TEK_KTHREAD_FOLLOW = 1,
-	TEK_KTHREAD_TOLD =
+	TEK_KTHREAD_REPORTED =
 		2, /* written by the programs: reported to userland, which has set no value yet */
 };
 
@@ -194,9 +194,9 @@ struct tek_kthread_settings {
 	long long backlog_napi;
 	unsigned int fast;    /* entries of the map `fast` */
 	unsigned int boosted; /* entries of the map `boosted` */
-	/* Entries that userland made in the map `who`, less the entries that it removed. The sum
+	/* Entries that userland made in the map `tasks`, less the entries that it removed. The sum
 	 * with tek_kthread_tallies.who is the size of the map. */
-	int who;
+	int tasks;
 	unsigned int packets; /* enum tek_kthread_packets */
 	struct tek_kthread_removed removed;
 };
@@ -205,7 +205,7 @@ struct tek_kthread_settings {
 struct tek_kthread_tallies {
 	unsigned long long lost[TEK_KTHREAD_DEPENDENCIES]; /* lost events, things without entry */
 	unsigned int lost_one; /* not zero: the next event must report a loss */
-	int who;               /* entries that programs made in `who`, less those they removed */
+	int tasks;               /* entries that programs made in `tasks`, less those they removed */
 	/* Entries of maps; tek_kthread_removed counts the entries that userland removed. */
 	int works;                    /* of `works` */
 	int running;                  /* of `running` */
@@ -218,7 +218,7 @@ struct tek_kthread_tallies {
 	int busy;                     /* of `busy` */
 	int uring;                    /* not 0 once there was an entry in `uring` */
 	int pending;                  /* not 0 once there was an entry in `pending` */
-	unsigned int turn;            /* number of the last inode that became dirty */
+	unsigned int period;            /* number of the last inode that became dirty */
 	unsigned long long kswapd;    /* nodes whose kswapd a critical task woke: a bit each */
 	unsigned long long kcompactd; /* the same */
 	unsigned long long asked;     /* ns: last report of a packet that is not watched */

@@ -23,7 +23,7 @@ struct packet {
 	__u8 spare[3];
 };
 
-#define PACKET_TOLD 1
+#define PACKET_REPORTED 1
 #define PACKET_ENDED 2
 
 /* packet -> its entry. The map evicts old entries without an event. */
@@ -52,7 +52,7 @@ static __always_inline void note_if_it_waits(struct task_struct *thread, struct 
 }
 
 /* Finds the thread by its id, or by the CPU's pointer if its distance from struct rq is known. */
-static __always_inline void look_at(__u32 what, long long distance, struct carrier *carrier)
+static __always_inline void aim_at(__u32 what, long long distance, struct carrier *carrier)
 {
 	struct task_struct *thread = NULL;
 	if (&bpf_task_from_pid && &bpf_task_release) {
@@ -79,9 +79,9 @@ static __always_inline void look_at(__u32 what, long long distance, struct carri
 static __always_inline bool find_carrier(bool in_backlog, struct carrier *carrier)
 {
 	if (in_backlog)
-		look_at(TEK_KTHREAD_BACKLOG, settings.backlog_napi, carrier);
+		aim_at(TEK_KTHREAD_BACKLOG, settings.backlog_napi, carrier);
 	if (!carrier->tid)
-		look_at(TEK_KTHREAD_KSOFTIRQD, settings.ksoftirqd, carrier);
+		aim_at(TEK_KTHREAD_KSOFTIRQD, settings.ksoftirqd, carrier);
 	return carrier->tid;
 }
 
@@ -96,11 +96,11 @@ static __always_inline int end_packet(struct sk_buff *skb)
 		return 0;
 	struct packet packet = *found;
 	/* From now on settle_packet() does not report the begin. */
-	bool told = __sync_fetch_and_or(&found->state, PACKET_ENDED) & PACKET_TOLD;
+	bool reported = __sync_fetch_and_or(&found->state, PACKET_ENDED) & PACKET_REPORTED;
 	if (bpf_map_delete_elem(&packets, &key))
 		return 0;
 	__sync_fetch_and_add(&tallies.packets, -1);
-	if (!told)
+	if (!reported)
 		return 0;
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_NETWORK, TEK_KTHREAD_PACKET_ENDED);
 	if (!event)
@@ -119,7 +119,7 @@ static __always_inline void settle_packet(__u64 key)
 	if (!found)
 		return;
 	__u64 state = *(volatile __u64 *)&found->state;
-	if (state & (PACKET_TOLD | PACKET_ENDED))
+	if (state & (PACKET_REPORTED | PACKET_ENDED))
 		return;
 	struct packet packet = *found;
 	struct carrier carrier = {};
@@ -132,7 +132,7 @@ static __always_inline void settle_packet(__u64 key)
 		return;
 	}
 	/* The event's place in the ring precedes that of the end event, which is reserved later. */
-	if (__sync_val_compare_and_swap(&found->state, state, state | PACKET_TOLD) != state) {
+	if (__sync_val_compare_and_swap(&found->state, state, state | PACKET_REPORTED) != state) {
 		bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
 		return;
 	}

@@ -64,7 +64,7 @@ struct {
 	__type(value, struct busy);
 } busy SEC(".maps");
 
-static __always_inline void tell_awaited(const struct member *member, int tid, int process,
+static __always_inline void report_awaited(const struct member *member, int tid, int process,
 					 const char *name)
 {
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_STORAGE,
@@ -79,13 +79,13 @@ static __always_inline void tell_awaited(const struct member *member, int tid, i
 	send(event, changes(member, tid));
 }
 
-static __always_inline void tell_task_awaited(const struct member *member, struct task_struct *task)
+static __always_inline void report_task_awaited(const struct member *member, struct task_struct *task)
 {
 	char name[TEK_KTHREAD_NAME_BYTES] = {};
 	if (!task)
 		return;
 	BPF_CORE_READ_STR_INTO(&name, task, comm);
-	tell_awaited(member, BPF_CORE_READ(task, pid), 0, name);
+	report_awaited(member, BPF_CORE_READ(task, pid), 0, name);
 }
 
 /* The worker that the kernel wakes for a new work; NULL where no worker is idle. */
@@ -106,9 +106,9 @@ static __always_inline void await_pool(struct worker_pool *pool, const struct me
 {
 	struct task_struct *idle = first_idle(pool);
 	if (idle)
-		tell_task_awaited(member, idle);
+		report_task_awaited(member, idle);
 	else
-		tell_awaited(member, KTHREADD, 0, "kthreadd\0\0\0\0\0\0\0");
+		report_awaited(member, KTHREADD, 0, "kthreadd\0\0\0\0\0\0\0");
 	bool one_runs = BPF_CORE_READ(pool, nr_running) > 0;
 	__u64 end = (__u64)pool + bpf_core_field_offset(struct worker_pool, workers);
 	struct list_head *at = BPF_CORE_READ(pool, workers.next);
@@ -123,7 +123,7 @@ static __always_inline void await_pool(struct worker_pool *pool, const struct me
 		else
 			takes = !(BPF_CORE_READ(worker, flags) & WORKER_IDLE);
 		if (takes)
-			tell_task_awaited(member, BPF_CORE_READ(worker, task));
+			report_task_awaited(member, BPF_CORE_READ(worker, task));
 	}
 }
 
@@ -136,7 +136,7 @@ struct for_task {
 
 static long await_busy(void *map, const int *tid, struct busy *busy, struct for_task *task)
 {
-	tell_awaited(&task->member, *tid, busy->process, busy->name);
+	report_awaited(&task->member, *tid, busy->process, busy->name);
 	return ++task->count >= MAX_AWAITED;
 }
 
@@ -156,7 +156,7 @@ static long await_completer(void *map, const struct place *place, struct complet
 			    struct for_task *task)
 {
 	if (completer->tid)
-		tell_awaited(&task->member, completer->tid, 0, completer->name);
+		report_awaited(&task->member, completer->tid, 0, completer->name);
 	return ++task->count >= MAX_AWAITED;
 }
 
@@ -169,7 +169,7 @@ struct for_thread {
 static long await_thread(void *map, const int *tid, struct member *member,
 			 struct for_thread *thread)
 {
-	tell_awaited(member, thread->tid, thread->busy.process, thread->busy.name);
+	report_awaited(member, thread->tid, thread->busy.process, thread->busy.name);
 	return 0;
 }
 
@@ -199,7 +199,7 @@ EACH(pool_for_all_tasks, waiting, await_one_pool, for_pool)
 
 static __always_inline bool is_critical_there(void)
 {
-	return tallies.who + settings.who > 0 || settings.fast;
+	return tallies.tasks + settings.tasks > 0 || settings.fast;
 }
 
 /* The thread works for storage from now on. */

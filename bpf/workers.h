@@ -26,7 +26,7 @@ struct {
 
 /* Reports the workers that are busy when the work is queued. These are all busy workers where none
  * is idle. Otherwise only workers that run count, because their pool wakes no worker meanwhile. */
-static __always_inline void tell_ahead(struct worker_pool *pool, bool all, struct work_struct *work,
+static __always_inline void report_ahead(struct worker_pool *pool, bool all, struct work_struct *work,
 				       const struct member *member, const struct wb_state *wb)
 {
 	__u64 end = (__u64)pool + bpf_core_field_offset(struct worker_pool, workers);
@@ -148,7 +148,7 @@ int BPF_PROG(work_queued, int cpu, struct pool_workqueue *pwq, struct work_struc
 	if (wb)
 		queue_wb(idle, work, wb);
 	if (!idle || BPF_CORE_READ(pool, nr_running) > 0)
-		tell_ahead(pool, !idle, work, ours ? &member : NULL, wb);
+		report_ahead(pool, !idle, work, ours ? &member : NULL, wb);
 	return 0;
 }
 

@@ -8,7 +8,7 @@
 /* An inode that a critical task made dirty. */
 struct dirty {
 	__u64 work; /* of its bdi_writeback: the key of `wbs` */
-	__u32 turn; /* distinguishes this dirty period from earlier ones */
+	__u32 period; /* distinguishes this dirty period from earlier ones */
 	__u32 spare;
 };
 
@@ -23,7 +23,7 @@ struct {
 __u32 dirty_at[1 << PLACE_BITS];
 
 /* A task that made an inode dirty. */
-struct told {
+struct dirtied {
 	__u64 inode;
 	int tid;
 	int spare;
@@ -33,7 +33,7 @@ struct told {
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
-	__type(key, struct told);
+	__type(key, struct dirtied);
 	__type(value, __u32);
 } tellings SEC(".maps");
 
@@ -110,45 +110,45 @@ int BPF_PROG(inode_dirtied, struct inode *inode, int flags)
 		return 0;
 	__u64 work = (__u64)wb + bpf_core_field_offset(struct bdi_writeback, dwork) +
 		     bpf_core_field_offset(struct delayed_work, work);
-	struct told told = {.inode = (__u64)inode, .tid = member.tid};
-	struct dirty *known = bpf_map_lookup_elem(&inodes, &told.inode);
+	struct dirtied dirtied = {.inode = (__u64)inode, .tid = member.tid};
+	struct dirty *known = bpf_map_lookup_elem(&inodes, &dirtied.inode);
 	struct wb_state *state = state_of(work, wb);
-	__u32 turn;
+	__u32 period;
 	if (!state) {
 		lose(TEK_KTHREAD_WRITEBACK);
 		return 0;
 	}
 	if (known) {
-		turn = known->turn;
-		__u32 *when = bpf_map_lookup_elem(&tellings, &told);
-		if (when && *when == turn)
+		period = known->period;
+		__u32 *when = bpf_map_lookup_elem(&tellings, &dirtied);
+		if (when && *when == period)
 			return 0;
 	} else {
-		__u32 place = place_of_inode(&told.inode);
-		turn = __sync_fetch_and_add(&tallies.turn, 1);
-		struct dirty fresh = {.work = work, .turn = turn};
+		__u32 place = place_of_inode(&dirtied.inode);
+		period = __sync_fetch_and_add(&tallies.period, 1);
+		struct dirty fresh = {.work = work, .period = period};
 		__sync_fetch_and_add(&dirty_at[place], 1);
-		long error = bpf_map_update_elem(&inodes, &told.inode, &fresh, BPF_NOEXIST);
+		long error = bpf_map_update_elem(&inodes, &dirtied.inode, &fresh, BPF_NOEXIST);
 		if (error)
 			__sync_fetch_and_add(&dirty_at[place], -1);
 		if (!error) {
 			__sync_fetch_and_add(&state->inodes, 1);
 			__sync_fetch_and_add(&tallies.inodes, 1);
-		} else if (!(known = bpf_map_lookup_elem(&inodes, &told.inode))) {
+		} else if (!(known = bpf_map_lookup_elem(&inodes, &dirtied.inode))) {
 			lose(TEK_KTHREAD_WRITEBACK);
 			return 0;
 		} else {
-			turn = known->turn;
+			period = known->period;
 		}
 	}
-	bpf_map_update_elem(&tellings, &told, &turn, BPF_ANY);
+	bpf_map_update_elem(&tellings, &dirtied, &period, BPF_ANY);
 	__sync_fetch_and_or(&state->low, low_bit(member.priority));
 	__sync_fetch_and_or(&state->high, high_bit(member.priority));
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WRITEBACK,
 						    TEK_KTHREAD_INODE_DIRTIED);
 	if (!event)
 		return 0;
-	event->thing = told.inode;
+	event->thing = dirtied.inode;
 	event->second = (__u64)wb;
 	/* A disk has an inode of its own for blocks that belong to no file. */
 	event->dev = BPF_CORE_READ(inode, i_rdev);

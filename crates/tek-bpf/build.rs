@@ -69,16 +69,16 @@ fn main() -> ExitCode {
         Some(compiler) => vec![compiler],
         None => COMPILERS.map(OsString::from).to_vec(),
     };
-    let mut said = String::new();
+    let mut errors = String::new();
     for compiler in &compilers {
         match compile(compiler, &source, &object) {
             Ok(()) => return ExitCode::SUCCESS,
             Err(Some(text)) => {
-                said.push_str(&format!("{} says:\n{text}\n", compiler.to_string_lossy()));
+                errors.push_str(&format!("{} says:\n{text}\n", compiler.to_string_lossy()));
             }
             Err(None) => {}
         }
     }
-    eprintln!("{said}{ADVICE}");
+    eprintln!("{errors}{ADVICE}");
     ExitCode::FAILURE
 }

@@ -17,7 +17,7 @@ pub(crate) struct Place {
 const ANY_QUEUE: u32 = u32::MAX;
 
 /// All places with a known completer, and the id and name of that thread.
-pub(crate) fn look() -> Vec<(Place, i32, String)> {
+pub(crate) fn find_completers() -> Vec<(Place, i32, String)> {
     let threads = interrupt_threads();
     if threads.is_empty() {
         return Vec::new();
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn looking_fails_nowhere() {
-        assert!(look()
+        assert!(find_completers()
             .iter()
             .all(|(place, tid, name)| { place.disk > 0 && *tid > 2 && name.starts_with("irq/") }));
     }

@@ -151,7 +151,7 @@ const fn or_else(hook: Hook, without: &'static str) -> Hook {
 }
 
 const IN_QUEUES: &str = "packets that wait in queues of devices are not reported";
-const WHO_WAITS: &str =
+const WAITER_IS_UNKNOWN: &str =
     "no event names the thread that waits for a new kernel thread, only the birth";
 
 /// In the order of `enum tek_kthread_dependency`.
@@ -232,8 +232,8 @@ pub(crate) const GROUPS: [Group; 10] = [
         variable: None,
         hooks: &[
             tracepoint("thread_born", "sched_process_fork"),
-            or_else(function("creation_began", "__kthread_create_on_node"), WHO_WAITS),
-            or_else(function("creation_ended", "__kthread_create_on_node"), WHO_WAITS),
+            or_else(function("creation_began", "__kthread_create_on_node"), WAITER_IS_UNKNOWN),
+            or_else(function("creation_ended", "__kthread_create_on_node"), WAITER_IS_UNKNOWN),
         ],
     },
     Group {

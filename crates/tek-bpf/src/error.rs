@@ -40,10 +40,10 @@ pub enum Error {
     )]
     Lockdown,
     /// The kernel or libbpf refused the programs.
-    #[error("kernel threads cannot be followed: the programs cannot be loaded: {said}")]
+    #[error("kernel threads cannot be followed: the programs cannot be loaded: {message}")]
     Load {
         /// The last message of libbpf, or the error.
-        said: String,
+        message: String,
     },
     /// The programs of a dependency cannot be attached or detached.
     #[error("{dependency} cannot be followed: {program} cannot be attached: {source}")]

@@ -177,7 +177,7 @@ pub enum What {
     StorageDone { thread: i32 },
     /// The task runs again: its relations with all such threads end.
     StorageEnded { member: Member },
-    /// A task without an entry in the map `who` uses a file system.
+    /// A task without an entry in the map `tasks` uses a file system.
     StorageUsed { member: Member },
     /// A thread left the end of a request to a softirq while a critical task sleeps. The event
     /// needs no reaction: its wake-up interrupt makes the kernel run the softirq.

@@ -20,7 +20,7 @@ const AT_ONCE: usize = 4096;
 
 /// The number of counts of lost events at the start of `struct tek_kthread_tallies`.
 const DEPENDENCIES: usize = 10;
-/// The index of `works`, the first count of entries, in units of `int`: after `lost_one` and `who`.
+/// The index of `works`, the first count of entries, in units of `int`: after `lost_one` and `tasks`.
 const FIRST_COUNT: usize = 2 * DEPENDENCIES + 2;
 
 /// The attached programs. Dropping this detaches them; nothing outlives the process.
@@ -36,8 +36,8 @@ pub struct Kthreads {
     maps: Maps,
     fast: HashSet<i32>,
     boosted: HashSet<i32>,
-    /// Entries that this process made in `who`, less the entries that it removed.
-    who: i32,
+    /// Entries that this process made in `tasks`, less the entries that it removed.
+    tasks: i32,
     packets: Packets,
     /// The distances of kernel variables, which are constant.
     distances: [i64; 3],
@@ -71,7 +71,7 @@ impl Kthreads {
             maps,
             fast: HashSet::new(),
             boosted: HashSet::new(),
-            who: 0,
+            tasks: 0,
             packets: Packets::default(),
             distances,
             dependencies,
@@ -141,11 +141,11 @@ impl Kthreads {
 
     /// Sets whether events of a task are reported. A task without an entry is reported, and each
     /// begin of a relation of it wakes the reader. The entry ends with the task; `None` removes it.
-    pub fn set_who(&mut self, tid: i32, follow: Option<Follow>) -> Result<(), Error> {
+    pub fn set_follow(&mut self, tid: i32, follow: Option<Follow>) -> Result<(), Error> {
         let value = match follow {
             None => {
-                if take(&self.maps.who, "who", tid)? {
-                    self.who -= 1;
+                if take(&self.maps.tasks, "tasks", tid)? {
+                    self.tasks -= 1;
                     self.set_settings()?;
                 }
                 return Ok(());
@@ -153,8 +153,8 @@ impl Kthreads {
             Some(Follow::Ignore) => 0u32,
             Some(Follow::Follow) => 1u32,
         };
-        if put(&self.maps.who, "who", tid, &value.to_ne_bytes())? {
-            self.who += 1;
+        if put(&self.maps.tasks, "tasks", tid, &value.to_ne_bytes())? {
+            self.tasks += 1;
             self.set_settings()?;
         }
         Ok(())
@@ -276,9 +276,9 @@ impl Kthreads {
                 continue;
             }
             let Err(error) = self.attach(kind, hook) else { continue };
-            let said = error.to_string();
+            let message = error.to_string();
             for mine in self.dependencies.iter_mut().filter(|d| d.kind == kind) {
-                refuse(mine, hook, &said);
+                refuse(mine, hook, &message);
             }
             for group in GROUPS.iter().filter(|group| group.kind == kind) {
                 let lost: HashSet<&str> = group.fellows(hook).map(|other| other.program).collect();
@@ -307,13 +307,13 @@ impl Kthreads {
     fn set_settings(&self) -> Result<(), Error> {
         let count = |set: &HashSet<i32>| (set.len() as u32).to_ne_bytes();
         let counts = [count(&self.fast), count(&self.boosted)];
-        let who = [self.who.to_ne_bytes(), (self.packets as u32).to_ne_bytes()];
+        let tasks = [self.tasks.to_ne_bytes(), (self.packets as u32).to_ne_bytes()];
         let distances = self.distances.map(i64::to_ne_bytes);
         let removed = self.maps.removed().map(i32::to_ne_bytes);
         let value = [
             distances.as_flattened(),
             counts.as_flattened(),
-            who.as_flattened(),
+            tasks.as_flattened(),
             removed.as_flattened(),
         ];
         let value = value.concat();

@@ -12,18 +12,18 @@ use std::sync::{Mutex, Once, PoisonError};
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kthreads.bpf.o"));
 
 /// The last messages of libbpf. It prints for the whole process, and must not write to our output.
-static SAID: Mutex<String> = Mutex::new(String::new());
+static MESSAGES: Mutex<String> = Mutex::new(String::new());
 
 fn note(_: PrintLevel, text: String) {
     // The last lines of the verifier's output hold the reason.
-    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    said.push_str(&text);
-    let surplus = said.len().saturating_sub(4096);
-    let at = (surplus..said.len()).find(|&at| said.is_char_boundary(at)).unwrap_or(said.len());
-    said.drain(..at);
+    let mut message = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    message.push_str(&text);
+    let surplus = message.len().saturating_sub(4096);
+    let at = (surplus..message.len()).find(|&at| message.is_char_boundary(at)).unwrap_or(message.len());
+    message.drain(..at);
 }
 
-/// Redirects the warnings of libbpf to the buffer that [`said`] reads.
+/// Redirects the warnings of libbpf to the buffer that [`message`] reads.
 fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -32,8 +32,8 @@ fn quiet() {
 }
 
 /// The messages of libbpf since the last call, shortened to the line with the reason, or the error.
-fn said(error: &libbpf_rs::Error) -> String {
-    let text = std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner));
+fn message(error: &libbpf_rs::Error) -> String {
+    let text = std::mem::take(&mut *MESSAGES.lock().unwrap_or_else(PoisonError::into_inner));
     let mut lines: Vec<&str> = text.lines().map(str::trim).collect();
     // The verifier's reason precedes its statistics and libbpf's end mark.
     if let Some(end) = lines.iter().position(|line| line.starts_with("processed ")) {
@@ -109,11 +109,11 @@ impl Wanted {
     fn try_each(&mut self, which: impl Fn(Target) -> bool) -> bool {
         let mut found = false;
         for (group, hook) in self.hooks().into_iter().filter(|(_, hook)| which(hook.target)) {
-            let Err(said) = load_only(&HashSet::from([hook.program])) else { continue };
+            let Err(message) = load_only(&HashSet::from([hook.program])) else { continue };
             found = true;
             self.refused.extend(group.fellows(hook).map(|fellow| fellow.program));
             for mine in self.dependencies.iter_mut().filter(|d| d.kind == group.kind) {
-                refuse(mine, hook, &said);
+                refuse(mine, hook, &message);
             }
         }
         probe::propagate(&mut self.dependencies);
@@ -123,12 +123,12 @@ impl Wanted {
 
 fn load_only(programs: &HashSet<&'static str>) -> Result<Object, String> {
     let open = ObjectBuilder::default().open_memory(OBJECT);
-    let mut open = open.map_err(|error| said(&error))?;
+    let mut open = open.map_err(|error| message(&error))?;
     for mut program in open.progs_mut() {
         let wanted = program.name().to_str().is_some_and(|name| programs.contains(name));
         program.set_autoload(wanted);
     }
-    open.load().map_err(|error| said(&error))
+    open.load().map_err(|error| message(&error))
 }
 
 /// Attaches one program; `None` where it was not loaded.
@@ -155,7 +155,7 @@ pub(crate) fn load() -> Result<Loaded, Error> {
         }
     }
     Ok(Loaded {
-        object: result.map_err(|said| Error::Load { said })?,
+        object: result.map_err(|message| Error::Load { message })?,
         dependencies: wanted.dependencies,
         distances: [btf.preempt_count(), btf.distance("ksoftirqd"), btf.distance("backlog_napi")]
             .map(Option::unwrap_or_default),
@@ -163,7 +163,7 @@ pub(crate) fn load() -> Result<Loaded, Error> {
 }
 
 /// Records that the kernel refuses a program of a dependency.
-pub(crate) fn refuse(dependency: &mut Dependency, hook: &Hook, said: &str) {
-    let reason = format!("the kernel refuses the program for {}: {said}", hook.target);
+pub(crate) fn refuse(dependency: &mut Dependency, hook: &Hook, message: &str) {
+    let reason = format!("the kernel refuses the program for {}: {message}", hook.target);
     probe::lack(&mut dependency.state, hook, reason);
 }

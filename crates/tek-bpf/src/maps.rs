@@ -10,7 +10,7 @@ use std::path::Path;
 /// The maps that userland writes or reads.
 pub(crate) struct Maps {
     pub events: MapHandle,
-    pub who: MapHandle,
+    pub tasks: MapHandle,
     pub fast: MapHandle,
     pub boosted: MapHandle,
     pub brought: MapHandle,
@@ -68,7 +68,7 @@ impl Maps {
         name_completers(&map(object, "completers")?);
         Ok(Self {
             events: map(object, "events")?,
-            who: map(object, "who")?,
+            tasks: map(object, "tasks")?,
             fast: map(object, "fast")?,
             boosted: map(object, "boosted")?,
             brought: map(object, "brought")?,
@@ -94,9 +94,9 @@ impl Maps {
 }
 
 fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
-    let missing = || Error::Load { said: format!("there is no map {name} in them") };
+    let missing = || Error::Load { message: format!("there is no map {name} in them") };
     let found = object.maps().find(|map| map.name() == name).ok_or_else(missing)?;
-    MapHandle::try_from(&found).map_err(|error| Error::Load { said: error.to_string() })
+    MapHandle::try_from(&found).map_err(|error| Error::Load { message: error.to_string() })
 }
 
 /// Enters the threads of each node (kswapd, kcompactd) and each CPU (ksoftirqd, backlog_napi,
@@ -129,7 +129,7 @@ fn name_threads(of_nodes: &MapHandle, of_cpus: &MapHandle) {
 
 /// Enters the likely completers of requests, before the programs observe them.
 fn name_completers(map: &MapHandle) {
-    for (place, tid, name) in completers::look() {
+    for (place, tid, name) in completers::find_completers() {
         let key = [place.disk.to_ne_bytes(), place.queue.to_ne_bytes()];
         // struct completer
         let mut value = [0; 20];

@@ -89,9 +89,9 @@ pub(crate) fn lack(state: &mut State, hook: &Hook, reason: String) {
     match hook.without {
         None => *state = State::Off(reason),
         Some(worse) => {
-            let said = format!("{worse}: {reason}");
-            if !but.contains(&said) {
-                but.push(said);
+            let message = format!("{worse}: {reason}");
+            if !but.contains(&message) {
+                but.push(message);
             }
         }
     }

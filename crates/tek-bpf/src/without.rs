@@ -39,7 +39,7 @@ impl Kthreads {
     }
 
     /// Notes whether the events of a task are reported.
-    pub fn set_who(&mut self, _: i32, _: Option<Follow>) -> Result<(), Error> {
+    pub fn set_follow(&mut self, _: i32, _: Option<Follow>) -> Result<(), Error> {
         match self.0 {}
     }
 

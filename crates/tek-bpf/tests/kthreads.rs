@@ -90,8 +90,8 @@ fn all_dependencies_work_on_this_kernel_or_say_why_not() {
 fn a_work_that_a_critical_thread_queues_is_told_until_it_has_run() {
     let mut kthreads = Kthreads::open().unwrap();
     let tid = at_priority(20, write_to_a_terminal);
-    let queued = |told: &[What]| {
-        told.iter().find_map(|what| match what {
+    let queued = |reported: &[What]| {
+        reported.iter().find_map(|what| match what {
             What::WorkQueued { work, worker, member } if member.priority == 20 => {
                 Some((*work, *worker))
             }
@@ -99,20 +99,20 @@ fn a_work_that_a_critical_thread_queues_is_told_until_it_has_run() {
         })
     };
     let events = events_until(&mut kthreads, |events| {
-        let told = of_task(events, tid);
-        let mine = queued(&told).map(|(work, _)| work);
-        told.iter().any(|what| matches!(what, What::WorkEnded { work, .. } if Some(*work) == mine))
+        let reported = of_task(events, tid);
+        let mine = queued(&reported).map(|(work, _)| work);
+        reported.iter().any(|what| matches!(what, What::WorkEnded { work, .. } if Some(*work) == mine))
     });
-    let told = of_task(&events, tid);
-    let (queued, first) = queued(&told).expect("a work is queued");
-    assert!(first.is_none_or(|worker| worker.name.as_bytes().starts_with(b"kworker/")), "{told:?}");
+    let reported = of_task(&events, tid);
+    let (queued, first) = queued(&reported).expect("a work is queued");
+    assert!(first.is_none_or(|worker| worker.name.as_bytes().starts_with(b"kworker/")), "{reported:?}");
     let of_work = |what: &&What| match what {
         What::WorkStarted { work, .. } | What::WorkEnded { work, .. } => *work == queued,
         _ => false,
     };
-    let later: Vec<&What> = told.iter().filter(of_work).collect();
-    assert!(matches!(later[0], What::WorkStarted { worker, .. } if worker.tid > 0), "{told:?}");
-    assert!(matches!(later[1], What::WorkEnded { .. }), "{told:?}");
+    let later: Vec<&What> = reported.iter().filter(of_work).collect();
+    assert!(matches!(later[0], What::WorkStarted { worker, .. } if worker.tid > 0), "{reported:?}");
+    assert!(matches!(later[1], What::WorkEnded { .. }), "{reported:?}");
 }
 
 #[test]
@@ -132,10 +132,10 @@ fn an_inode_that_a_critical_thread_makes_dirty_is_told_until_it_is_written_back(
     // Another task may make the disk's own inode dirty again before one sync() has finished.
     for _ in 0..20 {
         nix::unistd::sync();
-        let told = events_within(&mut kthreads, Duration::from_secs(2), |new| {
+        let reported = events_within(&mut kthreads, Duration::from_secs(2), |new| {
             mine.iter().all(|(inode, _)| was_cleaned(&events, *inode) || was_cleaned(new, *inode))
         });
-        events.extend(told);
+        events.extend(reported);
         if clean(&events) {
             break;
         }
@@ -229,16 +229,16 @@ fn a_critical_thread_that_sleeps_in_the_kernel_is_told_with_who_works_for_storag
     over.store(true, Ordering::Relaxed);
     other.join().unwrap();
     let events = events_for_a_while(&mut kthreads);
-    let told = of_task(&events, tid);
-    let awaited = told.iter().filter(|what| matches!(what, What::StorageAwaited { .. })).count();
-    let ended = told.iter().filter(|what| matches!(what, What::StorageEnded { .. })).count();
-    assert!(ended > 0, "of {} events", told.len());
+    let reported = of_task(&events, tid);
+    let awaited = reported.iter().filter(|what| matches!(what, What::StorageAwaited { .. })).count();
+    let ended = reported.iter().filter(|what| matches!(what, What::StorageEnded { .. })).count();
+    assert!(ended > 0, "of {} events", reported.len());
     // Where the file system and the disk work without threads no thread is reported.
     let is_work = |event: &Event| matches!(event.what, What::WorkQueued { .. });
-    assert!(awaited > 0 || !events.iter().any(is_work), "{told:?}");
+    assert!(awaited > 0 || !events.iter().any(is_work), "{reported:?}");
     assert!(
-        !matches!(told.last(), Some(What::StorageAwaited { .. })),
-        "the task sleeps no more: {told:?}"
+        !matches!(reported.last(), Some(What::StorageAwaited { .. })),
+        "the task sleeps no more: {reported:?}"
     );
 }
 
@@ -308,7 +308,7 @@ fn a_task_that_is_ignored_causes_no_event() {
         set_priority(0);
     });
     let tid = receiver.recv().unwrap();
-    kthreads.set_who(tid, Some(Follow::Ignore)).unwrap();
+    kthreads.set_follow(tid, Some(Follow::Ignore)).unwrap();
     go.send(()).unwrap();
     thread.join().unwrap();
     let events = events_for_a_while(&mut kthreads);
@@ -342,24 +342,24 @@ fn a_block_request_of_a_critical_thread_is_told_until_it_is_complete() {
         let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
         file.read_exact_at(&mut room[skip..skip + 4096], 0).unwrap();
     });
-    let first = |told: &[What]| {
-        told.iter().find_map(|what| match what {
+    let first = |reported: &[What]| {
+        reported.iter().find_map(|what| match what {
             What::RequestBegan { request, disk, .. } => Some((*request, *disk)),
             _ => None,
         })
     };
-    let has_ended = |told: &[What], mine: u64| {
-        told.iter()
+    let has_ended = |reported: &[What], mine: u64| {
+        reported.iter()
             .any(|what| matches!(what, What::RequestEnded { request, .. } if *request == mine))
     };
     let events = events_until(&mut kthreads, |events| {
-        let told = of_task(events, tid);
-        first(&told).is_some_and(|(mine, _)| has_ended(&told, mine))
+        let reported = of_task(events, tid);
+        first(&reported).is_some_and(|(mine, _)| has_ended(&reported, mine))
     });
-    let told = of_task(&events, tid);
-    let (mine, disk) = first(&told).expect("a request begins");
-    assert!(disk.major > 0, "{told:?}");
-    assert!(has_ended(&told, mine), "{told:?}");
+    let reported = of_task(&events, tid);
+    let (mine, disk) = first(&reported).expect("a request begins");
+    assert!(disk.major > 0, "{reported:?}");
+    assert!(has_ended(&reported, mine), "{reported:?}");
 }
 
 /// Queues a work at this priority, and returns whether that woke the reader of the events.
@@ -374,7 +374,7 @@ fn wakes_for(kthreads: &mut Kthreads, priority: i32) -> (bool, Vec<What>) {
         set_priority(0);
     });
     let tid = receiver.recv().unwrap();
-    kthreads.set_who(tid, Some(Follow::Follow)).unwrap();
+    kthreads.set_follow(tid, Some(Follow::Follow)).unwrap();
     let mut events = Vec::new();
     kthreads.drain(|_| ()).unwrap();
     go.send(()).unwrap();
@@ -389,15 +389,15 @@ fn wakes_for(kthreads: &mut Kthreads, priority: i32) -> (bool, Vec<What>) {
 fn a_relation_that_the_boost_covers_already_wakes_no_thread() {
     let mut kthreads = Kthreads::open().unwrap();
     let mut boosted = HashSet::new();
-    let (woke, told) = until_boosted(|| {
+    let (woke, reported) = until_boosted(|| {
         boost_workers(&mut kthreads, &mut boosted, 1 << 20 | 1 << 99);
-        let (woke, told) = wakes_for(&mut kthreads, 20);
-        (are_workers_in(&told, &boosted), (woke, told))
+        let (woke, reported) = wakes_for(&mut kthreads, 20);
+        (are_workers_in(&reported, &boosted), (woke, reported))
     });
-    assert!(told.iter().any(|what| matches!(what, What::WorkQueued { .. })), "{told:?}");
-    assert!(!woke, "{told:?}");
-    let (woke, told) = wakes_for(&mut kthreads, 21);
-    assert!(woke, "{told:?}");
+    assert!(reported.iter().any(|what| matches!(what, What::WorkQueued { .. })), "{reported:?}");
+    assert!(!woke, "{reported:?}");
+    let (woke, reported) = wakes_for(&mut kthreads, 21);
+    assert!(woke, "{reported:?}");
 }
 
 fn procfs_kernel_workers() -> Vec<i32> {
@@ -420,8 +420,8 @@ fn boost_workers(kthreads: &mut Kthreads, boosted: &mut HashSet<i32>, covered: u
 }
 
 /// Whether a thread's works waited only for these workers. The kernel creates workers on demand.
-fn are_workers_in(told: &[What], boosted: &HashSet<i32>) -> bool {
-    told.iter().all(|what| match what {
+fn are_workers_in(reported: &[What], boosted: &HashSet<i32>) -> bool {
+    reported.iter().all(|what| match what {
         What::WorkQueued { worker, .. } => worker.is_some_and(|w| boosted.contains(&w.tid)),
         What::WorkAhead { worker, .. } | What::WorkStarted { worker, .. } => {
             boosted.contains(&worker.tid)
@@ -494,7 +494,7 @@ fn sleep_beside_a_work(kthreads: &mut Kthreads) -> Slept {
         set_priority(0);
     });
     let tid = receiver.recv().unwrap();
-    kthreads.set_who(tid, Some(Follow::Follow)).unwrap();
+    kthreads.set_follow(tid, Some(Follow::Follow)).unwrap();
     kthreads.drain(|_| ()).unwrap();
     go.send(()).unwrap();
     let woken = loop {

@@ -38,16 +38,16 @@ fn packets_that_a_critical_thread_carries_on_itself_leave_nothing_behind() {
     // The end of the call may be invisible, or softirqs are off at its end (6.1). Then a ksoftirqd
     // that was woken for something else counts, and each reported packet has an end.
     let begun = |what: &&What| matches!(what, What::PacketBegan { .. });
-    let unended = |told: &[What]| {
-        let begun = told.iter().filter(begun).count();
-        begun as isize - (told.len() - begun) as isize
+    let unended = |reported: &[What]| {
+        let begun = reported.iter().filter(begun).count();
+        begun as isize - (reported.len() - begun) as isize
     };
     let before = unended(&packets(&events, tid));
     events.extend(events_until(&mut kthreads, |new| before + unended(&packets(new, tid)) == 0));
-    let told = packets(&events, tid);
-    assert_eq!(unended(&told), 0, "{told:?}");
+    let reported = packets(&events, tid);
+    assert_eq!(unended(&reported), 0, "{reported:?}");
     let known = |what: &What| !matches!(what, What::PacketBegan { carrier: None, .. });
-    assert!(told.iter().all(known), "{told:?}");
+    assert!(reported.iter().all(known), "{reported:?}");
 }
 
 #[test]
@@ -153,23 +153,23 @@ fn a_packet_that_ksoftirqd_will_carry_on_is_told_until_it_has() {
     let mut kthreads = Kthreads::open().unwrap();
     let _watcher = watch(&mut kthreads);
     let Some(tid) = beside_packets(send_some) else { return eprintln!("no ip, tc or tbf") };
-    let first = |told: &[What]| {
-        told.iter().find_map(|what| match what {
+    let first = |reported: &[What]| {
+        reported.iter().find_map(|what| match what {
             What::PacketBegan { packet, carrier: Some(carrier), .. } => Some((*packet, *carrier)),
             _ => None,
         })
     };
-    let has_ended = |told: &[What], mine: u64| {
-        told.iter().any(|what| matches!(what, What::PacketEnded { packet, .. } if *packet == mine))
+    let has_ended = |reported: &[What], mine: u64| {
+        reported.iter().any(|what| matches!(what, What::PacketEnded { packet, .. } if *packet == mine))
     };
     let events = events_until(&mut kthreads, |events| {
-        let told = packets(events, tid);
-        first(&told).is_some_and(|(mine, _)| has_ended(&told, mine))
+        let reported = packets(events, tid);
+        first(&reported).is_some_and(|(mine, _)| has_ended(&reported, mine))
     });
-    let told = packets(&events, tid);
-    let (mine, carrier) = first(&told).expect("a packet waits for ksoftirqd");
-    assert!(carrier.name.as_bytes().starts_with(b"ksoftirqd/"), "{told:?}");
-    assert!(has_ended(&told, mine), "{told:?}");
+    let reported = packets(&events, tid);
+    let (mine, carrier) = first(&reported).expect("a packet waits for ksoftirqd");
+    assert!(carrier.name.as_bytes().starts_with(b"ksoftirqd/"), "{reported:?}");
+    assert!(has_ended(&reported, mine), "{reported:?}");
     assert!(kthreads.lost().unwrap().iter().all(|(_, lost)| *lost == 0));
 }
 
@@ -179,10 +179,10 @@ fn without_a_watch_only_the_task_is_told() {
     let mut kthreads = Kthreads::open().unwrap();
     let Some(tid) = beside_packets(send_some) else { return eprintln!("no ip, tc or tbf") };
     let events = events_for_a_while(&mut kthreads);
-    let told = packets(&events, tid);
-    assert!(!told.is_empty());
+    let reported = packets(&events, tid);
+    assert!(!reported.is_empty());
     let alone = |what: &What| matches!(what, What::PacketBegan { carrier: None, .. });
-    assert!(told.iter().all(alone), "{told:?}");
+    assert!(reported.iter().all(alone), "{reported:?}");
     let wakes = |e: &Event| common::member(e).is_some_and(|m| m.tid == tid) && e.woke;
     assert!(events.iter().any(wakes), "{events:?}");
 }
