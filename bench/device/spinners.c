@@ -22,7 +22,7 @@
 
 #define PER_CPU 2
 #define MAX_SECONDS 60
-#define TURN 1000
+#define ROUND 1000
 
 struct spinner {
 	pthread_t handle;
@@ -56,7 +56,7 @@ static void *spin(void *arg)
 	sleep_until(from_ns);
 	uint64_t begin = thread_cpu_ns();
 	while (clock_ns() < to_ns)
-		work(TURN);
+		work(ROUND);
 	self->cpu_ns = thread_cpu_ns() - begin;
 	return NULL;
 }

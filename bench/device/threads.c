@@ -56,7 +56,7 @@ static void stay_on(int cpu)
 static void *hog_run(void *arg)
 {
 	struct hog *self = arg;
-	uint64_t turn = load.iterations_per_ms / 20, at_from = 0;
+	uint64_t iteration = load.iterations_per_ms / 20, at_from = 0;
 	bool counts = false;
 
 	if (self->cpu >= 0)
@@ -65,7 +65,7 @@ static void *hog_run(void *arg)
 	wait_for_go();
 	for (uint64_t last = clock_ns(), now = last; now < to_ns && !atomic_load(&stopped);
 	     last = now) {
-		work(turn);
+		work(iteration);
 		now = clock_ns();
 		if (now < from_ns)
 			continue;

@@ -36,7 +36,7 @@ static int (*libc_getschedparam)(pthread_t, int *, struct sched_param *);
 static char stat_path[64];
 
 /* Set alternately: each value differs from the one before, so no call is without effect. */
-static const struct tek_attributes turns[2] = {
+static const struct tek_attributes iterations[2] = {
 	{.group = TEK_NORMAL, .role = "reads the temperature"},
 	{.group = TEK_SERVICE, .role = "shows the temperature"},
 };
@@ -65,10 +65,10 @@ CALL(get_own, tek_thread_get_attributes(own, &got))
 CALL(get_other, tek_thread_get_attributes(crowd.threads[0], &got))
 CALL(get_tid_one, tek_tid_get_attributes(crowd.tids[0], &got))
 CALL(get_tid_random, tek_tid_get_attributes(picks[i % PICKS], &got))
-CALL(set_own_group, tek_thread_set_attributes(own, TEK_ATTRIBUTE_GROUP, &turns[i % 2]))
-CALL(set_own_role, tek_thread_set_attributes(own, TEK_ATTRIBUTE_ROLE, &turns[i % 2]))
+CALL(set_own_group, tek_thread_set_attributes(own, TEK_ATTRIBUTE_GROUP, &iterations[i % 2]))
+CALL(set_own_role, tek_thread_set_attributes(own, TEK_ATTRIBUTE_ROLE, &iterations[i % 2]))
 CALL(set_other_group,
-     tek_thread_set_attributes(crowd.threads[0], TEK_ATTRIBUTE_GROUP, &turns[i % 2]))
+     tek_thread_set_attributes(crowd.threads[0], TEK_ATTRIBUTE_GROUP, &iterations[i % 2]))
 CALL(own_gettid, tek_gettid() <= 0)
 CALL(self_checked, tek_self_checked(&checked_tid))
 CALL(self_fast, tek_self_fast() <= 0)

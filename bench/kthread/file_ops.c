@@ -21,7 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAX_TURNS 100000
+#define MAX_ROUNDS 100000
 #define PAGE 4096
 /* Of the thread that notes what late answers wait for: below tekd and the witnesses of hogs. */
 #define LATE_PRIORITY 97
@@ -65,7 +65,7 @@ static struct options parse(int argc, char **argv)
 	};
 	struct options to = {.ops = {.name = "file_ops", .bytes = 64 << 10, .file_bytes = 16 << 20},
 			     .period_ns = 50 * NS_PER_MS,
-			     .count = MAX_TURNS};
+			     .count = MAX_ROUNDS};
 	int index, c;
 
 	while ((c = getopt_long(argc, argv, "", table, &index)) != -1) {
@@ -80,7 +80,7 @@ static struct options parse(int argc, char **argv)
 			to.period_ns = number(name, optarg, 1, 60000000) * NS_PER_US;
 			break;
 		case COUNT:
-			to.count = number(name, optarg, 1, MAX_TURNS);
+			to.count = number(name, optarg, 1, MAX_ROUNDS);
 			break;
 		case PRIORITY:
 			to.priority = (int)number(name, optarg, 0, LATE_PRIORITY - 1);
@@ -137,16 +137,18 @@ static void open_all(struct options *options)
 		err(EXIT_FAILURE, "cannot unlock %s/%s", ops->directory, ops->name);
 }
 
-static void print(const struct turn *turns, uint64_t count, uint64_t cpu_ns, uint64_t from_ns)
+static void print(const struct iteration *iterations, uint64_t count, uint64_t cpu_ns,
+		  uint64_t from_ns)
 {
-	print_turns(turns, count);
+	print_rounds(iterations, count);
 	printf(",\"cpu_ns\":%" PRIu64 ",\"samples\":[],", cpu_ns);
 	late_print(from_ns);
 	printf("}\n");
 }
 
 /* How many answers there were. */
-static uint64_t run(struct options *options, struct turn *turns, uint64_t from_ns, uint64_t to_ns)
+static uint64_t run(struct options *options, struct iteration *iterations, uint64_t from_ns,
+		    uint64_t to_ns)
 {
 	const struct operation *operation = options->operation;
 	uint64_t count = 0, due_ns = from_ns;
@@ -163,8 +165,8 @@ static uint64_t run(struct options *options, struct turn *turns, uint64_t from_n
 		sleep_until(due_ns);
 		late_begin(due_ns);
 		operation->work(&options->ops, count + 1);
-		turns[count].begin_ns = due_ns - from_ns;
-		turns[count].response_ns = clock_ns() - due_ns;
+		iterations[count].begin_ns = due_ns - from_ns;
+		iterations[count].response_ns = clock_ns() - due_ns;
 		late_end();
 		count++;
 	}
@@ -174,10 +176,10 @@ static uint64_t run(struct options *options, struct turn *turns, uint64_t from_n
 int main(int argc, char **argv)
 {
 	struct options options = parse(argc, argv);
-	struct turn *turns = calloc(options.count, sizeof(*turns));
+	struct iteration *iterations = calloc(options.count, sizeof(*iterations));
 	uint64_t from_ns, to_ns;
 
-	if (!turns)
+	if (!iterations)
 		err(EXIT_FAILURE, "cannot keep %" PRIu64 " times", options.count);
 	open_all(&options);
 	if (options.late_ns)
@@ -189,10 +191,10 @@ int main(int argc, char **argv)
 	options.operation->work(&options.ops, 0);
 	wait_for_times(&from_ns, &to_ns);
 	uint64_t cpu_ns = process_cpu_ns();
-	uint64_t count = run(&options, turns, from_ns, to_ns);
+	uint64_t count = run(&options, iterations, from_ns, to_ns);
 	/* To print is not real-time work. */
 	sched_other();
 	late_join();
-	print(turns, count, process_cpu_ns() - cpu_ns, from_ns);
+	print(iterations, count, process_cpu_ns() - cpu_ns, from_ns);
 	return EXIT_SUCCESS;
 }

@@ -27,8 +27,8 @@ struct file_ops {
 struct operation {
 	const char *name;
 	void (*open)(struct file_ops *ops);
-	void (*prepare)(struct file_ops *ops, uint64_t turn); /* or NULL */
-	void (*work)(struct file_ops *ops, uint64_t turn);
+	void (*prepare)(struct file_ops *ops, uint64_t iteration); /* or NULL */
+	void (*work)(struct file_ops *ops, uint64_t iteration);
 };
 
 /* The operation of this name; NULL where there is none. */
@@ -42,6 +42,6 @@ void list_operations(void);
  */
 void sqlite_open_wal(struct file_ops *ops);
 void sqlite_open_rollback(struct file_ops *ops);
-void sqlite_commit(struct file_ops *ops, uint64_t turn);
+void sqlite_commit(struct file_ops *ops, uint64_t iteration);
 
 #endif

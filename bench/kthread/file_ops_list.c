@@ -13,9 +13,9 @@
 #define PAGE 4096
 
 /* Where the bytes of this time lie. */
-static off_t place(const struct file_ops *ops, uint64_t turn)
+static off_t place(const struct file_ops *ops, uint64_t iteration)
 {
-	return (off_t)(turn % (ops->file_bytes / ops->bytes) * ops->bytes);
+	return (off_t)(iteration % (ops->file_bytes / ops->bytes) * ops->bytes);
 }
 
 static void write_at(struct file_ops *ops, off_t at)
@@ -56,8 +56,8 @@ static void open_direct(struct file_ops *ops)
 static void open_full(struct file_ops *ops)
 {
 	open_file(ops, 0);
-	for (uint64_t turn = 0; turn < ops->file_bytes / ops->bytes; turn++)
-		write_at(ops, place(ops, turn));
+	for (uint64_t iteration = 0; iteration < ops->file_bytes / ops->bytes; iteration++)
+		write_at(ops, place(ops, iteration));
 	if (fsync(ops->fd))
 		err(EXIT_FAILURE, "cannot sync %s/%s", ops->directory, ops->name);
 }
@@ -71,49 +71,50 @@ static void open_mapped(struct file_ops *ops)
 	madvise(ops->map, ops->file_bytes, MADV_RANDOM);
 }
 
-static void write_fdatasync(struct file_ops *ops, uint64_t turn)
+static void write_fdatasync(struct file_ops *ops, uint64_t iteration)
 {
-	write_at(ops, place(ops, turn));
+	write_at(ops, place(ops, iteration));
 	if (fdatasync(ops->fd))
 		err(EXIT_FAILURE, "cannot sync %s/%s", ops->directory, ops->name);
 }
 
-static void write_fsync(struct file_ops *ops, uint64_t turn)
+static void write_fsync(struct file_ops *ops, uint64_t iteration)
 {
-	write_at(ops, place(ops, turn));
+	write_at(ops, place(ops, iteration));
 	if (fsync(ops->fd))
 		err(EXIT_FAILURE, "cannot sync %s/%s", ops->directory, ops->name);
 }
 
-static void write_only(struct file_ops *ops, uint64_t turn)
+static void write_only(struct file_ops *ops, uint64_t iteration)
 {
-	write_at(ops, place(ops, turn));
+	write_at(ops, place(ops, iteration));
 }
 
 /* The file has either of two names. */
-static void rename_once(struct file_ops *ops, uint64_t turn)
+static void rename_once(struct file_ops *ops, uint64_t iteration)
 {
 	char other[300];
 
 	snprintf(other, sizeof(other), "%s.other", ops->name);
-	const char *from = turn % 2 ? other : ops->name, *to = turn % 2 ? ops->name : other;
+	const char *from = iteration % 2 ? other : ops->name,
+		   *to = iteration % 2 ? ops->name : other;
 	if (renameat(ops->directory_fd, from, ops->directory_fd, to))
 		err(EXIT_FAILURE, "cannot rename %s/%s", ops->directory, from);
 	sync_directory(ops);
 }
 
-static void make_victim(struct file_ops *ops, uint64_t turn)
+static void make_victim(struct file_ops *ops, uint64_t iteration)
 {
-	(void)turn;
+	(void)iteration;
 	open_file(ops, 0);
 	write_at(ops, 0);
 	if (fsync(ops->fd) || close(ops->fd))
 		err(EXIT_FAILURE, "cannot sync %s/%s", ops->directory, ops->name);
 }
 
-static void unlink_once(struct file_ops *ops, uint64_t turn)
+static void unlink_once(struct file_ops *ops, uint64_t iteration)
 {
-	(void)turn;
+	(void)iteration;
 	if (unlinkat(ops->directory_fd, ops->name, 0))
 		err(EXIT_FAILURE, "cannot remove %s/%s", ops->directory, ops->name);
 	sync_directory(ops);
@@ -125,22 +126,22 @@ static void open_nothing(struct file_ops *ops)
 }
 
 /* The kernel leaves pages in memory that are still in use elsewhere, so this is tried only. */
-static void make_cold(struct file_ops *ops, uint64_t turn)
+static void make_cold(struct file_ops *ops, uint64_t iteration)
 {
 	if (ops->map)
-		madvise(ops->map + place(ops, turn), ops->bytes, MADV_DONTNEED);
-	posix_fadvise(ops->fd, place(ops, turn), (off_t)ops->bytes, POSIX_FADV_DONTNEED);
+		madvise(ops->map + place(ops, iteration), ops->bytes, MADV_DONTNEED);
+	posix_fadvise(ops->fd, place(ops, iteration), (off_t)ops->bytes, POSIX_FADV_DONTNEED);
 }
 
-static void read_cold(struct file_ops *ops, uint64_t turn)
+static void read_cold(struct file_ops *ops, uint64_t iteration)
 {
-	if (pread(ops->fd, ops->buffer, ops->bytes, place(ops, turn)) != (ssize_t)ops->bytes)
+	if (pread(ops->fd, ops->buffer, ops->bytes, place(ops, iteration)) != (ssize_t)ops->bytes)
 		err(EXIT_FAILURE, "cannot read %s/%s", ops->directory, ops->name);
 }
 
-static void touch(struct file_ops *ops, uint64_t turn, bool write)
+static void touch(struct file_ops *ops, uint64_t iteration, bool write)
 {
-	volatile char *at = ops->map + place(ops, turn);
+	volatile char *at = ops->map + place(ops, iteration);
 
 	for (size_t page = 0; page < ops->bytes; page += PAGE) {
 		char byte = at[page];
@@ -149,14 +150,14 @@ static void touch(struct file_ops *ops, uint64_t turn, bool write)
 	}
 }
 
-static void fault_read(struct file_ops *ops, uint64_t turn)
+static void fault_read(struct file_ops *ops, uint64_t iteration)
 {
-	touch(ops, turn, false);
+	touch(ops, iteration, false);
 }
 
-static void fault_write(struct file_ops *ops, uint64_t turn)
+static void fault_write(struct file_ops *ops, uint64_t iteration)
 {
-	touch(ops, turn, true);
+	touch(ops, iteration, true);
 }
 
 static const struct operation operations[] = {

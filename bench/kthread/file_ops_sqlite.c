@@ -62,11 +62,11 @@ void sqlite_open_rollback(struct file_ops *ops)
 	open_database(ops, "DELETE");
 }
 
-void sqlite_commit(struct file_ops *ops, uint64_t turn)
+void sqlite_commit(struct file_ops *ops, uint64_t iteration)
 {
 	char statement[100];
 
 	snprintf(statement, sizeof(statement), "INSERT INTO answers VALUES (%llu, zeroblob(%zu))",
-		 (unsigned long long)turn, ops->bytes > 2000 ? (size_t)2000 : ops->bytes);
+		 (unsigned long long)iteration, ops->bytes > 2000 ? (size_t)2000 : ops->bytes);
 	run(statement);
 }

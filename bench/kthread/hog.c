@@ -52,7 +52,7 @@ struct hog {
 	uint64_t cpu_ns;   /* CPU time that it had */
 	uint64_t lost_ns;  /* of its shares, when it did not have the CPU */
 	uint64_t worst_ns; /* the most that it lost in one share */
-	uint64_t turns;
+	uint64_t iterations;
 };
 
 struct window {
@@ -122,7 +122,7 @@ static void parse(int argc, char **argv)
 		     MOST_PERCENT);
 }
 
-static void turn(struct hog *self, uint64_t begin_ns, uint64_t end_ns)
+static void iteration(struct hog *self, uint64_t begin_ns, uint64_t end_ns)
 {
 	uint64_t had_ns = thread_cpu_ns();
 	while (clock_ns() < end_ns)
@@ -134,7 +134,7 @@ static void turn(struct hog *self, uint64_t begin_ns, uint64_t end_ns)
 	if (lost_ns > self->worst_ns)
 		self->worst_ns = lost_ns;
 	self->cpu_ns += had_ns;
-	self->turns++;
+	self->iterations++;
 }
 
 static void *hog_run(void *arg)
@@ -151,7 +151,7 @@ static void *hog_run(void *arg)
 		uint64_t end_ns = due_ns + part_ns < to_ns ? due_ns + part_ns : to_ns;
 		sleep_until(due_ns);
 		/* A task that had no CPU for the whole share lost all of it. */
-		turn(self, due_ns, end_ns);
+		iteration(self, due_ns, end_ns);
 	}
 	return NULL;
 }
@@ -220,7 +220,7 @@ static void print(void)
 		printf("%s{\"cpu\":%d,\"cpu_ns\":%" PRIu64 ",\"lost_ns\":%" PRIu64
 		       ",\"worst_ns\":%" PRIu64 ",\"turns\":%" PRIu64 "}",
 		       i ? "," : "", hogs[i].cpu, hogs[i].cpu_ns, hogs[i].lost_ns, hogs[i].worst_ns,
-		       hogs[i].turns);
+		       hogs[i].iterations);
 	printf("],\"stopped\":[");
 	for (unsigned i = 0; i < window_count; i++)
 		printf("%s[%d,%" PRIu64 ",%" PRIu64 "]", i ? "," : "", windows[i].cpu,

@@ -22,7 +22,7 @@
 #define MAX_LATE 200   /* samples that are kept */
 #define MAX_THREADS 40 /* of one sample */
 #define STACK_BYTES 1500
-#define LOOKS 6 /* at one answer, each after twice the time */
+#define CHECKS 6 /* at one answer, each after twice the time */
 
 struct thread {
 	int tid;
@@ -33,14 +33,14 @@ struct thread {
 	char stack[STACK_BYTES]; /* as the kernel prints it */
 };
 
-struct look {
+struct examine {
 	uint64_t due_ns, at_ns;
 	unsigned count;
 	struct thread threads[MAX_THREADS];
 };
 
-static struct look *looks;
-static unsigned look_count;
+static struct examine *examinations;
+static unsigned examine_count;
 static _Atomic uint64_t due; /* of the answer that is awaited; 0: none */
 static atomic_bool over;
 static uint64_t late_ns;
@@ -105,14 +105,14 @@ static bool is_in_user_space(const char *stack)
 
 /* One thread is of interest if it is the task, or is not in user space and waits for a CPU or for
  * another thread. How many threads its process has. */
-static unsigned look_at(struct look *look, int tid)
+static unsigned examine_one(struct examine *examine, int tid)
 {
 	char path[64], text[1024];
 	unsigned threads = 1;
-	struct thread *found = &look->threads[look->count];
+	struct thread *found = &examine->threads[examine->count];
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-	if (look->count >= MAX_THREADS || tid == self || !read_file(path, text, sizeof(text)))
+	if (examine->count >= MAX_THREADS || tid == self || !read_file(path, text, sizeof(text)))
 		return threads;
 	*found = (struct thread){.tid = tid};
 	if (!parse_stat(text, found, &threads))
@@ -123,24 +123,24 @@ static unsigned look_at(struct look *look, int tid)
 	if (!read_file(path, found->stack, sizeof(found->stack)) ||
 	    (tid != watched && is_in_user_space(found->stack)))
 		return threads;
-	look->count++;
+	examine->count++;
 	return threads;
 }
 
 /* All threads of the machine. */
-static void look_around(uint64_t due_ns)
+static void examine_all(uint64_t due_ns)
 {
-	struct look *look = &looks[look_count];
+	struct examine *examine = &examinations[examine_count];
 	DIR *directory = opendir("/proc");
 	struct dirent *entry;
 
-	look->due_ns = due_ns;
-	look->at_ns = clock_ns();
-	look->count = 0;
-	look_at(look, watched);
+	examine->due_ns = due_ns;
+	examine->at_ns = clock_ns();
+	examine->count = 0;
+	examine_one(examine, watched);
 	while (directory && (entry = readdir(directory))) {
 		int pid = isdigit(entry->d_name[0]) ? atoi(entry->d_name) : 0;
-		if (!pid || pid == watched || look_at(look, pid) < 2)
+		if (!pid || pid == watched || examine_one(examine, pid) < 2)
 			continue;
 		char path[300];
 		snprintf(path, sizeof(path), "/proc/%d/task", pid);
@@ -148,14 +148,14 @@ static void look_around(uint64_t due_ns)
 		while (tasks && (entry = readdir(tasks))) {
 			int tid = isdigit(entry->d_name[0]) ? atoi(entry->d_name) : 0;
 			if (tid && tid != pid && tid != watched)
-				look_at(look, tid);
+				examine_one(examine, tid);
 		}
 		if (tasks)
 			closedir(tasks);
 	}
 	if (directory)
 		closedir(directory);
-	look_count++;
+	examine_count++;
 }
 
 static void *run(void *unused)
@@ -174,9 +174,9 @@ static void *run(void *unused)
 			next_ns = due_ns + late_ns;
 			times = 0;
 		}
-		if (!due_ns || now_ns < next_ns || times == LOOKS || look_count == MAX_LATE)
+		if (!due_ns || now_ns < next_ns || times == CHECKS || examine_count == MAX_LATE)
 			continue;
-		look_around(due_ns);
+		examine_all(due_ns);
 		times++;
 		next_ns = due_ns + (late_ns << times);
 	}
@@ -188,8 +188,8 @@ void late_start(uint64_t wanted_ns, int priority)
 	late_ns = wanted_ns;
 	own_priority = priority;
 	watched = gettid();
-	looks = calloc(MAX_LATE, sizeof(*looks));
-	if (!looks)
+	examinations = calloc(MAX_LATE, sizeof(*examinations));
+	if (!examinations)
 		err(EXIT_FAILURE, "cannot keep what late answers wait for");
 	errno = pthread_create(&thread, NULL, run, NULL);
 	if (errno)
@@ -209,7 +209,7 @@ void late_end(void)
 void late_join(void)
 {
 	atomic_store(&over, true);
-	if (looks)
+	if (examinations)
 		pthread_join(thread, NULL);
 }
 
@@ -245,12 +245,12 @@ static void print_stack(char *stack)
 void late_print(uint64_t from_ns)
 {
 	printf("\"late\":[");
-	for (unsigned i = 0; i < look_count; i++) {
-		struct look *look = &looks[i];
+	for (unsigned i = 0; i < examine_count; i++) {
+		struct examine *examine = &examinations[i];
 		printf("%s{\"due_ns\":%" PRIu64 ",\"after_ns\":%" PRIu64 ",\"threads\":[",
-		       i ? "," : "", look->due_ns - from_ns, look->at_ns - look->due_ns);
-		for (unsigned j = 0; j < look->count; j++) {
-			struct thread *it = &look->threads[j];
+		       i ? "," : "", examine->due_ns - from_ns, examine->at_ns - examine->due_ns);
+		for (unsigned j = 0; j < examine->count; j++) {
+			struct thread *it = &examine->threads[j];
 			printf("%s{\"tid\":%d,\"name\":", j ? "," : "", it->tid);
 			print_text(it->name);
 			printf(",\"state\":\"%c\",\"policy\":%u,\"priority\":%u,\"cpu\":%d,"

@@ -31,9 +31,9 @@ static void make_chain(size_t bytes)
 		x ^= x << 13;
 		x ^= x >> 7;
 		x ^= x << 17;
-		size_t j = x % (i + 1), kept = order[i];
+		size_t j = x % (i + 1), retained = order[i];
 		order[i] = order[j];
-		order[j] = kept;
+		order[j] = retained;
 	}
 	for (size_t i = 0; i < lines; i++)
 		*(void **)(memory + order[i] * LINE) = memory + order[(i + 1) % lines] * LINE;

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* At most so many times are kept; it ends when there are more. */
-#define MAX_TURNS 400000
+#define MAX_ROUNDS 400000
 #define PAGE 4096
 
 struct periodic periodic_parse(int argc, char **argv, const char *help)
@@ -51,7 +51,7 @@ struct periodic periodic_parse(int argc, char **argv, const char *help)
 			task.period_ns = number(name, optarg, 0, 60000000) * NS_PER_US;
 			break;
 		case COUNT:
-			task.count = number(name, optarg, 1, MAX_TURNS);
+			task.count = number(name, optarg, 1, MAX_ROUNDS);
 			break;
 		case PRIORITY:
 			task.priority = (int)number(name, optarg, 0, 98);
@@ -108,9 +108,9 @@ static void open_files(struct periodic *task, int flags)
 	memset(task->buffer, 'k', task->bytes);
 }
 
-static void print(const struct turn *turns, uint64_t count, uint64_t cpu_ns)
+static void print(const struct iteration *iterations, uint64_t count, uint64_t cpu_ns)
 {
-	print_turns(turns, count);
+	print_rounds(iterations, count);
 	printf(",\"cpu_ns\":%" PRIu64 ",", cpu_ns);
 	sampler_print();
 	printf("}\n");
@@ -119,10 +119,10 @@ static void print(const struct turn *turns, uint64_t count, uint64_t cpu_ns)
 void periodic_run(struct periodic *task, int flags, periodic_work work)
 {
 	uint64_t from_ns, to_ns, count = 0;
-	uint64_t most = task->count ? task->count : MAX_TURNS;
-	struct turn *turns = calloc(most, sizeof(*turns));
+	uint64_t most = task->count ? task->count : MAX_ROUNDS;
+	struct iteration *iterations = calloc(most, sizeof(*iterations));
 
-	if (!turns)
+	if (!iterations)
 		err(EXIT_FAILURE, "cannot keep %" PRIu64 " times", most);
 	open_files(task, flags);
 	lock_memory();
@@ -138,8 +138,8 @@ void periodic_run(struct periodic *task, int flags, periodic_work work)
 		sleep_until(due_ns);
 		work(task, task->fd[count % task->files], count / task->files);
 		uint64_t now_ns = clock_ns();
-		turns[count].begin_ns = due_ns - from_ns;
-		turns[count].response_ns = now_ns - due_ns;
+		iterations[count].begin_ns = due_ns - from_ns;
+		iterations[count].response_ns = now_ns - due_ns;
 		due_ns += task->period_ns;
 		if (due_ns < now_ns)
 			due_ns = now_ns;
@@ -147,5 +147,5 @@ void periodic_run(struct periodic *task, int flags, periodic_work work)
 	/* To print is not real-time work. */
 	sched_other();
 	sampler_join();
-	print(turns, count, process_cpu_ns() - cpu_ns);
+	print(iterations, count, process_cpu_ns() - cpu_ns);
 }

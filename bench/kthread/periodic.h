@@ -32,7 +32,7 @@ struct periodic {
 };
 
 /* Do the work once, with an open file. Exits with a message on failure. */
-typedef void (*periodic_work)(const struct periodic *task, int fd, uint64_t turn);
+typedef void (*periodic_work)(const struct periodic *task, int fd, uint64_t iteration);
 
 /* Parses the command line. */
 struct periodic periodic_parse(int argc, char **argv, const char *help);

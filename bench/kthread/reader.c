@@ -37,12 +37,12 @@ static uint64_t next_random(void)
 	return x;
 }
 
-static void read_once(const struct periodic *task, int fd, uint64_t turn)
+static void read_once(const struct periodic *task, int fd, uint64_t iteration)
 {
 	uint64_t places = task->file_bytes / task->bytes;
 	off_t at = (off_t)(next_random() % places * task->bytes);
 
-	(void)turn;
+	(void)iteration;
 	/* O_DIRECT wants whole blocks. */
 	if (pread(fd, task->buffer, task->bytes, at & ~(off_t)4095) != (ssize_t)task->bytes)
 		err(EXIT_FAILURE, "cannot read %zu bytes of %s", task->bytes, task->path);

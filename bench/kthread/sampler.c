@@ -45,7 +45,7 @@ static uint64_t value_of(const char *text, const char *name)
 	return 0;
 }
 
-static void look(struct sample *sample)
+static void examine(struct sample *sample)
 {
 	static char text[16384];
 	ssize_t length = pread(vmstat, text, sizeof(text) - 1, 0);
@@ -62,7 +62,7 @@ static void *run(void *unused)
 	pthread_barrier_wait(&go);
 	for (uint64_t due_ns = from_ns; due_ns < to_ns && count < MAX_SAMPLES; count++) {
 		sleep_until(due_ns);
-		look(&samples[count]);
+		examine(&samples[count]);
 		samples[count].at_ns = clock_ns() - from_ns;
 		due_ns += period_ns;
 	}

@@ -55,11 +55,11 @@ void wait_for_times(uint64_t *from_ns, uint64_t *to_ns)
 	alarm(2 * MAX_SECONDS);
 }
 
-void print_turns(const struct turn *turns, uint64_t count)
+void print_rounds(const struct iteration *iterations, uint64_t count)
 {
 	printf("{\"turns\":[");
 	for (uint64_t i = 0; i < count; i++)
-		printf("%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", turns[i].begin_ns,
-		       turns[i].response_ns);
+		printf("%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", iterations[i].begin_ns,
+		       iterations[i].response_ns);
 	printf("]");
 }

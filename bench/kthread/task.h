@@ -28,13 +28,13 @@ void stay_on(int cpu);
 void lock_memory(void);
 
 /* One piece of work, in ns. */
-struct turn {
+struct iteration {
 	uint64_t begin_ns; /* when its period began, since FROM */
 	uint64_t response_ns;
 };
 
 /* Print them as the first member of the line of JSON, which stays open. */
-void print_turns(const struct turn *turns, uint64_t count);
+void print_rounds(const struct iteration *iterations, uint64_t count);
 
 /* Say `ready` and wait for the times. Exits if standard input ends before. */
 void wait_for_times(uint64_t *from_ns, uint64_t *to_ns);

@@ -84,7 +84,7 @@ static void start(pthread_t *thread, void *(*run)(void *), void *argument)
 
 int main(int argc, char **argv)
 {
-	uint64_t from_ns, to_ns, one = 1, turns = 0;
+	uint64_t from_ns, to_ns, one = 1, iterations = 0;
 	pthread_t reactors[2];
 	int halves[] = {0, 1};
 
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 		while (!(end_ns = atomic_load(&changed_ns)))
 			sleep_until(clock_ns() + NS_PER_MS);
 		set_priority(0);
-		printf("%s[%" PRIu64 ",%" PRIu64 "]", turns++ ? "," : "", begin_ns - from_ns,
+		printf("%s[%" PRIu64 ",%" PRIu64 "]", iterations++ ? "," : "", begin_ns - from_ns,
 		       end_ns - begin_ns);
 	}
 	printf("],\"cpu_ns\":0,\"samples\":[]}\n");

@@ -26,10 +26,10 @@ static const char help[] = "Usage: writer [options] FILE\n"
 			   "  --sample-ms N     look at dirty and free pages in this period\n"
 			   "  --help            this text\n";
 
-static void write_once(const struct periodic *task, int fd, uint64_t turn)
+static void write_once(const struct periodic *task, int fd, uint64_t iteration)
 {
 	uint64_t places = task->file_bytes / task->bytes;
-	off_t at = (off_t)(turn % places * task->bytes);
+	off_t at = (off_t)(iteration % places * task->bytes);
 	if (pwrite(fd, task->buffer, task->bytes, at) != (ssize_t)task->bytes)
 		err(EXIT_FAILURE, "cannot write %s", task->path);
 }

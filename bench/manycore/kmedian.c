@@ -137,7 +137,7 @@ static void open_first(const struct share *share)
  * What each thread's points would save if x were a centre, and lose if those that they leave were
  * closed.
  */
-static int64_t look_at(const struct share *share, uint32_t x)
+static int64_t examine_one(const struct share *share, uint32_t x)
 {
 	int64_t *extra = &work.extra[(uint64_t)share->number * work.count];
 	int64_t saved = 0;
@@ -174,16 +174,16 @@ static int64_t close_some(const struct share *share)
 /* Those that close are taken out of the list, and x comes in. */
 static void replace_centres(uint32_t x)
 {
-	unsigned int kept = 0;
+	unsigned int retained = 0;
 
 	for (unsigned int slot = 0; slot < work.centres; slot++) {
 		if (work.closes[slot])
 			continue;
-		work.centre[kept] = work.centre[slot];
-		work.slot[work.centre[kept]] = kept;
-		kept++;
+		work.centre[retained] = work.centre[slot];
+		work.slot[work.centre[retained]] = retained;
+		retained++;
 	}
-	work.centres = kept;
+	work.centres = retained;
 	open_centre(x);
 }
 
@@ -202,7 +202,7 @@ static void move_to(const struct share *share, uint32_t x)
 /* Makes x a centre if that gains something; returns what it gains. */
 static int64_t gain(const struct share *share, uint32_t x)
 {
-	int64_t saved = look_at(share, x), gained;
+	int64_t saved = examine_one(share, x), gained;
 
 	wait_for_all(share->number);
 	work.saved[share->number] = saved + close_some(share);

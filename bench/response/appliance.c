@@ -69,10 +69,10 @@ static struct run_times run(const struct options *options)
 	read_during();
 	threads_count_end();
 
-	stage_enter(STAGE_CALM);
-	times.calm_ns = clock_ns();
+	stage_enter(STAGE_RESTED);
+	times.rested_ns = clock_ns();
 	stage_wait_parked(hogs_count(options));
-	sleep_until(times.calm_ns + quarter_ns);
+	sleep_until(times.rested_ns + quarter_ns);
 
 	stage_enter(STAGE_QUIET);
 	stage_wait_parked(SENSOR_THREADS);

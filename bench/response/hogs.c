@@ -21,21 +21,21 @@ static const struct {
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
 /* An iteration is about 50 us long. */
-static uint64_t turn_iterations;
+static uint64_t iterations_a_round;
 
 static void hog_run(struct thread *self)
 {
 	stage_wait(STAGE_LOAD);
 	uint64_t last = clock_ns();
 	for (enum stage stage = STAGE_LOAD; stage <= STAGE_EVENTS;) {
-		work(turn_iterations);
+		work(iterations_a_round);
 		/* Before the clock, so that a gap which outlasts the events counts. */
 		stage = stage_now();
 		uint64_t now = clock_ns();
 		if (stage >= STAGE_EVENTS) {
 			if (now - last > self->stall_ns)
 				self->stall_ns = now - last;
-			self->turns++;
+			self->iterations++;
 		}
 		last = now;
 	}
@@ -44,7 +44,7 @@ static void hog_run(struct thread *self)
 
 void hogs_add(const struct options *options)
 {
-	turn_iterations = options->iterations_per_ms / 20;
+	iterations_a_round = options->iterations_per_ms / 20;
 	for (unsigned kind = 0; kind < KINDS; kind++) {
 		for (unsigned i = 0; i < options->hogs; i++) {
 			char *name;

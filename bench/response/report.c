@@ -56,7 +56,7 @@ static void print_thread(const struct thread *thread)
 	if (thread->kind != KIND_EVENT)
 		printf(",\"stall_ns\":%" PRIu64, thread->stall_ns);
 	if (thread->kind == KIND_HOG)
-		printf(",\"turns\":%" PRIu64, thread->turns);
+		printf(",\"turns\":%" PRIu64, thread->iterations);
 	print_sched("before", &thread->before);
 	print_sched("during", &thread->during);
 	print_sched("after", &thread->after);
@@ -73,9 +73,9 @@ static void print_delays(const char *name, const struct delay_series *series, ui
 
 void report_result(const struct options *options, const struct run_times *times)
 {
-	printf("{\"events_phase_ns\":%" PRIu64, times->calm_ns - times->events_ns);
+	printf("{\"events_phase_ns\":%" PRIu64, times->rested_ns - times->events_ns);
 	printf(",\"load_from_ns\":%" PRIu64 ",\"load_to_ns\":%" PRIu64,
-	       times->load_ns - times->begin_ns, times->calm_ns - times->begin_ns);
+	       times->load_ns - times->begin_ns, times->rested_ns - times->begin_ns);
 
 	printf(",\"responses_ns\":[");
 	for (unsigned i = 0; i < options->events && !options->observe_s; i++)

@@ -10,7 +10,7 @@ struct run_times {
 	uint64_t begin_ns;  /* the sensors begin */
 	uint64_t load_ns;   /* the CPU-bound threads begin */
 	uint64_t events_ns; /* the events begin */
-	uint64_t calm_ns;   /* the events have ended, the CPU-bound threads stop */
+	uint64_t rested_ns; /* the events have ended, the CPU-bound threads stop */
 };
 
 /* {"ready":[{"name":...,"tid":...,"group":...,"kind":...},...]} */

@@ -11,7 +11,7 @@ enum stage {
 	STAGE_SENSE,  /* sensors run */
 	STAGE_LOAD,   /* CPU-bound threads run too */
 	STAGE_EVENTS, /* touch events come; this is what is measured */
-	STAGE_CALM,   /* CPU-bound threads have stopped */
+	STAGE_RESTED, /* CPU-bound threads have stopped */
 	STAGE_QUIET,  /* sensors have stopped; the cost of a switch is measured */
 	STAGE_LEAVE,  /* critical threads give up their scheduling */
 	STAGE_EXIT,   /* all threads return */

@@ -43,7 +43,7 @@ struct thread {
 	struct thread_sched before;  /* at its start, before anything makes it critical */
 	struct thread_sched during;  /* at the end of the events */
 	struct thread_sched after;   /* when it has left everything it asked for */
-	uint64_t turns;              /* a hog's loop iterations during the events */
+	uint64_t iterations;         /* a hog's loop iterations during the events */
 	/* A hog's longest gap between two of them, a sensor's longest time from when a
 	   reading was due until it was made. */
 	uint64_t stall_ns;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #define SAMPLES_MAX 10000
-#define TURN_US 200 /* of work, each time that it runs */
+#define ROUND_US 200 /* of work, each time that it runs */
 
 static atomic_bool over;
 static double late_us[SAMPLES_MAX];
@@ -35,7 +35,7 @@ static void *interact(void *argument)
 			       (uint64_t)rand_r(&seed) % (10 * NS_PER_MS);
 		sleep_until(due);
 		late_us[samples++] = (double)(clock_ns() - due) / NS_PER_US;
-		work(work_per_ms * TURN_US / 1000);
+		work(work_per_ms * ROUND_US / 1000);
 	}
 	return NULL;
 }

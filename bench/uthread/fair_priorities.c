@@ -30,7 +30,7 @@ static atomic_ulong checks, wake_ups, violations;
  * By the running thread: is a thread of higher priority ready?  At the end some have ended
  * meanwhile.
  */
-static void look(unsigned int own)
+static void examine(unsigned int own)
 {
 	if (over)
 		return;
@@ -52,17 +52,17 @@ static void wake(unsigned int number)
  * A short turn: work, and now and then a thread is woken, of lower or of higher priority.  Each
  * turn leads to one more at most, on average, so that those of lowest priority come to run, too.
  */
-static void take_turn(unsigned int own)
+static void take_round(unsigned int own)
 {
 	struct member *self = &members[own];
 
 	for (unsigned int i = 0; i < 2; i++) {
 		work(work_per_ms / 100);
-		look(own);
+		examine(own);
 		unsigned int number = (unsigned int)rand_r(&self->seed) % (2 * priorities);
 		if (number < priorities)
 			wake(number);
-		look(own);
+		examine(own);
 	}
 }
 
@@ -77,7 +77,7 @@ static void *run(void *argument)
 				;
 			self->ready = false;
 		}
-		take_turn(own);
+		take_round(own);
 	}
 	return NULL;
 }

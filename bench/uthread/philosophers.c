@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define TURNS 20 /* of work(): how long it takes to eat, and to think */
+#define ROUNDS 20 /* of work(): how long it takes to eat, and to think */
 
 struct fork {
 	pthread_mutex_t mutex;
@@ -50,10 +50,10 @@ static void dine(unsigned int number)
 	for (uint64_t i = share.begin; i < share.end; i++) {
 		take(first);
 		take(second);
-		work(TURNS);
+		work(ROUNDS);
 		put(second);
 		put(first);
-		work(TURNS);
+		work(ROUNDS);
 	}
 }
 

@@ -34,7 +34,7 @@ static void add_primes(uint64_t begin, uint64_t end)
 	}
 }
 
-static void look_for_primes(unsigned int number)
+static void find_primes(unsigned int number)
 {
 	for (uint64_t i = (uint64_t)number * BLOCK; i < crew.size;
 	     i += (uint64_t)crew.threads * BLOCK)
@@ -65,6 +65,6 @@ int main(int argc, char **argv)
 	crew_begin(argc, argv, 1, 2);
 	if (crew.size > UINT32_MAX)
 		errx(2, "--size must be less than 2^32");
-	crew_run(look_for_primes);
+	crew_run(find_primes);
 	return crew_end("primes", sum, expected(crew.size));
 }

@@ -33,7 +33,7 @@
 struct pair {
 	on_mutex mutex;
 	on_cond cond;
-	unsigned int turn;
+	unsigned int iteration;
 } __attribute__((aligned(128)));
 
 struct player {
@@ -62,9 +62,9 @@ static void hand_over(struct pair *pair, unsigned int own)
 {
 	on_mutex_lock(&pair->mutex);
 	for (uint64_t i = 0; i < times; i++) {
-		while (pair->turn != own)
+		while (pair->iteration != own)
 			on_cond_wait(&pair->cond, &pair->mutex);
-		pair->turn = !own;
+		pair->iteration = !own;
 		on_cond_signal(&pair->cond);
 	}
 	on_mutex_unlock(&pair->mutex);
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 	for (uint64_t i = 0; i < pairs; i++) {
 		on_mutex_init(&all[i].mutex);
 		on_cond_init(&all[i].cond);
-		all[i].turn = 0;
+		all[i].iteration = 0;
 	}
 	for (uint64_t i = 0; i < 2 * pairs; i++) {
 		players[i] = (struct player){&all[i / 2], i % 2};

@@ -26,8 +26,8 @@
 
 static on_mutex mutex;
 static on_cond cond;
-static unsigned int turn; /* of the two: 0 is the one that measures */
-static uint64_t wanted;   /* by the one that measures */
+static unsigned int iteration; /* of the two: 0 is the one that measures */
+static uint64_t wanted;        /* by the one that measures */
 static volatile bool over;
 static volatile uint64_t yields; /* of the partner */
 
@@ -127,9 +127,9 @@ static void play(unsigned int own)
 {
 	on_mutex_lock(&mutex);
 	for (uint64_t i = 0; i < wanted; i++) {
-		while (turn != own)
+		while (iteration != own)
 			on_cond_wait(&cond, &mutex);
-		turn = !own;
+		iteration = !own;
 		on_cond_signal(&cond);
 	}
 	on_mutex_unlock(&mutex);
@@ -146,7 +146,7 @@ static double ping_pong_ns(uint64_t times)
 {
 	on_thread partner;
 
-	turn = 0;
+	iteration = 0;
 	wanted = times;
 	create(&partner, play_along);
 	uint64_t begin = clock_ns();
@@ -179,7 +179,7 @@ static uint64_t batch_size(double (*ns)(uint64_t times))
 	return (uint64_t)(2 * NS_PER_MS / each) + 1;
 }
 
-static void *tell_kernel_thread(void *result)
+static void *report_kernel_thread(void *result)
 {
 	*(long *)result = syscall(SYS_gettid);
 	return NULL;
@@ -191,7 +191,7 @@ static bool is_user_level(void)
 	on_thread thread;
 	long other = 0;
 
-	if (on_create(&thread, tell_kernel_thread, &other))
+	if (on_create(&thread, report_kernel_thread, &other))
 		errx(EXIT_FAILURE, "cannot create a thread");
 	on_join(&thread);
 	return other == syscall(SYS_gettid);

@@ -18,7 +18,7 @@ struct walk {
 	struct tek_backtrace *trace;
 	uintptr_t start, interrupted;
 	uintptr_t frame_address;
-	unsigned int frames, turns;
+	unsigned int frames, odd_frames;
 	bool started;
 };
 
@@ -98,7 +98,7 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *value)
 
 	walk->frame_address = frame_of(context);
 	/* Stacks grow downwards: a walk that goes round and round would find no end. */
-	if (walk->frame_address <= before && ++walk->turns > MOST_REPEATS)
+	if (walk->frame_address <= before && ++walk->odd_frames > MOST_REPEATS)
 		return _URC_END_OF_STACK;
 	if (!address || ++walk->frames > MOST_FRAMES)
 		return _URC_END_OF_STACK;

@@ -168,7 +168,7 @@ static bool visit_file_of(uintptr_t address, int (*visit)(struct dl_phdr_info *,
 }
 #endif
 
-static bool look_up(struct search *search)
+static bool search_in(struct search *search)
 {
 	return visit_file_of(search->address, examine, search);
 }
@@ -214,7 +214,7 @@ void tek__module_note(uintptr_t address)
 
 	if (tek__module_has(address, 1) || known() == TEK_MAX_MODULES)
 		return;
-	if (look_up(&search) && tek__owner->lock()) {
+	if (search_in(&search) && tek__owner->lock()) {
 		add(&module);
 		tek__owner->unlock();
 	}
@@ -276,7 +276,7 @@ void tek__module_note_program(void)
 	int saved = errno;
 
 	dl_iterate_phdr(find_program, &search.address);
-	if (search.address && !tek__module_has(search.address, 1) && look_up(&search))
+	if (search.address && !tek__module_has(search.address, 1) && search_in(&search))
 		add(&module);
 	program = (unsigned int)(find(search.address) + 1);
 	if (program)

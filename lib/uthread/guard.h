@@ -52,7 +52,7 @@ struct tek_restartable {
 	"je %l[stranger]\n\t"
 /* Before the last instruction, which has the label 2. */
 #define TEK_RESTARTABLE_END \
-	".pushsection tek_quick, \"a\"\n\t" \
+	".pushsection tek_restartable, \"a\"\n\t" \
 	".balign 4\n\t" \
 	".long 1b - ., 2f - 1b\n\t" \
 	".popsection\n"

@@ -117,7 +117,7 @@ static inline void make_sockets(int file[2], int type)
 	assert_int_equal(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, file), 0);
 }
 
-static inline void close_both(const int file[2])
+static inline void close_pair(const int file[2])
 {
 	close(file[0]);
 	close(file[1]);

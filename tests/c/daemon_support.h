@@ -105,7 +105,7 @@ static inline void with_daemon(enum conduct conduct, void (*body)(void))
 }
 
 /* What the process says on its standard error meanwhile. */
-static char said[4096];
+static char printed[4096];
 
 static inline void listen_to_stderr(void (*body)(void))
 {
@@ -116,9 +116,9 @@ static inline void listen_to_stderr(void (*body)(void))
 	expect(file >= 0 && unlink(path) == 0 && dup2(file, STDERR_FILENO) == STDERR_FILENO);
 	tek__report_start();
 	body();
-	ssize_t length = pread(file, said, sizeof(said) - 1, 0);
+	ssize_t length = pread(file, printed, sizeof(printed) - 1, 0);
 	expect(length >= 0);
-	said[length] = '\0';
+	printed[length] = '\0';
 }
 
 #endif

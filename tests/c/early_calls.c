@@ -62,7 +62,7 @@ static void by_scheduling(void)
 	early_calls_made += pthread_setname_np(pthread_self(), name) == 0;
 }
 
-static void by_others(void)
+static void by_libraries(void)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_NONE};
 	struct sigaction action;
@@ -86,7 +86,7 @@ __attribute__((visibility("default"))) void *malloc(size_t bytes)
 	if (!atomic_flag_test_and_set(&called)) {
 		by_objects();
 		by_scheduling();
-		by_others();
+		by_libraries();
 	}
 	return __libc_malloc(bytes);
 }

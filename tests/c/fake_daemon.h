@@ -21,11 +21,11 @@
 enum conduct {
 	GRANTS,
 	GRANTS_A_LIMIT,
-	REFUSES_ALL,   /* at HELLO */
-	REFUSES_MORE,  /* at ENTER */
-	IS_SILENT,     /* from ENTER or GROUP on */
-	IS_DEAF,       /* does not even accept */
-	SAYS_NONSENSE, /* from here on: at ENTER */
+	REFUSES_ALL,    /* at HELLO */
+	REFUSES_MORE,   /* at ENTER */
+	IS_SILENT,      /* from ENTER or GROUP on */
+	IS_DEAF,        /* does not even accept */
+	SENDS_NONSENSE, /* from here on: at ENTER */
 	CUTS_SHORT,
 	MISCOUNTS,
 	IS_TOO_NEW,
@@ -105,7 +105,7 @@ static inline void fake_leave_all(int connection)
 			fake_leave(&fake_fast[i]);
 }
 
-static inline void fake_tell_left(struct fake_fast *fast, int error)
+static inline void fake_notify_left(struct fake_fast *fast, int error)
 {
 	struct tek_reply notice = {
 		.magic = TEK_REPLY_MAGIC,
@@ -128,13 +128,13 @@ static inline void fake_refuse(struct tek_reply *reply, int error, const char *w
 	strcpy((char *)reply->text, why);
 }
 
-static inline void fake_hello(const struct ucred *who, struct tek_reply *reply)
+static inline void fake_hello(const struct ucred *subject, struct tek_reply *reply)
 {
 	reply->value[0] = TEK_GRANT_SWITCH;
 	if (fake->conduct == REFUSES_ALL)
 		fake_refuse(reply, EPERM, "uid 54321 is in no [[grant]]\033[2J");
 	/* Raising its limit needs CAP_SYS_RESOURCE; this has it help itself. */
-	if (fake->conduct == GRANTS_A_LIMIT && kill(who->pid, SIGUSR1) == 0)
+	if (fake->conduct == GRANTS_A_LIMIT && kill(subject->pid, SIGUSR1) == 0)
 		reply->value[0] = TEK_GRANT_LIMIT;
 }
 
@@ -144,7 +144,7 @@ static inline void fake_misbehave(const struct tek_request *request, struct tek_
 	case REFUSES_MORE:
 		fake_refuse(reply, EAGAIN, "8 threads of this process are critical already");
 		break;
-	case SAYS_NONSENSE:
+	case SENDS_NONSENSE:
 		memset(reply, 0xa5, sizeof(*reply));
 		break;
 	case MISCOUNTS:
@@ -164,7 +164,7 @@ static inline void fake_misbehave(const struct tek_request *request, struct tek_
 }
 
 static inline void fake_answer(int connection, const struct tek_request *request,
-			       const struct ucred *who)
+			       const struct ucred *subject)
 {
 	struct tek_reply reply = {
 		.magic = TEK_REPLY_MAGIC,
@@ -179,7 +179,7 @@ static inline void fake_answer(int connection, const struct tek_request *request
 	if (fake->delay_ms)
 		sleep_ms((unsigned int)fake->delay_ms);
 	if (request->kind == TEK_ASK_HELLO)
-		fake_hello(who, &reply);
+		fake_hello(subject, &reply);
 	if (request->kind == TEK_ASK_ENTER) {
 		fake->priority = request->priority;
 		fake->until_ns = request->until_ns;
@@ -214,14 +214,14 @@ static inline void fake_answer(int connection, const struct tek_request *request
 static inline bool fake_serve(int connection)
 {
 	struct tek_request request;
-	struct ucred who;
-	socklen_t bytes = sizeof(who);
+	struct ucred subject;
+	socklen_t bytes = sizeof(subject);
 
 	if (recv(connection, &request, sizeof(request), 0) != sizeof(request) ||
 	    request.magic != TEK_REQUEST_MAGIC ||
-	    getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &bytes))
+	    getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &subject, &bytes))
 		return false;
-	fake_answer(connection, &request, &who);
+	fake_answer(connection, &request, &subject);
 	return true;
 }
 
@@ -247,13 +247,13 @@ static inline void fake_hang_up(nfds_t number)
 	fake->open_connections--;
 }
 
-static inline void fake_do_as_told(void)
+static inline void fake_do_as_asked(void)
 {
 	for (int i = 0; i < MAX_FAST; i++) {
 		if (fake_fast[i].until_ns && fake_fast[i].until_ns <= fake_now())
-			fake_tell_left(&fake_fast[i], ETIME);
+			fake_notify_left(&fake_fast[i], ETIME);
 		if (fake->take_back && fake_fast[i].tid == fake->take_back) {
-			fake_tell_left(&fake_fast[i], fake->error);
+			fake_notify_left(&fake_fast[i], fake->error);
 			fake->take_back = 0;
 		}
 	}
@@ -273,7 +273,7 @@ static inline void fake_main(int ready)
 	close(ready);
 	for (;;) {
 		poll(fake_polled, fake->conduct == IS_DEAF ? 0 : fake_polled_count, 2);
-		fake_do_as_told();
+		fake_do_as_asked();
 		for (nfds_t i = fake_polled_count; i-- > 1;)
 			if (fake_polled[i].revents && !fake_serve(fake_polled[i].fd))
 				fake_hang_up(i);

@@ -142,13 +142,13 @@ static inline int most_threads(void)
 {
 	FILE *file = fopen("/proc/sys/kernel/threads-max", "re");
 	int most = INT_MAX;
-	const int others = 200;
+	const int rest = 200;
 
 	if (file && fscanf(file, "%d", &most) != 1)
 		most = INT_MAX;
 	if (file)
 		fclose(file);
-	return most - others;
+	return most - rest;
 }
 
 static inline void need_threads(int wanted)

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { THREADS_MAX = 64, TURNS = 2000, MOST_MS = 300 };
+enum { THREADS_MAX = 64, ROUNDS = 2000, MOST_MS = 300 };
 
 /* The kind under test; of a spin lock of one word, these two. */
 static struct tek_lock_kind subject;
@@ -41,7 +41,7 @@ static inline int word_unlock(struct tek_lock *lock)
 }
 
 static struct tek_lock lock;
-static struct timespec end_of_turns;
+static struct timespec end_of_rounds;
 static long long counter;
 static atomic_int inside, phase;
 /* Whether who has the lock sleeps now and then, so that those who wait do so for long. */
@@ -87,7 +87,7 @@ static inline void *compete(void *argument)
 			subject.lock(&lock);
 			had += have_it(random >> 20);
 		}
-	} while (had == 0 || (had < TURNS && !is_over(&end_of_turns)));
+	} while (had == 0 || (had < ROUNDS && !is_over(&end_of_rounds)));
 	return (void *)had;
 }
 
@@ -97,7 +97,7 @@ static inline void compete_with(int threads)
 	long long had = 0;
 
 	counter = 0;
-	end_of_turns = in_ms(CLOCK_MONOTONIC, MOST_MS);
+	end_of_rounds = in_ms(CLOCK_MONOTONIC, MOST_MS);
 	for (int i = 0; i < threads; i++)
 		thread[i] = start(compete, (void *)(uintptr_t)(i + 1));
 	for (int i = 0; i < threads; i++)

@@ -212,7 +212,7 @@ struct model {
 	unsigned char fill;
 };
 
-static void assert_kept(const struct model *model)
+static void assert_retained(const struct model *model)
 {
 	for (size_t i = 0; i < model->bytes; i++)
 		if (model->block[i] != model->fill)
@@ -250,13 +250,13 @@ static void step(struct place *place, struct model *model, unsigned int *seed)
 		}
 		return;
 	}
-	assert_kept(model);
+	assert_retained(model);
 	if (rand_r(seed) % 3) {
 		assert_true(tek_alloc__tlsf_free(&place->heap, model->block));
 		*model = (struct model){0};
 	} else if (tek_alloc__tlsf_resize(&place->heap, model->block, bytes)) {
 		model->bytes = bytes < model->bytes ? bytes : model->bytes;
-		assert_kept(model);
+		assert_retained(model);
 		keep(place, model, model->block, bytes, fill);
 	}
 }

@@ -162,9 +162,9 @@ static void is_refused_with_a_reason(void)
 {
 	listen_to_stderr(asks_and_asks_again);
 	expect(!is_fast(0) && tek_check() == EPERM);
-	const char *why = strstr(said, "uid 54321 is in no [[grant]]");
-	expect(why && strchr(said, '\n') == said + strlen(said) - 1);
-	expect(!strchr(said, '\033')); /* whatever the text of the daemon */
+	const char *why = strstr(printed, "uid 54321 is in no [[grant]]");
+	expect(why && strchr(printed, '\n') == printed + strlen(printed) - 1);
+	expect(!strchr(printed, '\033')); /* whatever the text of the daemon */
 }
 
 static void a_refusal_is_eperm_and_the_daemons_reason_is_told_once(void **state)
@@ -181,7 +181,7 @@ static void asks_for_too_much(void)
 static void is_refused_one_more(void)
 {
 	listen_to_stderr(asks_for_too_much);
-	expect(strstr(said, "8 threads of this process are critical already"));
+	expect(strstr(printed, "8 threads of this process are critical already"));
 	fake->conduct = GRANTS;
 	expect(set_tek(pthread_self(), 0) == 0 && is_fast(0) && fake->connections == 1);
 }
@@ -206,8 +206,8 @@ static void finds_nobody(void)
 static void is_told_what_to_do(void)
 {
 	listen_to_stderr(finds_nobody);
-	expect(strstr(said, "Start tekd") && strstr(said, "LimitRTPRIO=60"));
-	expect(strchr(said, '\n') == said + strlen(said) - 1);
+	expect(strstr(printed, "Start tekd") && strstr(printed, "LimitRTPRIO=60"));
+	expect(strchr(printed, '\n') == printed + strlen(printed) - 1);
 }
 
 static void without_a_daemon_it_is_eperm_and_one_message_tells_what_to_do(void **state)
@@ -244,7 +244,7 @@ static void gets_no_sense(void)
 
 static void a_daemon_that_says_nonsense_is_believed_nothing_until_it_makes_sense(void **state)
 {
-	static const enum conduct all[] = {SAYS_NONSENSE, CUTS_SHORT, MISCOUNTS, IS_TOO_NEW,
+	static const enum conduct all[] = {SENDS_NONSENSE, CUTS_SHORT, MISCOUNTS, IS_TOO_NEW,
 					   EXAGGERATES};
 	(void)state;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -305,16 +305,16 @@ static void uses_up_its_budget(void)
 	expect(set_tek(pthread_self(), 0) == 0 && is_fast(0));
 }
 
-static void hears_of_its_budget(void)
+static void receives_its_budget(void)
 {
 	listen_to_stderr(uses_up_its_budget);
-	expect(strstr(said, "used 110 ms of CPU time, of 100 ms that tekd allows it"));
+	expect(strstr(printed, "used 110 ms of CPU time, of 100 ms that tekd allows it"));
 }
 
 static void a_thread_that_used_up_its_budget_is_taken_back_and_edquot_for_a_window(void **state)
 {
 	(void)state;
-	with_daemon(GRANTS, hears_of_its_budget);
+	with_daemon(GRANTS, receives_its_budget);
 }
 
 static void loses_its_grant(void)
@@ -324,17 +324,17 @@ static void loses_its_grant(void)
 	expect(sched_getscheduler(0) == SCHED_OTHER);
 }
 
-static void hears_of_its_grant(void)
+static void receives_its_grant(void)
 {
 	listen_to_stderr(loses_its_grant);
-	expect(strstr(said, "the configuration was changed"));
+	expect(strstr(printed, "the configuration was changed"));
 	expect(set_tek(pthread_self(), 0) == 0 && is_fast(0));
 }
 
 static void a_thread_that_loses_its_grant_is_fast_no_more_and_the_reason_is_told(void **state)
 {
 	(void)state;
-	with_daemon(GRANTS, hears_of_its_grant);
+	with_daemon(GRANTS, receives_its_grant);
 }
 
 static void is_taken_back_in_between(void)

@@ -146,11 +146,11 @@ static void is_refused_urgent(void)
 	}
 }
 
-static void hears_of_a_refusal(void)
+static void receives_a_refusal(void)
 {
 	listen_to_stderr(is_refused_urgent);
-	char *told = strstr(said, "no [[grant]] is for it");
-	expect(told && !strstr(told + 1, "no [[grant]]"));
+	char *reported = strstr(printed, "no [[grant]] is for it");
+	expect(reported && !strstr(reported + 1, "no [[grant]]"));
 	/* Each of the two groups was refused once, and then left alone. */
 	expect(asked(TEK_ASK_GROUP) == 2);
 	fake->group_error = 0;
@@ -161,23 +161,23 @@ static void hears_of_a_refusal(void)
 static void a_group_that_is_refused_is_one_message_and_left_alone(void **state)
 {
 	(void)state;
-	with_daemon(GRANTS, hears_of_a_refusal);
+	with_daemon(GRANTS, receives_a_refusal);
 }
 
 static void changes_often(void)
 {
-	const struct tek_attributes turns[] = {{.group = TEK_SERVICE}, {.group = TEK_NORMAL}};
+	const struct tek_attributes iterations[] = {{.group = TEK_SERVICE}, {.group = TEK_NORMAL}};
 
 	for (int i = 0; i < 1000; i++)
 		expect(tek_thread_set_attributes(pthread_self(), TEK_ATTRIBUTE_GROUP,
-						 &turns[i % 2]) == 0);
+						 &iterations[i % 2]) == 0);
 }
 
 static void finds_no_groups(void)
 {
 	fake->group_error = EOPNOTSUPP;
 	listen_to_stderr(changes_often);
-	expect(said[0] == '\0' && asked(TEK_ASK_GROUP) == 1);
+	expect(printed[0] == '\0' && asked(TEK_ASK_GROUP) == 1);
 	fake->group_error = 0;
 	for (int group = 0; group < TEK_GROUPS; group++)
 		tek__group_again_ns[group] = 1; /* the ten seconds are over */
@@ -195,7 +195,7 @@ static void finds_nobody(void)
 {
 	strcat(tek__config.socket, "-not-there");
 	listen_to_stderr(changes_often);
-	expect(said[0] == '\0' && fake->connections == 0);
+	expect(printed[0] == '\0' && fake->connections == 0);
 	expect(group_of(pthread_self()) == TEK_NORMAL);
 }
 
@@ -214,16 +214,16 @@ static void waits_once(void)
 	expect(took >= 900 && took < 5000);
 }
 
-static void hears_nothing(void)
+static void receives_nothing(void)
 {
 	listen_to_stderr(waits_once);
-	expect(strstr(said, "it does not answer") && asked(TEK_ASK_GROUP) == 1);
+	expect(strstr(printed, "it does not answer") && asked(TEK_ASK_GROUP) == 1);
 }
 
 static void a_silent_daemon_is_waited_for_once(void **state)
 {
 	(void)state;
-	with_daemon(IS_SILENT, hears_nothing);
+	with_daemon(IS_SILENT, receives_nothing);
 }
 
 static void is_asked_after_a_restart(void)

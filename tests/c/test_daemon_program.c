@@ -95,7 +95,7 @@ static void a_file_of_the_programs_own_in_the_connections_place_is_left_alone(vo
 enum { MANY = 50 };
 static pthread_barrier_t all_there;
 
-static void *ask_with_others(void *result)
+static void *ask_with_more_threads(void *result)
 {
 	int *error = result;
 
@@ -114,7 +114,7 @@ static void many_ask(void)
 
 	pthread_barrier_init(&all_there, NULL, MANY);
 	for (int i = 0; i < MANY; i++)
-		expect(pthread_create(&threads[i], NULL, ask_with_others, &errors[i]) == 0);
+		expect(pthread_create(&threads[i], NULL, ask_with_more_threads, &errors[i]) == 0);
 	for (int i = 0; i < MANY; i++)
 		expect(pthread_join(threads[i], NULL) == 0 && errors[i] == 0);
 	expect(fake->connections == 1 && asked(TEK_ASK_ENTER) == MANY);

@@ -306,19 +306,19 @@ static void the_mathematical_functions_of_a_path_leave_ld_preload_with_libtek(vo
 static void one_library_leaves_ld_preload_and_others_stay(void **state)
 {
 	_Alignas(char *) char memory[1024];
-	char preload[] = "LD_PRELOAD=/x/libtek-profile.so:/x/libtek.so b.so", home[] = "HOME=/";
-	char *environment[] = {preload, home, NULL};
+	char preload[] = "LD_PRELOAD=/x/libtek-profile.so:/x/libtek.so b.so", assigned[] = "HOME=/";
+	char *environment[] = {preload, assigned, NULL};
 	const char name[] = "libtek-profile.so";
 
 	(void)state;
 	assert_in_range(tek__preload_list_size(environment, NULL), 1, sizeof(memory));
 	char *const *result = tek__preload_list_without(environment, name, memory);
 	assert_string_equal(result[0], "LD_PRELOAD=/x/libtek.so:b.so");
-	assert_string_equal(result[1], home);
+	assert_string_equal(result[1], assigned);
 	assert_null(result[2]);
 	strcpy(preload, "LD_PRELOAD=/x/libtek-profile.so");
 	result = tek__preload_list_without(environment, name, memory);
-	assert_string_equal(result[0], home);
+	assert_string_equal(result[0], assigned);
 	assert_null(result[1]);
 }
 

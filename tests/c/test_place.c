@@ -42,13 +42,13 @@ static int only_cpu(void)
 	return -1;
 }
 
-static void *tell_cpu(void *unused)
+static void *report_cpu(void *unused)
 {
 	(void)unused;
 	return (void *)(intptr_t)only_cpu();
 }
 
-static void *tell_policy(void *unused)
+static void *report_policy(void *unused)
 {
 	(void)unused;
 	const int reset = kernel_reset_on_fork(0) ? 1000 : 0;
@@ -56,14 +56,14 @@ static void *tell_policy(void *unused)
 }
 
 /* Returns the value that a new thread reports of itself. */
-static int told_by(void *(*tell)(void *), const pthread_attr_t *attr)
+static int reported_by(void *(*report)(void *), const pthread_attr_t *attr)
 {
 	pthread_t thread;
-	void *told;
+	void *reported;
 
-	if (pthread_create(&thread, attr, tell, NULL) || pthread_join(thread, &told))
+	if (pthread_create(&thread, attr, report, NULL) || pthread_join(thread, &reported))
 		return -2;
-	return (int)(intptr_t)told;
+	return (int)(intptr_t)reported;
 }
 
 /* As with TEK_PLACE of these two CPUs, from the start. */
@@ -103,7 +103,7 @@ static int deal(void)
 	if (only_cpu() != (int)cpus[0])
 		return 1;
 	for (int i = 1; i < THREADS; i++) {
-		if (told_by(tell_cpu, NULL) != (int)cpus[i % 2])
+		if (reported_by(report_cpu, NULL) != (int)cpus[i % 2])
 			return 1 + i;
 	}
 	return 0;
@@ -125,8 +125,9 @@ static int keep_attribute(void)
 	pthread_attr_init(&attr);
 	pthread_attr_setaffinity_np(&attr, sizeof(own), (const cpu_set_t *)&own);
 	/* And no CPU is dealt to it. */
-	return told_by(tell_cpu, &attr) != (int)cpus[0] ||
-	       told_by(tell_cpu, &attr) != (int)cpus[0] || told_by(tell_cpu, NULL) != (int)cpus[1];
+	return reported_by(report_cpu, &attr) != (int)cpus[0] ||
+	       reported_by(report_cpu, &attr) != (int)cpus[0] ||
+	       reported_by(report_cpu, NULL) != (int)cpus[1];
 }
 
 static void a_thread_with_an_affinity_in_its_attributes_keeps_it(void **state)
@@ -141,7 +142,7 @@ static int move(pthread_t thread, const struct tek_mask *mask)
 	return pthread_setaffinity_np(thread, sizeof(*mask), (const cpu_set_t *)mask);
 }
 
-static struct tek_mask told_affinity(pthread_t thread)
+static struct tek_mask reported_affinity(pthread_t thread)
 {
 	struct tek_mask mask;
 
@@ -150,10 +151,10 @@ static struct tek_mask told_affinity(pthread_t thread)
 	return mask;
 }
 
-static bool is_told(pthread_t thread, const struct tek_mask *mask)
+static bool is_reported(pthread_t thread, const struct tek_mask *mask)
 {
-	const struct tek_mask told = told_affinity(thread);
-	return tek__mask_equal(&told, mask);
+	const struct tek_mask reported = reported_affinity(thread);
+	return tek__mask_equal(&reported, mask);
 }
 
 /* Where it is, where TEK would not have put the next ones, and where TEK put it. */
@@ -162,11 +163,11 @@ static int keep_inherited(void)
 	const struct tek_mask own = tek__mask_of(cpus[0]), other = tek__mask_of(cpus[1]);
 
 	begin("");
-	if (move(pthread_self(), &other) || told_by(tell_cpu, NULL) != (int)cpus[1] ||
-	    told_by(tell_cpu, NULL) != (int)cpus[1] || !is_told(pthread_self(), &other))
+	if (move(pthread_self(), &other) || reported_by(report_cpu, NULL) != (int)cpus[1] ||
+	    reported_by(report_cpu, NULL) != (int)cpus[1] || !is_reported(pthread_self(), &other))
 		return 1;
-	return move(pthread_self(), &own) || told_by(tell_cpu, NULL) != (int)cpus[0] ||
-	       told_by(tell_cpu, NULL) != (int)cpus[0] || !is_told(pthread_self(), &own);
+	return move(pthread_self(), &own) || reported_by(report_cpu, NULL) != (int)cpus[0] ||
+	       reported_by(report_cpu, NULL) != (int)cpus[0] || !is_reported(pthread_self(), &own);
 }
 
 static void a_thread_that_chose_its_affinity_hands_it_down_as_without_tek(void **state)
@@ -179,7 +180,7 @@ static void a_thread_that_chose_its_affinity_hands_it_down_as_without_tek(void *
 static int pinned_child(void)
 {
 	const struct tek_mask own = tek__mask_of(cpus[0]);
-	return only_cpu() == (int)cpus[0] && is_told(pthread_self(), &own) ? 0 : 3;
+	return only_cpu() == (int)cpus[0] && is_reported(pthread_self(), &own) ? 0 : 3;
 }
 
 static int fork_pinned(void)
@@ -203,15 +204,15 @@ static int restore(void)
 
 	begin("");
 	for (int i = 0; i < 2; i++) {
-		const struct tek_mask saved = told_affinity(pthread_self());
+		const struct tek_mask saved = reported_affinity(pthread_self());
 		if (i == 1 && move(pthread_self(), &other))
 			return 2;
 		if (move(pthread_self(), &saved) || only_cpu() != (int)cpus[0] ||
-		    !is_told(pthread_self(), &allowed))
+		    !is_reported(pthread_self(), &allowed))
 			return 3;
 		/* The first thread has cpus[0]. */
-		if (told_by(tell_cpu, NULL) != (int)cpus[1] ||
-		    told_by(tell_cpu, NULL) != (int)cpus[0])
+		if (reported_by(report_cpu, NULL) != (int)cpus[1] ||
+		    reported_by(report_cpu, NULL) != (int)cpus[0])
 			return 4;
 	}
 	return 0;
@@ -224,22 +225,22 @@ static void a_thread_that_sets_what_it_was_told_goes_to_its_place(void **state)
 	assert_int_equal(in_child(restore), 0);
 }
 
-static int attribute_as_told(void)
+static int attribute_as_reported(void)
 {
 	pthread_attr_t attr;
 
 	begin("");
-	const struct tek_mask told = told_affinity(pthread_self());
+	const struct tek_mask reported = reported_affinity(pthread_self());
 	pthread_attr_init(&attr);
-	pthread_attr_setaffinity_np(&attr, sizeof(told), (const cpu_set_t *)&told);
-	return told_by(tell_cpu, &attr) != (int)cpus[1];
+	pthread_attr_setaffinity_np(&attr, sizeof(reported), (const cpu_set_t *)&reported);
+	return reported_by(report_cpu, &attr) != (int)cpus[1];
 }
 
 static void a_thread_with_what_its_creator_was_told_in_its_attributes_is_dealt(void **state)
 {
 	(void)state;
 	need_two_cpus();
-	assert_int_equal(in_child(attribute_as_told), 0);
+	assert_int_equal(in_child(attribute_as_reported), 0);
 }
 
 static pthread_barrier_t moment;
@@ -250,14 +251,14 @@ static void *wait_and_create(void *unused)
 	(void)unused;
 	pthread_barrier_wait(&moment);
 	pthread_barrier_wait(&moment);
-	return (void *)(intptr_t)(only_cpu() * 10000 + told_by(tell_cpu, NULL));
+	return (void *)(intptr_t)(only_cpu() * 10000 + reported_by(report_cpu, NULL));
 }
 
 static int move_other(void)
 {
 	const struct tek_mask second = tek__mask_of(cpus[1]);
 	pthread_t thread;
-	void *told;
+	void *reported;
 
 	begin("");
 	pthread_barrier_init(&moment, NULL, 2);
@@ -265,11 +266,12 @@ static int move_other(void)
 		return 2;
 	pthread_barrier_wait(&moment);
 	/* It is there already, but not by the program's word. */
-	if (!is_told(thread, &allowed) || move(thread, &second) || !is_told(thread, &second))
+	if (!is_reported(thread, &allowed) || move(thread, &second) ||
+	    !is_reported(thread, &second))
 		return 3;
 	pthread_barrier_wait(&moment);
-	pthread_join(thread, &told);
-	return (uintptr_t)told != cpus[1] * 10000 + cpus[1];
+	pthread_join(thread, &reported);
+	return (uintptr_t)reported != cpus[1] * 10000 + cpus[1];
 }
 
 static void who_is_moved_by_another_thread_hands_that_down(void **state)
@@ -286,7 +288,7 @@ static int lose_cpu(void)
 	begin("");
 	/* One that the process may not use any more. */
 	tek__place_config.cpus[1] = TEK_PLACE_MOST_CPUS - 1;
-	return told_by(tell_cpu, NULL) != -1 || only_cpu() != (int)cpus[0];
+	return reported_by(report_cpu, NULL) != -1 || only_cpu() != (int)cpus[0];
 }
 
 static void a_thread_whose_cpu_is_gone_is_not_left_on_the_one_of_its_creator(void **state)
@@ -323,7 +325,7 @@ static void a_program_that_counts_cpus_finds_all_that_it_may_use(void **state)
 	assert_int_equal(in_child(count_cpus), 0);
 }
 
-static int tell_cpu_c11(void *unused)
+static int report_cpu_c11(void *unused)
 {
 	(void)unused;
 	return only_cpu();
@@ -332,13 +334,13 @@ static int tell_cpu_c11(void *unused)
 static int deal_c11(void)
 {
 	thrd_t thread;
-	int told;
+	int reported;
 
 	begin("");
-	if (thrd_create(&thread, tell_cpu_c11, NULL) != thrd_success ||
-	    thrd_join(thread, &told) != thrd_success)
+	if (thrd_create(&thread, report_cpu_c11, NULL) != thrd_success ||
+	    thrd_join(thread, &reported) != thrd_success)
 		return 2;
-	return told != (int)cpus[1];
+	return reported != (int)cpus[1];
 }
 
 static void threads_of_c11_are_dealt_too(void **state)
@@ -352,16 +354,16 @@ static void threads_of_c11_are_dealt_too(void **state)
 	assert_int_equal(in_child(deal_c11), 0);
 }
 
-static sem_t told_by_library;
-static int told_cpu, told_policy;
+static sem_t reported_by_library;
+static int reported_cpu, reported_policy;
 
 /* In a thread that the C library made. */
-static void tell_by_library(union sigval unused)
+static void report_by_library(union sigval unused)
 {
 	(void)unused;
-	told_cpu = only_cpu();
-	told_policy = kernel_policy(0);
-	sem_post(&told_by_library);
+	reported_cpu = only_cpu();
+	reported_policy = kernel_policy(0);
+	sem_post(&reported_by_library);
 }
 
 static int wait_for_library(void)
@@ -369,21 +371,21 @@ static int wait_for_library(void)
 	/* The caller is where it was. */
 	if (only_cpu() != (int)cpus[0])
 		return 3;
-	while (sem_wait(&told_by_library))
+	while (sem_wait(&reported_by_library))
 		;
-	return told_cpu == -1 && told_policy == SCHED_OTHER ? 0 : 4;
+	return reported_cpu == -1 && reported_policy == SCHED_OTHER ? 0 : 4;
 }
 
 static int use_timer(const char *more)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_THREAD,
-				 .sigev_notify_function = tell_by_library};
+				 .sigev_notify_function = report_by_library};
 	const struct itimerspec soon = {.it_value = {.tv_nsec = 1000000}};
 	timer_t timer;
 
 	alarm(60);
 	begin(more);
-	sem_init(&told_by_library, 0, 0);
+	sem_init(&reported_by_library, 0, 0);
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &soon, NULL))
 		return 2;
 	return wait_for_library();
@@ -420,12 +422,12 @@ enum { NO_QUEUE = 77 };
 static int use_queue(void)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_THREAD,
-				 .sigev_notify_function = tell_by_library};
+				 .sigev_notify_function = report_by_library};
 	char name[64];
 
 	alarm(60);
 	begin("");
-	sem_init(&told_by_library, 0, 0);
+	sem_init(&reported_by_library, 0, 0);
 	snprintf(name, sizeof(name), "/tek-test-place-%d", (int)getpid());
 	mqd_t queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, NULL);
 	if (queue == (mqd_t)-1)
@@ -451,14 +453,14 @@ static void threads_of_message_queues_are_not_held_to_it_either(void **state)
 
 static int child_cpu(void)
 {
-	return only_cpu() == (int)cpus[1] && told_by(tell_cpu, NULL) == (int)cpus[0] ? 0 : 3;
+	return only_cpu() == (int)cpus[1] && reported_by(report_cpu, NULL) == (int)cpus[0] ? 0 : 3;
 }
 
 static int deal_to_child(void)
 {
 	begin("");
 	/* The child was dealt two CPUs. */
-	return in_child(child_cpu) || told_by(tell_cpu, NULL) != (int)cpus[1];
+	return in_child(child_cpu) || reported_by(report_cpu, NULL) != (int)cpus[1];
 }
 
 static void the_child_of_a_fork_has_the_next_turn(void **state)
@@ -496,13 +498,13 @@ static int with_fifo(void)
 
 	alarm(60);
 	begin("rtfifo=3,");
-	if ((int)(intptr_t)tell_policy(NULL) != ours || told_by(tell_policy, NULL) != ours)
+	if ((int)(intptr_t)report_policy(NULL) != ours || reported_by(report_policy, NULL) != ours)
 		return 1;
 	pthread_attr_init(&attr);
 	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
 	pthread_attr_setschedpolicy(&attr, SCHED_RR);
 	pthread_attr_setschedparam(&attr, &param);
-	return told_by(tell_policy, &attr) == SCHED_RR * 100 + 5 ? 0 : 2;
+	return reported_by(report_policy, &attr) == SCHED_RR * 100 + 5 ? 0 : 2;
 }
 
 static int try_fifo(void)
@@ -539,7 +541,7 @@ static void with_rtfifo_threads_of_timers_run_as_ordinary_ones_on_all_cpus(void 
 static int other_cpu, other_policy;
 
 /* Reports its CPU and its policy after TEK has stood down. */
-static void *wait_and_tell(void *unused)
+static void *wait_and_report(void *unused)
 {
 	(void)unused;
 	pthread_barrier_wait(&moment);
@@ -557,7 +559,7 @@ static int stand_down(const char *more)
 		return 2;
 	begin(more);
 	pthread_barrier_init(&moment, NULL, 2);
-	if (pthread_create(&thread, NULL, wait_and_tell, NULL))
+	if (pthread_create(&thread, NULL, wait_and_report, NULL))
 		return 3;
 	pthread_barrier_wait(&moment);
 	tek__confine("openat");
@@ -567,7 +569,8 @@ static int stand_down(const char *more)
 		return 4;
 	if (other_cpu != -1 || other_policy != SCHED_OTHER)
 		return 5;
-	return told_by(tell_cpu, NULL) != -1 || told_by(tell_policy, NULL) != SCHED_OTHER * 100;
+	return reported_by(report_cpu, NULL) != -1 ||
+	       reported_by(report_policy, NULL) != SCHED_OTHER * 100;
 }
 
 static int stand_down_placed(void)
@@ -653,10 +656,10 @@ static void an_affinity_of_the_program_stays_where_tek_stands_down(void **state)
 static int critical_and_back(void)
 {
 	begin("rtfifo=3,");
-	if (tek_critical_enter() || !is_fast(0) || told_by(tell_policy, NULL) != 1103 ||
+	if (tek_critical_enter() || !is_fast(0) || reported_by(report_policy, NULL) != 1103 ||
 	    tek_critical_leave())
 		return 1;
-	return (int)(intptr_t)tell_policy(NULL) == 1103 ? 0 : 2;
+	return (int)(intptr_t)report_policy(NULL) == 1103 ? 0 : 2;
 }
 
 static void a_thread_that_leaves_the_fast_region_is_sched_fifo_again(void **state)
@@ -676,8 +679,8 @@ static int without_privilege(void)
 	if (!freopen("/dev/null", "w", stderr))
 		return 3;
 	begin("rtfifo,");
-	return only_cpu() != (int)cpus[0] || told_by(tell_cpu, NULL) != (int)cpus[1] ||
-	       told_by(tell_policy, NULL) != SCHED_OTHER * 100;
+	return only_cpu() != (int)cpus[0] || reported_by(report_cpu, NULL) != (int)cpus[1] ||
+	       reported_by(report_policy, NULL) != SCHED_OTHER * 100;
 }
 
 static void where_real_time_is_not_allowed_threads_keep_to_their_cpus_all_the_same(void **state)
@@ -694,7 +697,7 @@ static int nowhere(void)
 	setenv("TEK_PLACE", "cpus=1023", 1);
 	tek__place_start();
 	tek__place_main();
-	return tek__place_is_on() || only_cpu() != -1 || told_by(tell_cpu, NULL) != -1;
+	return tek__place_is_on() || only_cpu() != -1 || reported_by(report_cpu, NULL) != -1;
 }
 
 static void of_cpus_that_the_process_may_not_use_none_is_dealt(void **state)
@@ -735,7 +738,7 @@ static void pages_on_other_nodes_are_strangers(void **state)
 	assert_int_equal(tek__local_strangers(pages, status, 0, 1), 0);
 }
 
-static void *come_home(void *right)
+static void *return_to_cpus(void *right)
 {
 	volatile char stack[100000];
 
@@ -757,7 +760,7 @@ static void a_stack_that_comes_home_is_as_it_was(void **state)
 	(void)state;
 	/* The second one has what the first one left. */
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(pthread_create(&thread, NULL, come_home, &right), 0);
+		assert_int_equal(pthread_create(&thread, NULL, return_to_cpus, &right), 0);
 		pthread_join(thread, NULL);
 		assert_true(right);
 	}

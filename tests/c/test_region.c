@@ -231,7 +231,7 @@ static void *hop_in_and_out(void *argument)
 
 	while (!result->expelled && now_ms() - start < 3000) {
 		result->expelled = tek_critical_enter() == EDQUOT;
-		for (uint64_t turn = now_ms(); now_ms() - turn < 2;)
+		for (uint64_t iteration = now_ms(); now_ms() - iteration < 2;)
 			;
 		tek_critical_leave();
 	}
@@ -287,7 +287,7 @@ static void *mostly_sleep(void *argument)
 	stay->stayed = true;
 	for (uint64_t start = now_ms(); now_ms() - start < 1000;) {
 		uint64_t charged = ms_by(CLOCK_THREAD_CPUTIME_ID);
-		for (uint64_t turn = now_ms(); now_ms() - turn < 5;)
+		for (uint64_t iteration = now_ms(); now_ms() - iteration < 5;)
 			;
 		sleep_ms(20);
 		stay->stayed = stay->stayed && is_fast(0);

@@ -44,7 +44,7 @@ static void name(const char *name)
 	assert_int_equal(pthread_setname_np(pthread_self(), name), 0);
 }
 
-static void say_role(const char *role)
+static void print_role(const char *role)
 {
 	struct tek_attributes attributes;
 	snprintf(attributes.role, sizeof(attributes.role), "%s", role);
@@ -89,7 +89,7 @@ static void rules_are_tried_in_order_and_see_the_roles_of_those_before_them(void
 
 static void *renamed(void *unused)
 {
-	say_role("own");
+	print_role("own");
 	name("gas");
 	assert_string_equal(self().role, "later");
 	name("other");
@@ -106,15 +106,15 @@ static void a_role_lasts_as_long_as_a_rule_gives_it_a_group_and_a_mark_stay(void
 	in_thread(renamed);
 }
 
-static void *says(void *unused)
+static void *prints(void *unused)
 {
-	say_role("said");
+	print_role("said");
 	assert_string_equal(self().role, "said");
 	assert_int_equal(self().member.group, TEK_GROUP_SERVICE);
 	/* Its own word holds until the next such moment. */
 	tek_thread_set_group(pthread_self(), TEK_BACKGROUND);
 	assert_int_equal(self().member.group, TEK_GROUP_BACKGROUND);
-	say_role("said");
+	print_role("said");
 	assert_int_equal(self().member.group, TEK_GROUP_SERVICE);
 	return unused;
 }
@@ -122,7 +122,7 @@ static void *says(void *unused)
 static void a_role_that_the_program_sets_counts_at_once(void **state)
 {
 	(void)state;
-	in_thread(says);
+	in_thread(prints);
 }
 
 static void *two(void *unused)

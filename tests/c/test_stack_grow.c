@@ -306,7 +306,7 @@ static size_t resident_kib(void)
 	return kib;
 }
 
-static void *look_at_locked(void *unused)
+static void *examine_locked(void *unused)
 {
 	size_t before = resident_kib();
 	only_begin(unused);
@@ -317,7 +317,7 @@ static void *look_at_locked(void *unused)
 
 static int lock_all(void)
 {
-	return mlockall(MCL_CURRENT | MCL_FUTURE) ? 77 : run_thread(look_at_locked);
+	return mlockall(MCL_CURRENT | MCL_FUTURE) ? 77 : run_thread(examine_locked);
 }
 
 static void the_reserve_of_a_program_that_locks_its_memory_is_given_back(void **state)

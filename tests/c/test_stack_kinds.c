@@ -73,7 +73,7 @@ enum { SETTLED_RUNS = 5 };
 /* The threads of a process that are measured: one of the first, of 2, 4 and 8, then of each 16. */
 static const unsigned int sampled[] = {1, 3, 5, 13, 21, 37, 53};
 
-static unsigned int count_wrong_samples(bool turn_is_known)
+static unsigned int count_wrong_samples(bool phase_is_known)
 {
 	unsigned int wrong = 0, measured = 0;
 
@@ -85,7 +85,7 @@ static unsigned int count_wrong_samples(bool turn_is_known)
 		wrong += is != expected;
 		measured += is;
 	}
-	return turn_is_known ? wrong : measured != 7;
+	return phase_is_known ? wrong : measured != 7;
 }
 
 static void a_settled_site_is_sampled_from_the_first_thread_of_a_process_on(void **state)

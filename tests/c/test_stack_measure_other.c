@@ -139,7 +139,7 @@ static void of_megabytes_of_zeros_another_thread_reads_little(void **state)
 static atomic_bool goes_on;
 static size_t largest_peak;
 
-static void look_at_all(struct tek_thread *thread, void *unused)
+static void examine_all(struct tek_thread *thread, void *unused)
 {
 	struct tek_stack_use use;
 
@@ -149,12 +149,12 @@ static void look_at_all(struct tek_thread *thread, void *unused)
 		largest_peak = use.peak_bytes;
 }
 
-static void *look_all_the_time(void *unused)
+static void *examine_all_the_time(void *unused)
 {
 	while (goes_on) {
 		if (!tek__lock())
 			abort();
-		tek__thread_each(look_at_all, NULL);
+		tek__thread_each(examine_all, NULL);
 		tek__unlock();
 	}
 	return unused;
@@ -171,7 +171,7 @@ static void a_thread_that_is_just_ending_is_not_measured_too_large(void **state)
 	(void)state;
 	goes_on = true;
 	largest_peak = 0;
-	assert_int_equal(pthread_create(&thread, NULL, look_all_the_time, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, examine_all_the_time, NULL), 0);
 	for (int i = 0, end = rounds(20000); i < end; i++) {
 		struct job *job = &jobs[i % 2];
 		run(job, NULL);

@@ -199,7 +199,7 @@ static void a_program_that_jumps_out_of_its_handler_recovers_twice_and_is_told_o
 	assert_int_equal(overflows, 1);
 }
 
-static void look_at_fault(int number, siginfo_t *info, void *context)
+static void examine_fault(int number, siginfo_t *info, void *context)
 {
 	(void)number;
 	(void)context;
@@ -227,7 +227,7 @@ static void *touch_guard_page(void *unused)
 static int read_barrier_of(int flags)
 {
 	guard_page = mmap(NULL, tek__page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	set(look_at_fault, flags);
+	set(examine_fault, flags);
 	join(start_with_stack(STACK_BYTES, touch_guard_page, NULL));
 	return calls == 2 && was_on_alternate_stack == !!flags ? 0 : 1;
 }

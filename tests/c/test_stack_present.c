@@ -127,7 +127,7 @@ static void where_no_descriptor_is_left_mincore_is_asked(void **state)
 	assert_true(tek__present_fd() > 2);
 }
 
-static void *look_while_being_cancelled(void *reached)
+static void *examine_while_being_cancelled(void *reached)
 {
 	pthread_cancel(pthread_self());
 	is_found(0, 0, 0);
@@ -148,14 +148,14 @@ static void a_thread_is_not_cancelled_by_being_looked_at(void **state)
 
 	(void)state;
 	tek__present_forget();
-	assert_int_equal(pthread_create(&thread, NULL, look_while_being_cancelled, &reached), 0);
+	assert_int_equal(pthread_create(&thread, NULL, examine_while_being_cancelled, &reached), 0);
 	pthread_join(thread, &result);
 	tek__present_ways = before;
 	assert_true(reached);
 	assert_ptr_equal(result, PTHREAD_CANCELED);
 }
 
-static int look_in_child(void)
+static int examine_in_child(void)
 {
 	int before = tek__present_fd();
 
@@ -174,7 +174,7 @@ static void the_child_of_a_fork_has_none_and_opens_its_own(void **state)
 	(void)state;
 	memory[50 * page] = 1;
 	assert_true(is_found(0, 50, 51));
-	assert_int_equal(in_child(look_in_child), 0);
+	assert_int_equal(in_child(examine_in_child), 0);
 	assert_true(is_found(0, 50, 51));
 	madvise(memory, PAGES * page, MADV_DONTNEED);
 }

@@ -25,7 +25,7 @@ struct shape {
 	int error; /* errno at first */
 };
 
-static void look(struct shape *shape)
+static void examine(struct shape *shape)
 {
 	pthread_attr_t attr;
 	void *low;
@@ -46,7 +46,7 @@ static void look(struct shape *shape)
 	__attribute__((noinline)) static void *name(void *shape) \
 	{ \
 		__asm__ volatile("" : : "r"(number)); \
-		look(shape); \
+		examine(shape); \
 		return NULL; \
 	}
 FUNCTION(known, 1)            /* in the profile, of any caller */
@@ -188,7 +188,7 @@ enum { DEEP_BOUND = 400 * KIB, FLAT_BOUND = 16 * KIB, DEEP_USE = 500 * KIB };
 struct pooled {
 	const char *name;
 	bool by_system_call; /* it uses its stack so, which cannot fault */
-	size_t before, told, after, used;
+	size_t before, reported, after, used;
 	bool grown;
 	uintptr_t low; /* of the stack that it ended with */
 };
@@ -222,8 +222,8 @@ static void *pooled(void *value)
 	struct shape shape = {0};
 
 	self->before = own_bytes(&self->low);
-	look(&shape);
-	self->told = shape.bytes;
+	examine(&shape);
+	self->reported = shape.bytes;
 	if (self->name)
 		pthread_setname_np(pthread_self(), self->name);
 	self->after = own_bytes(&self->low);
@@ -254,7 +254,7 @@ static void a_thread_gets_the_stack_of_its_kind_when_it_gets_its_name(void **sta
 	assert_true(flat.before < SMALL);
 	assert_int_equal(flat.after, flat.before);
 	/* A program that asks gets the size to which the stack may grow. */
-	assert_in_range(flat.told, DEEP_BOUND * 3 / 2, DEEP_BOUND * 3 / 2 + 2 * 4096);
+	assert_in_range(flat.reported, DEEP_BOUND * 3 / 2, DEEP_BOUND * 3 / 2 + 2 * 4096);
 	const struct pooled deep = run_pooled("deep", true);
 	assert_int_equal(deep.before, flat.before);
 	assert_in_range(deep.after, DEEP_BOUND * 3 / 2, DEEP_BOUND * 3 / 2 + 2 * 4096);

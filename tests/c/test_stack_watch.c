@@ -166,12 +166,12 @@ static void once_all_threads_but_one_are_gone_it_goes_and_comes_again(void **sta
 	waiter_end(&user.waiter);
 }
 
-static int look_for_helper(void)
+static int find_helper(void)
 {
 	return helper_of(getpid()) != 0;
 }
 
-static int start_thread_and_look(void)
+static int start_thread_and_examine(void)
 {
 	struct user user;
 	user_start(&user, 50 * KIB);
@@ -182,8 +182,8 @@ static int start_thread_and_look(void)
 static void the_child_of_a_fork_has_its_own_once_it_has_threads(void **state)
 {
 	(void)state;
-	assert_int_equal(in_child(look_for_helper), 0);
-	assert_int_equal(in_child(start_thread_and_look), 0);
+	assert_int_equal(in_child(find_helper), 0);
+	assert_int_equal(in_child(start_thread_and_examine), 0);
 }
 
 static void *die(void *argument)

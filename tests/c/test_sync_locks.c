@@ -43,7 +43,7 @@ static void one_thread_alone_has_it_each_time(void **state)
 	compete_with(1);
 }
 
-static void two_threads_take_turns(void **state)
+static void two_threads_alternate(void **state)
 {
 	(void)state;
 	compete_with(2);
@@ -291,7 +291,7 @@ static void who_is_told_that_the_time_is_over_does_not_have_it(void **state)
 	NEEDS_TIMES();
 	atomic_store(&phase, 1);
 	pthread_t other = start(have_it_now_and_then, NULL);
-	for (int i = 0; i < 20 * TURNS; i++) {
+	for (int i = 0; i < 20 * ROUNDS; i++) {
 		if (lock_at(CLOCK_MONOTONIC, (struct timespec){0, 0}) == 0)
 			subject.unlock(&lock);
 	}
@@ -366,7 +366,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(one_of_zeros_is_free),
 		cmocka_unit_test(it_is_had_by_one_at_a_time),
 		cmocka_unit_test(one_thread_alone_has_it_each_time),
-		cmocka_unit_test(two_threads_take_turns),
+		cmocka_unit_test(two_threads_alternate),
 		cmocka_unit_test(eight_threads_all_get_it),
 		cmocka_unit_test(sixty_four_threads_all_get_it),
 		cmocka_unit_test(who_has_it_may_sleep),

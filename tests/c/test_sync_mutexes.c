@@ -339,13 +339,13 @@ static void one_that_is_free_at_a_fork_is_of_use_to_several_threads_of_the_child
 		pthread_mutex_unlock(&mutex);
 		pid_t child = fork();
 		if (child == 0) {
-			pthread_t others[3];
+			pthread_t rest[3];
 			if (pthread_mutex_trylock(&mutex) != 0)
 				_exit(0); /* it was not */
 			pthread_mutex_unlock(&mutex);
 			alarm(30);
-			start_three(others, use_often, &mutex);
-			join_three(others);
+			start_three(rest, use_often, &mutex);
+			join_three(rest);
 			_exit(0);
 		}
 		assert_int_equal(status_of(child), 0);
@@ -377,15 +377,15 @@ static void threads_of_a_child_wait_until_its_first_unlocks(void **state)
 	nap(20);
 	pid_t child = fork();
 	if (child == 0) {
-		pthread_t others[3];
+		pthread_t rest[3];
 		alarm(30);
 		atomic_store(&waiting, 0);
-		start_three(others, time_out_then_get_it, &mutex);
+		start_three(rest, time_out_then_get_it, &mutex);
 		for (int i = 0; i < 10000 && atomic_load(&waiting) < 3; i++)
 			nap(1);
 		nap(5);
 		pthread_mutex_unlock(&mutex);
-		join_three(others);
+		join_three(rest);
 		_exit(atomic_load(&woken) == 6 ? 0 : 1);
 	}
 	pthread_mutex_unlock(&mutex);

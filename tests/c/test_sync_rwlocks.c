@@ -42,7 +42,7 @@ static void write_lock(void)
 
 /* ---- exclusion and progress ---- */
 
-static void look(void)
+static void examine(void)
 {
 	atomic_fetch_add_explicit(&inside, 1, memory_order_relaxed);
 	expect(atomic_load_explicit(&writers, memory_order_relaxed) == 0);
@@ -94,7 +94,7 @@ static void *use(void *argument)
 		if (writes)
 			change();
 		else
-			look();
+			examine();
 		if (random % 64 == 0)
 			sched_yield();
 		if (writes)

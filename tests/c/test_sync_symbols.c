@@ -34,7 +34,7 @@ static void *ask(void *argument)
 	return NULL;
 }
 
-static void expect_of_others(int reading, int reading_until, int writing, int writing_until)
+static void expect_of_other_kinds(int reading, int reading_until, int writing, int writing_until)
 {
 	int errors[6];
 
@@ -53,11 +53,11 @@ static void use(pthread_rwlock_t *object)
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(pthread_rwlock_rdlock(lock), 0);
 		assert_int_equal(pthread_rwlock_rdlock(lock), 0);
-		expect_of_others(0, 0, EBUSY, ETIMEDOUT);
+		expect_of_other_kinds(0, 0, EBUSY, ETIMEDOUT);
 		assert_int_equal(pthread_rwlock_unlock(lock), 0);
 		assert_int_equal(pthread_rwlock_unlock(lock), 0);
 		assert_int_equal(pthread_rwlock_wrlock(lock), 0);
-		expect_of_others(EBUSY, ETIMEDOUT, EBUSY, ETIMEDOUT);
+		expect_of_other_kinds(EBUSY, ETIMEDOUT, EBUSY, ETIMEDOUT);
 		assert_int_equal(pthread_rwlock_unlock(lock), 0);
 	}
 	assert_int_equal(pthread_rwlock_trywrlock(lock), 0);
@@ -240,7 +240,7 @@ static void one_whose_writer_has_ended_is_no_other_threads(void **state)
 	lock = &object;
 	result_of(start(write_lock_and_end, NULL));
 	/* It has the stack of the first. */
-	expect_of_others(EBUSY, ETIMEDOUT, EBUSY, ETIMEDOUT);
+	expect_of_other_kinds(EBUSY, ETIMEDOUT, EBUSY, ETIMEDOUT);
 }
 
 /* ---- of several processes ---- */

@@ -36,7 +36,7 @@ static bool make_namespace(void)
 	return made;
 }
 
-static void look(struct inside *inside, pid_t outer)
+static void examine(struct inside *inside, pid_t outer)
 {
 	const struct tek_attributes attributes = {.role = "clock"};
 
@@ -59,7 +59,7 @@ static _Noreturn void run_inside(pid_t outer, int to)
 	if (fork())
 		_exit(0);
 	alarm(60);
-	look(&inside, outer);
+	examine(&inside, outer);
 	if (write(to, &inside, sizeof(inside)) == sizeof(inside))
 		pause();
 	_exit(1);

@@ -27,13 +27,13 @@ static void a_read_waits_while_others_go_on(void **state)
 		int file[2];
 		make_pipe(file);
 		expect_read(file[0], file[1], reads[i]);
-		close_both(file);
+		close_pair(file);
 		make_sockets(file, SOCK_STREAM);
 		expect_read(file[0], file[1], reads[i]);
-		close_both(file);
+		close_pair(file);
 		make_sockets(file, SOCK_DGRAM);
 		expect_read(file[0], file[1], reads[i]);
-		close_both(file);
+		close_pair(file);
 	}
 }
 
@@ -114,7 +114,7 @@ static void a_write_returns_when_all_is_written(void **state)
 		begin_and_see_it_wait(&call);
 		read_slowly(file[0], bytes, MUCH);
 		assert_int_equal(end(&call), MUCH);
-		close_both(file);
+		close_pair(file);
 	}
 }
 
@@ -201,7 +201,7 @@ static void many_threads_wait_for_a_file_each(void **state)
 	for (unsigned int i = 0; i < count; i++) {
 		assert_int_equal(end(&calls[i]), 1);
 		assert_int_equal(bytes[i], (char)i);
-		close_both(files[i]);
+		close_pair(files[i]);
 	}
 }
 

@@ -46,7 +46,7 @@ int __libc_allocate_rtsig(int high);
 struct waiting {
 	pthread_cond_t cond;
 	pthread_mutex_t mutex;
-	bool waits, told;
+	bool waits, reported;
 };
 
 static void *wait_for_cond(void *argument)
@@ -55,7 +55,7 @@ static void *wait_for_cond(void *argument)
 
 	pthread_mutex_lock(&waiting->mutex);
 	waiting->waits = true;
-	while (!waiting->told)
+	while (!waiting->reported)
 		pthread_cond_wait(&waiting->cond, &waiting->mutex);
 	pthread_mutex_unlock(&waiting->mutex);
 	return NULL;
@@ -83,7 +83,7 @@ static void the_flag_of_a_cond_stays_while_threads_wait(void **state)
 		pthread_mutex_unlock(&waiting->mutex);
 	}
 	pthread_mutex_lock(&waiting->mutex);
-	waiting->told = true;
+	waiting->reported = true;
 	pthread_mutex_unlock(&waiting->mutex);
 	pthread_cond_broadcast(&waiting->cond);
 	assert_true(tek__flag_is_set(&waiting->cond, tek_ut__objects()->cond_shared));
@@ -214,7 +214,7 @@ struct seen {
 
 static pthread_key_t key;
 
-static void *look(void *argument)
+static void *examine(void *argument)
 {
 	const uintptr_t pointer = tek_ut__tls_pointer();
 	const char *structure = tek_ut__tls_structure(pointer);
@@ -263,7 +263,7 @@ static int last_cpu(void)
 	return last;
 }
 
-static struct seen look_in_a_thread(void *stack, size_t bytes)
+static struct seen examine_in_a_thread(void *stack, size_t bytes)
 {
 	struct seen seen = {.stack = stack, .cpu = last_cpu()};
 	pthread_attr_t attributes;
@@ -274,7 +274,7 @@ static struct seen look_in_a_thread(void *stack, size_t bytes)
 		pthread_attr_setstack(&attributes, stack, bytes);
 	else
 		pthread_attr_setstacksize(&attributes, bytes);
-	assert_int_equal(pthread_create(&thread, &attributes, look, &seen), 0);
+	assert_int_equal(pthread_create(&thread, &attributes, examine, &seen), 0);
 	pthread_join(thread, NULL);
 	return seen;
 }
@@ -286,7 +286,7 @@ static void the_parts_of_the_structure_of_a_thread_are_where_they_were_found(voi
 	(void)state;
 	need_storage();
 	pthread_key_create(&key, NULL);
-	const struct seen seen = look_in_a_thread(NULL, STACK_BYTES);
+	const struct seen seen = examine_in_a_thread(NULL, STACK_BYTES);
 	assert_true(seen.tid);
 	assert_true(seen.keys);
 	assert_true(seen.error);
@@ -302,10 +302,10 @@ static void the_structure_says_whose_the_stack_is_and_how_large(void **state)
 	(void)state;
 	need_storage();
 	assert_true(tek_ut__glibc.given_stack && tek_ut__glibc.stack_bytes);
-	struct seen seen = look_in_a_thread(NULL, STACK_BYTES);
+	struct seen seen = examine_in_a_thread(NULL, STACK_BYTES);
 	assert_false(seen.given);
 	assert_true(seen.stack_bytes >= STACK_BYTES && seen.stack_bytes < 4 * STACK_BYTES);
-	seen = look_in_a_thread(stack, sizeof(stack));
+	seen = examine_in_a_thread(stack, sizeof(stack));
 	assert_true(seen.given);
 	assert_int_equal(seen.stack_bytes, sizeof(stack));
 }
@@ -318,7 +318,7 @@ static void the_kernel_notes_its_cpu_where_the_area_was_found(void **state)
 		print_message("# the C library has registered no rseq(2) area\n");
 		skip();
 	}
-	const struct seen seen = look_in_a_thread(NULL, STACK_BYTES);
+	const struct seen seen = examine_in_a_thread(NULL, STACK_BYTES);
 	assert_int_equal(seen.cpu_noted, seen.cpu);
 }
 

@@ -3,21 +3,21 @@
 
 static tek_uthread_mutex_t mutex;
 static tek_uthread_cond_t cond, other_cond;
-static int turn;
+static int iteration;
 static unsigned int waiting, through;
 static atomic_bool stop;
 
 enum { ROUNDS = 5000 };
 
-static void *take_turns(void *argument)
+static void *alternate(void *argument)
 {
 	int mine = (int)(uintptr_t)argument;
 
 	tek_uthread_mutex_lock(&mutex);
 	for (int i = 0; i < ROUNDS; i++) {
-		while (turn != mine)
+		while (iteration != mine)
 			CHECK(tek_uthread_cond_wait(mine ? &other_cond : &cond, &mutex) == 0);
-		turn = !mine;
+		iteration = !mine;
 		tek_uthread_cond_signal(mine ? &cond : &other_cond);
 	}
 	tek_uthread_mutex_unlock(&mutex);
@@ -26,12 +26,12 @@ static void *take_turns(void *argument)
 
 static void play_ping_pong(void)
 {
-	run_threads(2, take_turns);
-	CHECK(turn == 0);
+	run_threads(2, alternate);
+	CHECK(iteration == 0);
 	CHECK(tek_uthread_cond_destroy(&cond) == 0 && tek_uthread_cond_destroy(&other_cond) == 0);
 }
 
-static void two_threads_take_turns(void **state)
+static void two_threads_alternate(void **state)
 {
 	(void)state;
 	in_all_engines(play_ping_pong);
@@ -101,7 +101,7 @@ static void *wait_for_round(void *argument)
 		tek_uthread_mutex_lock(&mutex);
 		if (++waiting == CROWD)
 			tek_uthread_cond_signal(&other_cond);
-		while (turn < round)
+		while (iteration < round)
 			CHECK(tek_uthread_cond_wait(&cond, &mutex) == 0);
 		through++;
 		if ((uintptr_t)argument % 7 == 0)
@@ -122,7 +122,7 @@ static void free_the_crowd(void)
 		while (waiting < CROWD)
 			tek_uthread_cond_wait(&other_cond, &mutex);
 		waiting = 0;
-		turn = round;
+		iteration = round;
 		/* With the mutex, or without: waiters are woken in different ways. */
 		if (round % 2)
 			tek_uthread_cond_broadcast(&cond);
@@ -239,7 +239,7 @@ static tek_uthread_mutex_t kinds[3];
 static void *signal_with(void *argument)
 {
 	tek_uthread_mutex_lock(argument);
-	turn = 1;
+	iteration = 1;
 	CHECK(tek_uthread_cond_broadcast(&cond) == 0);
 	tek_uthread_mutex_unlock(argument);
 	return NULL;
@@ -256,7 +256,7 @@ static void wait_with_all_kinds(void)
 			CHECK(tek_uthread_cond_wait(&cond, &kinds[i]) == EPERM);
 		CHECK(tek_uthread_mutex_lock(&kinds[i]) == 0);
 		tek_uthread_t thread = begin(signal_with, &kinds[i]);
-		for (turn = 0; !turn;)
+		for (iteration = 0; !iteration;)
 			CHECK(tek_uthread_cond_wait(&cond, &kinds[i]) == 0);
 		CHECK(tek_uthread_mutex_unlock(&kinds[i]) == 0);
 		end_of(thread);
@@ -412,10 +412,10 @@ static void it_cannot_be_destroyed_while_somebody_waits(void **state)
 
 static void play_with_a_kernel_thread(void)
 {
-	pthread_t kernel = begin_kernel_thread(take_turns, (void *)1);
-	take_turns((void *)0);
+	pthread_t kernel = begin_kernel_thread(alternate, (void *)1);
+	alternate((void *)0);
 	pthread_join(kernel, NULL);
-	CHECK(turn == 0);
+	CHECK(iteration == 0);
 }
 
 static void kernel_threads_and_user_level_threads_wake_each_other(void **state)
@@ -428,7 +428,7 @@ static void kernel_threads_and_user_level_threads_wake_each_other(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(two_threads_take_turns),
+		cmocka_unit_test(two_threads_alternate),
 		cmocka_unit_test(no_signal_is_lost),
 		cmocka_unit_test(a_broadcast_reaches_everybody),
 		cmocka_unit_test(waiting_ends_at_its_time),

@@ -209,7 +209,7 @@ static void who_is_cancelled_takes_no_wake_up_along(void **state)
 
 /* ---- fairness ---- */
 
-static atomic_int turns;
+static atomic_int iterations;
 
 /* Unlocks it and locks it again at once: waiters get it all the same. */
 static void *hold_it_nearly_always(void *argument)
@@ -222,11 +222,11 @@ static void *hold_it_nearly_always(void *argument)
 	return argument;
 }
 
-static void *take_turns(void *argument)
+static void *alternate(void *argument)
 {
 	for (int i = 0; i < 20; i++) {
 		expect(pthread_mutex_lock(&mutex) == 0);
-		atomic_fetch_add(&turns, 1);
+		atomic_fetch_add(&iterations, 1);
 		expect(pthread_mutex_unlock(&mutex) == 0);
 	}
 	return argument;
@@ -234,7 +234,7 @@ static void *take_turns(void *argument)
 
 static void who_waits_gets_it_from_one_who_locks_it_all_the_time(void **state)
 {
-	pthread_t greedy, others[5];
+	pthread_t greedy, rest[5];
 
 	(void)state;
 	NEEDS_PREEMPTION();
@@ -242,12 +242,12 @@ static void who_waits_gets_it_from_one_who_locks_it_all_the_time(void **state)
 	atomic_store(&stop, 0);
 	greedy = start(hold_it_nearly_always, NULL);
 	for (int i = 0; i < 5; i++)
-		others[i] = start(take_turns, NULL);
+		rest[i] = start(alternate, NULL);
 	for (int i = 0; i < 5; i++)
-		result_of(others[i]);
+		result_of(rest[i]);
 	atomic_store(&stop, 1);
 	result_of(greedy);
-	assert_int_equal(atomic_load(&turns), 100);
+	assert_int_equal(atomic_load(&iterations), 100);
 	assert_int_equal(atomic_load(&wrong), 0);
 }
 

@@ -33,13 +33,13 @@ static __attribute__((noinline)) bool keeps_values(long seed, int depth)
 struct keeper {
 	struct raw raw;
 	long seed;
-	bool kept;
+	bool retained;
 };
 
 static void keep_values(void *argument)
 {
 	struct keeper *keeper = argument;
-	keeper->kept = keeps_values(keeper->seed, 20);
+	keeper->retained = keeps_values(keeper->seed, 20);
 }
 
 static void values_survive_switches(void **state)
@@ -64,7 +64,7 @@ static void values_survive_switches(void **state)
 		}
 	}
 	for (int i = 0; i < COUNT; i++) {
-		assert_true(keepers[i].kept);
+		assert_true(keepers[i].retained);
 		raw_drop(&keepers[i].raw);
 	}
 }

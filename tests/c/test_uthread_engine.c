@@ -96,37 +96,37 @@ static void detached_threads_give_themselves_back(void **state)
 
 static void *spin(void *argument)
 {
-	volatile unsigned long *turns = argument;
+	volatile unsigned long *iterations = argument;
 	while (!atomic_load_explicit(&stop, memory_order_relaxed))
-		(*turns)++;
+		(*iterations)++;
 	return NULL;
 }
 
-static bool all_have_turned(const volatile unsigned long *turns, int count)
+static bool all_have_turned(const volatile unsigned long *iterations, int count)
 {
 	for (int i = 0; i < count; i++)
-		if (turns[i] == 0)
+		if (iterations[i] == 0)
 			return false;
 	return true;
 }
 
 static void spin_together(void)
 {
-	static volatile unsigned long turns[6];
+	static volatile unsigned long iterations[6];
 	struct tek_uthread *threads[6];
 
 	for (int i = 0; i < 6; i++)
-		threads[i] = spawn(spin, (void *)&turns[i]);
+		threads[i] = spawn(spin, (void *)&iterations[i]);
 	sleep_ms(300);
 	/* On a busy machine a worker may have had no CPU in that time. */
-	for (int i = 0; i < 1000 && !all_have_turned(turns, 6); i++)
+	for (int i = 0; i < 1000 && !all_have_turned(iterations, 6); i++)
 		sleep_ms(10);
 	atomic_store(&stop, true);
 	for (int i = 0; i < 6; i++) {
 		join(threads[i]);
 		/* Under fifo each worker runs one of them until it ends. */
 		if (tek_ut__sched != &tek_ut__sched_fifo)
-			CHECK(turns[i] > 0);
+			CHECK(iterations[i] > 0);
 	}
 }
 
@@ -197,8 +197,8 @@ static void sleepers_do_not_hold_each_other_up(void **state)
 
 static void join_for_a_while(void)
 {
-	static volatile unsigned long turns;
-	struct tek_uthread *thread = spawn(spin, (void *)&turns);
+	static volatile unsigned long iterations;
+	struct tek_uthread *thread = spawn(spin, (void *)&iterations);
 	struct timespec deadline = tek__timespec_of(tek__now(CLOCK_MONOTONIC) + 20000000);
 
 	CHECK(tek_ut__join(thread, NULL, &deadline) == ETIMEDOUT);
@@ -255,7 +255,7 @@ static void who_is_held_up_in_the_kernel_does_not_hold_up_the_others(void **stat
 
 static unsigned long order[8];
 
-static void *note_turns(void *argument)
+static void *note_rounds(void *argument)
 {
 	for (int i = 0; i < 2; i++) {
 		order[atomic_fetch_add(&count, 1)] = (unsigned long)(uintptr_t)argument;
@@ -264,33 +264,33 @@ static void *note_turns(void *argument)
 	return NULL;
 }
 
-static void take_turns(void)
+static void alternate(void)
 {
 	struct tek_uthread *threads[3];
 
 	for (uintptr_t i = 0; i < 3; i++)
-		threads[i] = spawn(note_turns, (void *)i);
+		threads[i] = spawn(note_rounds, (void *)i);
 	for (int i = 0; i < 3; i++)
 		join(threads[i]);
 	for (unsigned long i = 0; i < 6; i++)
 		CHECK(order[i] == i % 3);
 }
 
-static void *yield_until_told(void *told)
+static void *yield_until_asked(void *reported)
 {
-	while (!atomic_load((atomic_bool *)told))
+	while (!atomic_load((atomic_bool *)reported))
 		yield_once();
 	return NULL;
 }
 
 static void sleep_beside_one_that_yields(void)
 {
-	static atomic_bool told;
-	struct tek_uthread *thread = spawn(yield_until_told, &told);
+	static atomic_bool reported;
+	struct tek_uthread *thread = spawn(yield_until_asked, &reported);
 
 	for (int i = 0; i < 5; i++)
 		sleep_ms(1);
-	atomic_store(&told, true);
+	atomic_store(&reported, true);
 	join(thread);
 }
 
@@ -305,7 +305,7 @@ static void a_thread_that_yields_all_the_time_holds_up_no_sleeper(void **state)
 static void who_yields_goes_to_the_end_of_the_queue(void **state)
 {
 	(void)state;
-	with_engine("workers=1,preempt=off", take_turns);
+	with_engine("workers=1,preempt=off", alternate);
 }
 
 static void *note_once(void *argument)
@@ -357,7 +357,7 @@ static void *stay_in_section(void *argument)
 	return NULL;
 }
 
-static void *look_at_section(void *argument)
+static void *examine_section(void *argument)
 {
 	(void)argument;
 	CHECK(!in_section);
@@ -367,9 +367,9 @@ static void *look_at_section(void *argument)
 static void defer(void)
 {
 	struct tek_uthread *stays = spawn(stay_in_section, NULL);
-	struct tek_uthread *looks = spawn(look_at_section, NULL);
+	struct tek_uthread *examinations = spawn(examine_section, NULL);
 	join(stays);
-	join(looks);
+	join(examinations);
 }
 
 static void nobody_runs_on_the_worker_while_preemption_is_deferred(void **state)
@@ -400,8 +400,8 @@ static void *fork_and_wait(void *argument)
 
 static void fork_in_a_thread(void)
 {
-	static volatile unsigned long turns;
-	struct tek_uthread *beside = spawn(spin, (void *)&turns);
+	static volatile unsigned long iterations;
+	struct tek_uthread *beside = spawn(spin, (void *)&iterations);
 	join(spawn(fork_and_wait, NULL));
 	atomic_store(&stop, true);
 	join(beside);
@@ -461,10 +461,10 @@ static void each_thread_has_thread_local_variables_of_its_own(void **state)
 
 static struct tek_uthread *try_to_create(size_t stack_bytes)
 {
-	const struct tek_uthread_creation wish = {.stack_bytes = stack_bytes};
+	const struct tek_uthread_creation request = {.stack_bytes = stack_bytes};
 
 	tek_ut__enter();
-	struct tek_uthread *thread = tek_ut__new(&wish, give_back, NULL);
+	struct tek_uthread *thread = tek_ut__new(&request, give_back, NULL);
 	tek_ut__leave();
 	return thread;
 }

@@ -23,7 +23,7 @@ static atomic_bool stopped;
 static atomic_bool to_pause, is_paused;
 static atomic_uint waits; /* that it has ended */
 
-static void *look_for_events(void *unused)
+static void *poll_events(void *unused)
 {
 	(void)unused;
 	for (; !stopped; waits++) {
@@ -56,7 +56,7 @@ static int start_worker(void **state)
 	atomic_store(&tek_ut__parallel_now, true);
 	if (tek_ut__events_start())
 		return -1;
-	return pthread_create(&worker, NULL, look_for_events, NULL);
+	return pthread_create(&worker, NULL, poll_events, NULL);
 }
 
 static int stop_worker(void **state)
@@ -81,7 +81,7 @@ struct reader {
 	uint64_t limit_ns; /* 0: none */
 	atomic_int tid;    /* 0: not begun */
 	atomic_int result; /* 1: not yet */
-	unsigned int looks;
+	unsigned int examinations;
 };
 
 static void *read_when_ready(void *argument)
@@ -93,7 +93,7 @@ static void *read_when_ready(void *argument)
 
 	reader->tid = own_tid();
 	do {
-		reader->looks++;
+		reader->examinations++;
 		result = tek_ut__events_wait(reader->file, reader->events,
 					     reader->limit_ns ? &deadline : NULL);
 	} while (result == 0 && reader->takes && recv(reader->file, &byte, 1, MSG_DONTWAIT) < 0 &&
@@ -267,7 +267,7 @@ static void one_message_wakes_one_of_those_who_would_take_it(void **state)
 	resume_worker();
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(end_of(&readers[i]), 0);
-		assert_int_equal(readers[i].looks, 1);
+		assert_int_equal(readers[i].examinations, 1);
 	}
 	close_pair(pair);
 }
@@ -451,8 +451,8 @@ static void who_only_looks_does_not_keep_the_one_that_waits_waiting(void **state
 	for (int round = 0; round < 2000; round++) {
 		unsigned int before = waits;
 		tek_ut__events_stop_waiting();
-		for (int looks = 0; waits == before; looks++) {
-			if (looks < 10)
+		for (int examinations = 0; waits == before; examinations++) {
+			if (examinations < 10)
 				tek_ut__events_run(0);
 			else
 				sched_yield();
@@ -484,7 +484,7 @@ static int wait_in_child(void)
 	pthread_t again;
 	struct reader reader = {.file = file, .events = POLLIN};
 	stopped = false;
-	pthread_create(&again, NULL, look_for_events, NULL);
+	pthread_create(&again, NULL, poll_events, NULL);
 	read_when_ready(&reader);
 	return reader.result;
 }

@@ -26,11 +26,11 @@
 #define ENOUGH_NS (5000 * MS)
 
 /* Results of the child that runs the engine, for the test. */
-static struct told {
+static struct reported {
 	bool disturbed;
 	bool handed_in;
 	uint64_t mean_turnaround;
-} * told;
+} * reported;
 
 static atomic_bool stop;
 
@@ -46,14 +46,14 @@ static void need_ticks(void)
 /* Each thread's own, in cache lines of their own. */
 struct hog {
 	struct tek_uthread *thread;
-	volatile unsigned long turns;
+	volatile unsigned long iterations;
 } __attribute__((aligned(64)));
 
 static void *burn(void *argument)
 {
 	struct hog *hog = argument;
 	while (!atomic_load_explicit(&stop, memory_order_relaxed))
-		hog->turns++;
+		hog->iterations++;
 	return NULL;
 }
 
@@ -61,7 +61,7 @@ static void start_hogs(struct hog *hogs, unsigned int count)
 {
 	atomic_store(&stop, false);
 	for (unsigned int i = 0; i < count; i++) {
-		hogs[i].turns = 0;
+		hogs[i].iterations = 0;
 		hogs[i].thread = spawn(burn, &hogs[i]);
 	}
 }
@@ -99,15 +99,15 @@ static void check_undisturbed(bool (*holds)(void))
 		undisturbed += cpu * 100 / wall >= CPU_PERCENT;
 		CHECK(undisturbed < UNDISTURBED);
 	}
-	told->disturbed = true;
+	reported->disturbed = true;
 }
 
 /* As with_engine(), for what only holds if the process has a CPU for itself. */
 static void with_undisturbed_engine(const char *list, void (*body)(void))
 {
-	told->disturbed = false;
+	reported->disturbed = false;
 	with_engine(list, body);
-	if (told->disturbed) {
+	if (reported->disturbed) {
 		print_message("# needs a CPU for itself\n");
 		skip();
 	}
@@ -250,7 +250,7 @@ static void *burn_and_wake(void *argument)
 	struct hog *hog = argument;
 
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
-		if (++hog->turns % 100000 || !atomic_exchange(&woken.waits, false))
+		if (++hog->iterations % 100000 || !atomic_exchange(&woken.waits, false))
 			continue;
 		tek_ut__enter();
 		woken.woken_at = tek_ut__workers[0].ticks;
@@ -295,7 +295,7 @@ static void *burn_and_yield(void *argument)
 {
 	struct hog *hog = argument;
 	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
-		hog->turns++;
+		hog->iterations++;
 		yield_once();
 	}
 	return NULL;
@@ -310,10 +310,10 @@ static void yield_beside_a_hog(void)
 	hogs[1].thread = spawn(burn_and_yield, &hogs[1]);
 	hogs[2].thread = spawn(burn_and_yield, &hogs[2]);
 	sleep_ms(300);
-	unsigned long before = hogs[0].turns, yields = hogs[1].turns;
+	unsigned long before = hogs[0].iterations, yields = hogs[1].iterations;
 	sleep_ms(300); /* less than until the hog is promoted */
-	unsigned long turns = hogs[0].turns - before;
-	CHECK(turns > 0 && hogs[1].turns > yields);
+	unsigned long iterations = hogs[0].iterations - before;
+	CHECK(iterations > 0 && hogs[1].iterations > yields);
 	stop_hogs(hogs, 3);
 }
 
@@ -382,9 +382,9 @@ static void *hand_in(void *argument)
 			usleep(100);
 		/* A late wake-up hands in several jobs at a time. */
 		if (ticks() > next + 2)
-			told->disturbed = true;
+			reported->disturbed = true;
 	}
-	__atomic_store_n(&told->handed_in, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&reported->handed_in, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -394,25 +394,25 @@ static void do_jobs(void)
 	uint64_t sum = 0;
 	pthread_t handle;
 
-	told->handed_in = false;
+	reported->handed_in = false;
 	CHECK(pthread_create(&handle, NULL, hand_in, jobs) == 0);
-	while (!__atomic_load_n(&told->handed_in, __ATOMIC_ACQUIRE))
+	while (!__atomic_load_n(&reported->handed_in, __ATOMIC_ACQUIRE))
 		sleep_ms(50);
 	CHECK(pthread_join(handle, NULL) == 0);
 	for (unsigned int i = 0; i < JOBS; i++) {
 		join(jobs[i].thread);
 		sum += jobs[i].ended - jobs[i].began;
 	}
-	told->mean_turnaround = sum / JOBS;
+	reported->mean_turnaround = sum / JOBS;
 }
 
 static uint64_t turnaround_with(const char *options)
 {
 	for (int attempt = 0; attempt < 20; attempt++) {
-		told->disturbed = false;
+		reported->disturbed = false;
 		with_engine(options, do_jobs);
-		if (!told->disturbed)
-			return told->mean_turnaround;
+		if (!reported->disturbed)
+			return reported->mean_turnaround;
 	}
 	print_message("# needs a CPU for who hands in the jobs\n");
 	skip();
@@ -455,8 +455,8 @@ static void *be_urgent(void *argument)
 
 static struct tek_uthread *spawn_at(signed char priority, void *(*routine)(void *), void *argument)
 {
-	const struct tek_uthread_creation wish = {.has_priority = true, .priority = priority};
-	return spawn_with(&wish, routine, argument);
+	const struct tek_uthread_creation request = {.has_priority = true, .priority = priority};
+	return spawn_with(&request, routine, argument);
 }
 
 static void wake_urgent(void)
@@ -590,8 +590,9 @@ int main(void)
 		cmocka_unit_test(fifo_runs_a_greater_priority_at_once_on_its_own_worker),
 		cmocka_unit_test(fifo_runs_no_lesser_priority_although_a_greater_one_yields),
 	};
-	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (told == MAP_FAILED)
+	reported = mmap(NULL, sizeof(*reported), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	if (reported == MAP_FAILED)
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

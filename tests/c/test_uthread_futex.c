@@ -45,18 +45,18 @@ static long by_function(uint32_t *word, int operation, uint32_t value)
 }
 
 static long (*futex)(uint32_t *word, int operation, uint32_t value);
-static uint32_t turn;
+static uint32_t iteration;
 
 static void wait_for(uint32_t mine)
 {
-	for (uint32_t now; (now = __atomic_load_n(&turn, __ATOMIC_ACQUIRE)) != mine;)
-		futex(&turn, FUTEX_WAIT_PRIVATE, now);
+	for (uint32_t now; (now = __atomic_load_n(&iteration, __ATOMIC_ACQUIRE)) != mine;)
+		futex(&iteration, FUTEX_WAIT_PRIVATE, now);
 }
 
 static void set(uint32_t next)
 {
-	__atomic_store_n(&turn, next, __ATOMIC_RELEASE);
-	futex(&turn, FUTEX_WAKE_PRIVATE, 100);
+	__atomic_store_n(&iteration, next, __ATOMIC_RELEASE);
+	futex(&iteration, FUTEX_WAKE_PRIVATE, 100);
 }
 
 static void *answer(void *unused)
@@ -81,7 +81,7 @@ static void play(long (*how)(uint32_t *, int, uint32_t))
 	struct timespec begin, end;
 
 	futex = how;
-	turn = 0;
+	iteration = 0;
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	pthread_t thread = start(answer, NULL);
 	for (uint32_t i = 0; i < ROUNDS; i++) {
@@ -134,7 +134,7 @@ static void all_of_a_team_come_through_their_barrier(void **unused)
 	(void)unused;
 	NEEDS_PREEMPTION();
 	futex = by_instruction;
-	turn = 0;
+	iteration = 0;
 	atomic_store(&arrived, 0);
 	for (int i = 0; i < THREADS; i++)
 		threads[i] = start(step, NULL);

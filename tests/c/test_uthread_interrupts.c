@@ -35,8 +35,8 @@ static void a_handler_ends_waits_as_signal_7_says(void **state)
 			assert_true(call.ns < 4000 * MS);
 		}
 		assert_int_equal(signals_seen, 1);
-		close_both(file);
-		close_both(other);
+		close_pair(file);
+		close_pair(other);
 	}
 	signal(SIGUSR1, SIG_DFL);
 }
@@ -56,7 +56,7 @@ static void a_signal_that_is_ignored_ends_nothing(void **state)
 	send_bytes(file[1], "x", 1);
 	assert_int_equal(end(&call), 1);
 	signal(SIGUSR1, SIG_DFL);
-	close_both(file);
+	close_pair(file);
 }
 
 static ssize_t call_with_mask(struct call *call)
@@ -99,7 +99,7 @@ static void a_mask_for_the_wait_lets_in_what_was_blocked_before(void **state)
 		assert_int_equal(signals_seen, 1);
 	}
 	signal(SIGUSR1, SIG_DFL);
-	close_both(file);
+	close_pair(file);
 }
 
 static ssize_t call_pause(struct call *call)
@@ -149,8 +149,8 @@ static void cancellation_ends_a_wait_and_takes_nothing(void **state)
 		assert_cancelled(&call);
 		send_bytes(file[1], "x", 1);
 		assert_int_equal(read(file[0], &byte, 1), 1);
-		close_both(file);
-		close_both(other);
+		close_pair(file);
+		close_pair(other);
 	}
 }
 
@@ -178,7 +178,7 @@ static void cancellation_acts_before_a_call_that_need_not_wait(void **state)
 	pthread_join(call.thread, &result);
 	assert_ptr_equal(result, PTHREAD_CANCELED);
 	assert_int_equal(read(file[0], &byte, 1), 1);
-	close_both(file);
+	close_pair(file);
 }
 
 static void a_program_may_close_what_it_does_not_know(void **state)
@@ -238,7 +238,7 @@ static void a_program_may_close_it_by_a_system_call_and_take_its_number(void **s
 	sleep_ms(20);
 	send_bytes(file[1], "x", 1);
 	assert_int_equal(end(&call), 1);
-	close_both(file);
+	close_pair(file);
 }
 
 /* As a program that does not ask the C library for it.  False: not known for this processor. */

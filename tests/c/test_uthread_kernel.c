@@ -443,7 +443,7 @@ static void cancel(void *(*call)(void *))
 	assert_int_equal(atomic_load(&cleaned), 1);
 }
 
-static void who_waits_is_cancelled(void **state)
+static void a_waiter_is_cancelled(void **state)
 {
 	(void)state;
 	cancel(receive);
@@ -536,7 +536,7 @@ int main(void)
 		TEST(who_waits_for_any_child_does_not_hold_up_others),
 		TEST(a_child_that_is_traced_is_waited_for_when_it_stops),
 		TEST(what_the_only_thread_blocks_stays_blocked_when_it_has_waited),
-		TEST(who_waits_is_cancelled),
+		TEST(a_waiter_is_cancelled),
 		TEST(handlers_interrupt_messages_and_semaphores),
 		TEST(handlers_interrupt_locks_as_they_were_installed),
 	};

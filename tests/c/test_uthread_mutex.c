@@ -192,12 +192,12 @@ static void compete_with_two_who_hold_it(void)
 {
 	tek_uthread_t greedy[2] = {begin(hold_it_most_of_the_time, NULL),
 				   begin(hold_it_most_of_the_time, NULL)};
-	tek_uthread_t others[5];
+	tek_uthread_t rest[5];
 
 	for (int i = 0; i < 5; i++)
-		others[i] = begin(lock_it_once, NULL);
+		rest[i] = begin(lock_it_once, NULL);
 	for (int i = 0; i < 5; i++)
-		end_of(others[i]);
+		end_of(rest[i]);
 	atomic_store(&stop, true);
 	end_of(greedy[0]);
 	end_of(greedy[1]);

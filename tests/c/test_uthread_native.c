@@ -91,7 +91,7 @@ static void options_that_make_no_sense_start_nothing(void **state)
  */
 static void what_makes_no_sense_in_the_variable_is_told_and_passed_by(void **state)
 {
-	char told[512] = "";
+	char reported[512] = "";
 	int ends[2], status;
 
 	(void)state;
@@ -111,13 +111,13 @@ static void what_makes_no_sense_in_the_variable_is_told_and_passed_by(void **sta
 	while (waitpid(child, &status, 0) < 0)
 		assert_int_equal(errno, EINTR);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
-	assert_true(read(ends[0], told, sizeof(told) - 1) > 0);
+	assert_true(read(ends[0], reported, sizeof(reported) - 1) > 0);
 	close(ends[0]);
 	assert_non_null(
-		strstr(told, "tek: TEK_UTHREAD: nonsense: no such option: there are workers="));
+		strstr(reported, "tek: TEK_UTHREAD: nonsense: no such option: there are workers="));
 	assert_non_null(
-		strstr(told, "tek: TEK_UTHREAD: workers=two: workers is a number from 1 to"));
-	assert_null(strstr(told, "mlfq: "));
+		strstr(reported, "tek: TEK_UTHREAD: workers=two: workers is a number from 1 to"));
+	assert_null(strstr(reported, "mlfq: "));
 }
 
 static void ask_for_nonsense(void)

@@ -76,7 +76,7 @@ static void *count_as_kernel_thread(void *argument)
 	return (void *)times;
 }
 
-static void come_while_others_count(void)
+static void come_while_rest_counts(void)
 {
 	enum { THREADS = 4 };
 	tek_uthread_t threads[THREADS], passing[2];
@@ -117,7 +117,7 @@ static void it_may_come_at_any_moment(void **state)
 	(void)state;
 	for (int i = 0; i < 20; i++) {
 		random_state = (unsigned int)i * 7919;
-		in_engine(ALONE, come_while_others_count);
+		in_engine(ALONE, come_while_rest_counts);
 	}
 }
 
@@ -150,7 +150,7 @@ static bool has_come_in(void)
 	return tek_ut__parallel() || !TEK_RESTARTABLE;
 }
 
-static void *lock_and_tell(void *argument)
+static void *lock_and_report(void *argument)
 {
 	CHECK(tek_uthread_mutex_lock(&mutex) == 0);
 	CHECK(has_come_in());
@@ -161,7 +161,7 @@ static void *lock_and_tell(void *argument)
 
 static void come_while_nobody_runs(void)
 {
-	pthread_t kernel = begin_kernel_thread(lock_and_tell, NULL);
+	pthread_t kernel = begin_kernel_thread(lock_and_report, NULL);
 
 	WAIT_UNTIL(atomic_load(&came));
 	pthread_join(kernel, NULL);
@@ -175,7 +175,7 @@ static void it_does_not_wait_for_an_idle_engine(void **state)
 
 static void come_while_one_computes(void)
 {
-	pthread_t kernel = begin_kernel_thread(lock_and_tell, NULL);
+	pthread_t kernel = begin_kernel_thread(lock_and_report, NULL);
 
 	while (!atomic_load_explicit(&came, memory_order_relaxed))
 		; /* and never calls the engine */
@@ -192,7 +192,7 @@ static int ends[2];
 
 static void *lock_and_write(void *argument)
 {
-	lock_and_tell(argument);
+	lock_and_report(argument);
 	CHECK(write(ends[1], "", 1) == 1);
 	return NULL;
 }
@@ -220,7 +220,7 @@ static void come_while_one_must_not_be_interrupted(void)
 	pthread_t kernel;
 
 	tek_uthread_defer_begin();
-	kernel = begin_kernel_thread(lock_and_tell, NULL);
+	kernel = begin_kernel_thread(lock_and_report, NULL);
 	for (uint64_t end = tek__now(CLOCK_MONOTONIC) + 5000000; tek__now(CLOCK_MONOTONIC) < end;) {
 		CHECK(!atomic_load(&came) && !tek_ut__parallel());
 		count_once();
@@ -279,7 +279,7 @@ static void fork_and_come(void)
 
 	CHECK(child >= 0);
 	if (child == 0) {
-		come_while_others_count();
+		come_while_rest_counts();
 		_exit(0);
 	}
 	int status;

@@ -106,7 +106,7 @@ static void *read_a_pipe(void *argument)
 	return argument;
 }
 
-static void who_reads_is_cancelled(void **state)
+static void a_reader_is_cancelled(void **state)
 {
 	int ends[2];
 	(void)state;
@@ -333,7 +333,7 @@ int main(void)
 		cmocka_unit_test_setup(who_waits_for_a_condition_has_its_mutex_when_handlers_run,
 				       reset),
 		cmocka_unit_test_setup(who_waits_for_a_semaphore_is_cancelled, reset),
-		cmocka_unit_test_setup(who_reads_is_cancelled, reset),
+		cmocka_unit_test_setup(a_reader_is_cancelled, reset),
 		cmocka_unit_test_setup(who_joins_is_cancelled_and_another_one_can_join, reset),
 		cmocka_unit_test_setup(who_waits_in_the_c_library_is_cancelled, reset),
 		cmocka_unit_test_setup(cancellation_waits_while_it_is_disabled, reset),

@@ -17,7 +17,7 @@ static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static sem_t semaphore;
 static long by_mutex, by_rwlock, by_semaphore;
 static struct timespec end;
-static int turn;
+static int iteration;
 
 static void *count(void *argument)
 {
@@ -55,15 +55,15 @@ static void kernel_threads_keep_each_other_out(void **state)
 	assert_int_equal(by_semaphore, times);
 }
 
-static void *take_turns(void *argument)
+static void *alternate(void *argument)
 {
 	const int mine = (int)(intptr_t)argument;
 
 	for (int i = 0; i < 2000; i++) {
 		pthread_mutex_lock(&mutex);
-		while (turn != mine)
+		while (iteration != mine)
 			pthread_cond_wait(&cond, &mutex);
-		turn = !mine;
+		iteration = !mine;
 		pthread_cond_signal(&cond);
 		pthread_mutex_unlock(&mutex);
 	}
@@ -73,7 +73,7 @@ static void *take_turns(void *argument)
 static void kernel_threads_wake_each_other(void **state)
 {
 	(void)state;
-	pthread_t one = start(take_turns, (void *)0), other = start(take_turns, (void *)1);
+	pthread_t one = start(alternate, (void *)0), other = start(alternate, (void *)1);
 	assert_null(result_of(one));
 	assert_null(result_of(other));
 }

@@ -20,22 +20,22 @@ struct objects {
 	pthread_rwlock_t rwlock;
 	sem_t empty, full;
 	pthread_barrier_t barrier;
-	int turn;
+	int iteration;
 };
 
 static struct objects objects[PAIRS];
 static atomic_int stop;
 
-static void *take_turns(void *argument)
+static void *alternate(void *argument)
 {
 	struct objects *mine = &objects[(uintptr_t)argument / 2];
 	const int me = (int)((uintptr_t)argument % 2);
 
 	while (!atomic_load(&stop)) {
 		pthread_mutex_lock(&mine->mutex);
-		while (mine->turn != me && !atomic_load(&stop))
+		while (mine->iteration != me && !atomic_load(&stop))
 			pthread_cond_wait(&mine->cond, &mine->mutex);
-		mine->turn = !me;
+		mine->iteration = !me;
 		pthread_cond_broadcast(&mine->cond);
 		pthread_mutex_unlock(&mine->mutex);
 	}
@@ -122,7 +122,7 @@ static void fork_often(void)
 
 static void a_child_finds_nothing_half_done(void **state)
 {
-	static void *(*const routines[])(void *) = {take_turns, pass_units, read_and_write};
+	static void *(*const routines[])(void *) = {alternate, pass_units, read_and_write};
 	pthread_t threads[3][2 * PAIRS];
 
 	(void)state;
@@ -323,7 +323,7 @@ static uint64_t kernel_mask(void)
 }
 
 /* Each time that it runs it may be on a kernel thread that has forked. */
-static void *look_at_mask(void *argument)
+static void *examine_mask(void *argument)
 {
 	const uint64_t mask = kernel_mask();
 
@@ -343,7 +343,7 @@ static void nobody_has_the_mask_of_who_forks(void **state)
 	memset(much, 1, sizeof(much));
 	atomic_store(&stop, 0);
 	for (int i = 0; i < 2; i++)
-		threads[i] = start(look_at_mask, state);
+		threads[i] = start(examine_mask, state);
 	for (int i = 0; i < MASKS; i++) {
 		pid_t child = fork();
 		if (child == 0)

@@ -75,7 +75,7 @@ static void a_signal_interrupts_the_thread_it_is_sent_to(void **state)
 	result_of(thread);
 }
 
-static void *sleep_and_tell(void *argument)
+static void *sleep_and_report(void *argument)
 {
 	struct timespec time = {.tv_sec = 100}, left = {0};
 	atomic_store(&reached, 1);
@@ -89,7 +89,7 @@ static void a_signal_ends_the_sleep_of_the_thread_it_is_sent_to(void **state)
 	int error = 0;
 	(void)state;
 	handle(SIGUSR1, SA_RESTART);
-	pthread_t thread = start(sleep_and_tell, &error);
+	pthread_t thread = start(sleep_and_report, &error);
 	assert_true(becomes(&reached, 1));
 	nap(20);
 	assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
@@ -98,7 +98,7 @@ static void a_signal_ends_the_sleep_of_the_thread_it_is_sent_to(void **state)
 	assert_true(pthread_equal(atomic_load(&handled_by), thread));
 }
 
-static void *read_and_tell(void *argument)
+static void *read_and_report(void *argument)
 {
 	char byte = 0;
 	atomic_store(&reached, 1);
@@ -114,7 +114,7 @@ static void a_read_fails_or_is_begun_again_as_the_handler_wants(void **state)
 		reset(NULL);
 		assert_int_equal(pipe(ends), 0);
 		handle(SIGUSR1, restarts ? SA_RESTART : 0);
-		pthread_t thread = start(read_and_tell, &ends[0]);
+		pthread_t thread = start(read_and_report, &ends[0]);
 		assert_true(becomes(&reached, 1));
 		nap(20);
 		assert_int_equal(pthread_kill(thread, SIGUSR1), 0);

@@ -41,7 +41,7 @@ static void joining_gives_what_was_exited_with(void **state)
 	assert_int_equal((intptr_t)result_of(start(exit_deep_down, (void *)7)), 7);
 }
 
-static void *tell_self(void *argument)
+static void *report_self(void *argument)
 {
 	*(pthread_t *)argument = pthread_self();
 	return NULL;
@@ -49,11 +49,11 @@ static void *tell_self(void *argument)
 
 static void a_thread_knows_its_own_handle(void **state)
 {
-	pthread_t told;
+	pthread_t reported;
 	(void)state;
-	pthread_t thread = start(tell_self, &told);
+	pthread_t thread = start(report_self, &reported);
 	result_of(thread);
-	assert_true(pthread_equal(thread, told));
+	assert_true(pthread_equal(thread, reported));
 	assert_false(pthread_equal(thread, pthread_self()));
 }
 
@@ -126,7 +126,7 @@ static void thousands_of_detached_threads_run_and_are_forgotten(void **state)
 	pthread_attr_destroy(&attr);
 }
 
-static void *look_at_stack(void *argument)
+static void *examine_stack(void *argument)
 {
 	char here;
 	*(uintptr_t *)argument = (uintptr_t)&here;
@@ -144,7 +144,7 @@ static void a_thread_runs_on_the_stack_that_it_was_given(void **state)
 	assert_ptr_not_equal(stack, MAP_FAILED);
 	pthread_attr_init(&attr);
 	assert_int_equal(pthread_attr_setstack(&attr, stack, bytes), 0);
-	assert_int_equal(pthread_create(&thread, &attr, look_at_stack, &at), 0);
+	assert_int_equal(pthread_create(&thread, &attr, examine_stack, &at), 0);
 	result_of(thread);
 	assert_in_range(at, (uintptr_t)stack, (uintptr_t)stack + bytes);
 	pthread_attr_destroy(&attr);
@@ -171,23 +171,23 @@ static void a_thread_has_the_stack_size_that_was_asked_for(void **state)
 	pthread_attr_destroy(&attr);
 }
 
-struct told {
+struct reported {
 	void *low;
 	size_t bytes, guard;
 	uintptr_t at;
 	int detached;
 };
 
-static void *tell_attributes(void *argument)
+static void *report_attributes(void *argument)
 {
-	struct told *told = argument;
+	struct reported *reported = argument;
 	pthread_attr_t attr;
 
-	told->at = (uintptr_t)&attr;
+	reported->at = (uintptr_t)&attr;
 	if (pthread_getattr_np(pthread_self(), &attr) == 0) {
-		pthread_attr_getstack(&attr, &told->low, &told->bytes);
-		pthread_attr_getguardsize(&attr, &told->guard);
-		pthread_attr_getdetachstate(&attr, &told->detached);
+		pthread_attr_getstack(&attr, &reported->low, &reported->bytes);
+		pthread_attr_getguardsize(&attr, &reported->guard);
+		pthread_attr_getdetachstate(&attr, &reported->detached);
 		pthread_attr_destroy(&attr);
 	}
 	return NULL;
@@ -196,21 +196,23 @@ static void *tell_attributes(void *argument)
 static void a_thread_can_ask_for_its_stack_and_guard(void **state)
 {
 	const size_t guard = 64 << 10;
-	struct told told = {.low = NULL};
+	struct reported reported = {.low = NULL};
 	pthread_attr_t attr;
 	pthread_t thread;
 	(void)state;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 1 << 20);
 	pthread_attr_setguardsize(&attr, guard);
-	assert_int_equal(pthread_create(&thread, &attr, tell_attributes, &told), 0);
+	assert_int_equal(pthread_create(&thread, &attr, report_attributes, &reported), 0);
 	result_of(thread);
 	pthread_attr_destroy(&attr);
-	assert_in_range(told.at, (uintptr_t)told.low, (uintptr_t)told.low + told.bytes);
-	assert_int_equal(told.guard, guard);
-	assert_int_equal(told.detached, PTHREAD_CREATE_JOINABLE);
-	tell_attributes(&told);
-	assert_in_range(told.at, (uintptr_t)told.low, (uintptr_t)told.low + told.bytes);
+	assert_in_range(reported.at, (uintptr_t)reported.low,
+			(uintptr_t)reported.low + reported.bytes);
+	assert_int_equal(reported.guard, guard);
+	assert_int_equal(reported.detached, PTHREAD_CREATE_JOINABLE);
+	report_attributes(&reported);
+	assert_in_range(reported.at, (uintptr_t)reported.low,
+			(uintptr_t)reported.low + reported.bytes);
 }
 
 /* Recurses until this many bytes of the stack are used. */
@@ -274,19 +276,20 @@ static void the_size_that_is_told_is_the_one_that_was_asked_for(void **state)
 
 	(void)state;
 	for (int i = 0; i < 4; i++) {
-		struct told told = {.low = NULL};
+		struct reported reported = {.low = NULL};
 		pthread_attr_t attr;
 		pthread_t thread;
 		pthread_attr_init(&attr);
 		pthread_attr_setstacksize(&attr, sizes[i]);
-		assert_int_equal(pthread_create(&thread, &attr, tell_attributes, &told), 0);
+		assert_int_equal(pthread_create(&thread, &attr, report_attributes, &reported), 0);
 		result_of(thread);
 		pthread_attr_destroy(&attr);
 		if (on_user_level())
-			assert_int_equal(told.bytes, sizes[i]);
+			assert_int_equal(reported.bytes, sizes[i]);
 		else /* of this C library it may be one that it had left over */
-			assert_true(told.bytes >= sizes[i]);
-		assert_in_range(told.at, (uintptr_t)told.low, (uintptr_t)told.low + told.bytes);
+			assert_true(reported.bytes >= sizes[i]);
+		assert_in_range(reported.at, (uintptr_t)reported.low,
+				(uintptr_t)reported.low + reported.bytes);
 	}
 }
 
@@ -345,11 +348,11 @@ static void a_stack_is_not_used_again_while_somebody_is_on_it(void **state)
 
 static void *run_into_guard(void *argument)
 {
-	struct told told;
+	struct reported reported;
 	(void)argument;
-	tell_attributes(&told);
+	report_attributes(&reported);
 	/* All of the guard is one, not only the page next to the stack. */
-	*((volatile char *)told.low - told.guard / 2) = 1;
+	*((volatile char *)reported.low - reported.guard / 2) = 1;
 	return NULL;
 }
 
@@ -424,18 +427,18 @@ static void priorities_are_told_as_they_were_set(void **state)
 
 struct runner {
 	sem_t begun, go;
-	atomic_int *turn;
+	atomic_int *iteration;
 	int went; /* its place in the order: 0, 1 */
 };
 
-static void *run_in_turn(void *argument)
+static void *run_in_order(void *argument)
 {
 	struct runner *runner = argument;
 
 	sem_post(&runner->begun);
 	while (sem_wait(&runner->go) != 0)
 		;
-	runner->went = atomic_fetch_add(runner->turn, 1);
+	runner->went = atomic_fetch_add(runner->iteration, 1);
 	return NULL;
 }
 
@@ -445,7 +448,7 @@ static void a_priority_of_sched_tek_is_a_nice_value(void **state)
 	struct sched_param param = {.sched_priority = TEK_PRIORITY_MIN - 1};
 	struct runner runners[2];
 	pthread_t threads[2];
-	atomic_int turn = 0;
+	atomic_int iteration = 0;
 	int policy;
 
 	(void)state;
@@ -460,10 +463,10 @@ static void a_priority_of_sched_tek_is_a_nice_value(void **state)
 	assert_int_equal(pthread_setschedparam(pthread_self(), SCHED_TEK, &param), EINVAL);
 
 	for (int i = 0; i < 2; i++) {
-		runners[i].turn = &turn;
+		runners[i].iteration = &iteration;
 		sem_init(&runners[i].begun, 0, 0);
 		sem_init(&runners[i].go, 0, 0);
-		threads[i] = start(run_in_turn, &runners[i]);
+		threads[i] = start(run_in_order, &runners[i]);
 		sem_wait(&runners[i].begun);
 		param.sched_priority = nice[i];
 		assert_int_equal(pthread_setschedparam(threads[i], SCHED_TEK, &param), 0);

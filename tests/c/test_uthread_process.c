@@ -123,7 +123,7 @@ static void a_child_of_any_worker_makes_threads_that_wait(void **state)
 }
 
 /* sigreturn(2) restores the state of the interrupted thread, perhaps on another kernel thread. */
-static void *compute_and_look(void *argument)
+static void *compute_and_examine(void *argument)
 {
 	begin();
 	for (int i = 0; i < 2000; i++) {
@@ -132,7 +132,7 @@ static void *compute_and_look(void *argument)
 		CHECK(syscall(SYS_sigaltstack, NULL, &stack) == 0);
 		CHECK(stack.ss_sp == tek_ut__here_carrier()->signal_stack);
 		tek_ut__leave();
-		for (volatile int turns = 0; turns < 5000; turns++)
+		for (volatile int iterations = 0; iterations < 5000; iterations++)
 			;
 	}
 	end();
@@ -141,7 +141,7 @@ static void *compute_and_look(void *argument)
 
 static void compute_everywhere(void)
 {
-	create_and_join(compute_and_look);
+	create_and_join(compute_and_examine);
 }
 
 static void each_kernel_thread_keeps_its_alternate_stack(void **state)

@@ -159,7 +159,7 @@ static void a_writer_who_gives_up_lets_readers_pass(void **state)
 
 /* ---- priorities ---- */
 
-struct wish {
+struct request {
 	bool writes;
 	int priority;
 };
@@ -167,12 +167,13 @@ struct wish {
 static atomic_int got;
 
 /* Returns the position at which it got the lock. */
-static void *wish_for_it(void *argument)
+static void *request_it(void *argument)
 {
-	const struct wish *wish = argument;
+	const struct request *request = argument;
 
-	tek_uthread_set_priority(tek_uthread_self(), wish->priority);
-	CHECK((wish->writes ? tek_uthread_rwlock_wrlock : tek_uthread_rwlock_rdlock)(&rwlock) == 0);
+	tek_uthread_set_priority(tek_uthread_self(), request->priority);
+	CHECK((request->writes ? tek_uthread_rwlock_wrlock : tek_uthread_rwlock_rdlock)(&rwlock) ==
+	      0);
 	int place = atomic_fetch_add(&got, 1) + 1;
 	CHECK(tek_uthread_rwlock_unlock(&rwlock) == 0);
 	return (void *)(intptr_t)place;
@@ -185,7 +186,7 @@ static bool waits(tek_uthread_t thread)
 
 static void get_it_by_priority(void)
 {
-	static struct wish wishes[] = {
+	static struct request requests[] = {
 		{false, 0}, {true, 0}, {false, 3}, {true, 3}, {true, 1},
 	};
 	static const intptr_t places[] = {4, 5, 2, 1, 3};
@@ -193,7 +194,7 @@ static void get_it_by_priority(void)
 
 	CHECK(tek_uthread_rwlock_wrlock(&rwlock) == 0);
 	for (int i = 0; i < 5; i++) {
-		threads[i] = begin(wish_for_it, &wishes[i]);
+		threads[i] = begin(request_it, &requests[i]);
 		WAIT_UNTIL(waits(threads[i]));
 	}
 	CHECK(tek_uthread_rwlock_unlock(&rwlock) == 0);
@@ -226,11 +227,11 @@ static intptr_t tried_with(int priority)
 
 static void read_beside_an_urgent_writer(void)
 {
-	static struct wish wish = {true, 3};
+	static struct request request = {true, 3};
 
 	CHECK(tek_uthread_rwlock_rdlock(&rwlock) == 0);
 	CHECK(tried_with(1) == 0);
-	tek_uthread_t writer = begin(wish_for_it, &wish);
+	tek_uthread_t writer = begin(request_it, &request);
 	WAIT_UNTIL(waits(writer));
 	CHECK(tried_with(2) == EBUSY);
 	CHECK(tried_with(3) == EBUSY);
@@ -254,7 +255,7 @@ static void a_reader_waits_for_a_writer_who_is_as_urgent(void **state)
 
 /* ---- errors ---- */
 
-static void *try_both(void *argument)
+static void *try_pair(void *argument)
 {
 	struct timespec past = {0, 0}, never = {0, 1000000000};
 
@@ -276,7 +277,7 @@ static void make_errors(void)
 	CHECK(tek_uthread_rwlock_wrlock(&rwlock) == EDEADLK);
 	CHECK(tek_uthread_rwlock_rdlock(&rwlock) == EDEADLK);
 	CHECK(tek_uthread_rwlock_destroy(&rwlock) == EBUSY);
-	end_of(begin(try_both, NULL));
+	end_of(begin(try_pair, NULL));
 	CHECK(tek_uthread_rwlock_unlock(&rwlock) == 0);
 	CHECK(tek_uthread_rwlock_rdlock(&rwlock) == 0);
 	CHECK(tek_uthread_rwlock_rdlock(&rwlock) == 0);

@@ -73,7 +73,7 @@ static void a_scheduler_that_starts_again_has_nobody(void **state)
 		assert_null(take(sched));
 		/* As in the child of fork(): a thread of a worker that exists no more. */
 		struct tek_uthread *forked = &threads[200];
-		forked->sched.home = &tek_ut__workers[WORKERS - 1];
+		forked->sched.assigned = &tek_ut__workers[WORKERS - 1];
 		give(sched, forked, TEK_READY_WOKEN);
 		ASSERT_NEXT_ARE(sched, 200);
 	}
@@ -150,12 +150,12 @@ static void who_is_ready_gets_a_turn_beside_others_who_wake_each_other(void **st
 			tek_ut__engine.promote_quanta = 1;
 			create(sched, 1, 99);
 			give(sched, &threads[0], why);
-			unsigned int turns = 0;
+			unsigned int iterations = 0;
 			struct tek_uthread *thread;
 			while ((thread = take(sched)) != &threads[0]) {
 				assert_non_null(thread);
 				give(sched, thread, TEK_READY_WOKEN);
-				assert_true(++turns < 100 * 128);
+				assert_true(++iterations < 100 * 128);
 			}
 		}
 	}

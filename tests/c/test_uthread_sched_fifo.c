@@ -15,7 +15,7 @@ static void start_with(int lock, unsigned int workers)
 	start(FIFO, workers);
 	atomic_store(&tek_ut__parallel_now, true);
 	for (unsigned int i = 0; i < THREADS; i++)
-		threads[i].sched.home = &tek_ut__workers[0];
+		threads[i].sched.assigned = &tek_ut__workers[0];
 }
 
 #define FOR_EACH_LOCK(lock) for (int lock = TEK_LOCK_GIANT; lock <= TEK_LOCK_OBJECT; lock++)
@@ -89,19 +89,19 @@ static void threads_are_dealt_to_workers_in_turn_and_stay_there(void **state)
 	{
 		start_with(lock, 4);
 		for (unsigned int i = 0; i < 12; i++) {
-			struct tek_worker *home = FIFO->ready(&tek_ut__workers[2], &threads[i],
-							      TEK_READY_CREATED);
+			struct tek_worker *assigned = FIFO->ready(&tek_ut__workers[2], &threads[i],
+								  TEK_READY_CREATED);
 			/* The first thread of the program is on worker 0. */
-			assert_ptr_equal(home, &tek_ut__workers[(i + 1) % 4]);
+			assert_ptr_equal(assigned, &tek_ut__workers[(i + 1) % 4]);
 		}
 		for (unsigned int round = 0; round < 3; round++) {
 			for (unsigned int i = 0; i < 12; i++) {
-				struct tek_worker *home = &tek_ut__workers[(i + 1) % 4];
-				assert_ptr_equal(FIFO->next(home, NULL, TEK_READY_WOKEN),
+				struct tek_worker *assigned = &tek_ut__workers[(i + 1) % 4];
+				assert_ptr_equal(FIFO->next(assigned, NULL, TEK_READY_WOKEN),
 						 &threads[i]);
 				assert_ptr_equal(FIFO->ready(&tek_ut__workers[round], &threads[i],
 							     TEK_READY_WOKEN),
-						 home);
+						 assigned);
 			}
 		}
 		for (unsigned int i = 0; i < 3; i++)

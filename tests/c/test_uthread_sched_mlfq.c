@@ -170,14 +170,14 @@ static void nobody_waits_for_ever_at_any_level(void **state)
 		for (unsigned int i = 0; i < 100; i++)
 			sink_ready(i, level);
 		create(MLFQ, 100, 101);
-		for (unsigned int turn = 0; turn < 100; turn++) {
+		for (unsigned int iteration = 0; iteration < 100; iteration++) {
 			struct tek_uthread *thread = take(MLFQ);
 			assert_true(number_of(thread) >= 100);
 			give(MLFQ, thread, TEK_READY_WOKEN);
 		}
 		let_quanta_pass();
 		unsigned int came = 0;
-		for (unsigned int turn = 0; turn < 300; turn++) {
+		for (unsigned int iteration = 0; iteration < 300; iteration++) {
 			struct tek_uthread *thread = take(MLFQ);
 			if (number_of(thread) < 100)
 				came++;
@@ -250,15 +250,16 @@ static void two_that_yield_let_a_lower_level_run(void **state)
 	sink_ready(1, 3);
 	give(MLFQ, &threads[2], TEK_READY_YIELDED);
 	give(MLFQ, &threads[3], TEK_READY_YIELDED);
-	unsigned int turns[4] = {0};
+	unsigned int iterations[4] = {0};
 	for (unsigned int i = 0; i < 100; i++) {
 		struct tek_uthread *thread = take(MLFQ);
-		assert_in_range(number_of(thread), 0, sizeof(turns) / sizeof(turns[0]) - 1);
-		turns[thread - threads]++;
+		assert_in_range(number_of(thread), 0,
+				sizeof(iterations) / sizeof(iterations[0]) - 1);
+		iterations[thread - threads]++;
 		give(MLFQ, thread, number_of(thread) < 2 ? TEK_READY_PREEMPTED : TEK_READY_YIELDED);
 	}
 	for (unsigned int i = 0; i < 4; i++)
-		assert_int_equal(turns[i], 25);
+		assert_int_equal(iterations[i], 25);
 	assert_int_equal(threads[2].sched.level, 0);
 }
 
@@ -275,14 +276,15 @@ static void two_that_yield_let_a_lower_level_run_also_when_they_were_promoted(vo
 	sink_ready(0, 3);
 	for (unsigned int i = 2; i < 4; i++)
 		give(MLFQ, &threads[i], TEK_READY_YIELDED);
-	unsigned int turns[4] = {0};
+	unsigned int iterations[4] = {0};
 	for (unsigned int i = 0; i < 100; i++) {
 		struct tek_uthread *thread = take(MLFQ);
-		assert_in_range(number_of(thread), 0, sizeof(turns) / sizeof(turns[0]) - 1);
-		turns[thread - threads]++;
+		assert_in_range(number_of(thread), 0,
+				sizeof(iterations) / sizeof(iterations[0]) - 1);
+		iterations[thread - threads]++;
 		give(MLFQ, thread, thread == threads ? TEK_READY_PREEMPTED : TEK_READY_YIELDED);
 	}
-	assert_int_equal(turns[0], 50);
+	assert_int_equal(iterations[0], 50);
 }
 
 static void who_yields_gets_a_turn_beside_those_who_wake_each_other(void **state)
@@ -291,14 +293,15 @@ static void who_yields_gets_a_turn_beside_those_who_wake_each_other(void **state
 	start(MLFQ, 1);
 	create(MLFQ, 0, 1);
 	give(MLFQ, &threads[2], TEK_READY_YIELDED);
-	unsigned int turns[3] = {0};
+	unsigned int iterations[3] = {0};
 	for (unsigned int i = 0; i < 100; i++) {
 		struct tek_uthread *thread = take(MLFQ);
-		assert_in_range(number_of(thread), 0, sizeof(turns) / sizeof(turns[0]) - 1);
-		turns[thread - threads]++;
+		assert_in_range(number_of(thread), 0,
+				sizeof(iterations) / sizeof(iterations[0]) - 1);
+		iterations[thread - threads]++;
 		give(MLFQ, thread, number_of(thread) == 2 ? TEK_READY_YIELDED : TEK_READY_WOKEN);
 	}
-	assert_int_equal(turns[2], 50);
+	assert_int_equal(iterations[2], 50);
 }
 
 int main(void)

@@ -134,8 +134,8 @@ static void steal_lets_the_oldest_go_first_once_in_a_quantum(void **state)
 	give(STEAL, &threads[11], TEK_READY_YIELDED);
 	assert_int_equal(number_of(take(STEAL)), 9);
 	for (int oldest = 0; oldest < 2; oldest++) {
-		const int turns = 10 + oldest;
-		const int two[] = {oldest, turns};
+		const int iterations = 10 + oldest;
+		const int two[] = {oldest, iterations};
 		for (int i = 0; i < 2; i++) {
 			tek_ut__workers[0].ticks++;
 			int number = number_of(take(STEAL));
@@ -153,7 +153,7 @@ static void steal_gives_everybody_a_turn_beside_two_who_wake_each_other(void **s
 	create(STEAL, 0, 99);
 	for (unsigned int i = 100; i < 200; i++)
 		give(STEAL, &threads[i], TEK_READY_YIELDED);
-	unsigned int came = 0, turns = 0;
+	unsigned int came = 0, iterations = 0;
 	struct tek_uthread *thread = &threads[200];
 	while (came < 200) {
 		if (thread >= &threads[200])
@@ -163,7 +163,7 @@ static void steal_gives_everybody_a_turn_beside_two_who_wake_each_other(void **s
 			came++;
 		thread = take(STEAL);
 		assert_non_null(thread);
-		assert_true(++turns < 200 * 65);
+		assert_true(++iterations < 200 * 65);
 	}
 }
 

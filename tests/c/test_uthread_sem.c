@@ -54,7 +54,7 @@ static void play_ping_pong(void)
 	CHECK(tek_uthread_semaphore_value(&semaphore) == 1);
 }
 
-static void two_threads_take_turns(void **state)
+static void two_threads_alternate(void **state)
 {
 	(void)state;
 	in_all_engines(play_ping_pong);
@@ -239,7 +239,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_many_get_in_as_its_value_says),
-		cmocka_unit_test(two_threads_take_turns),
+		cmocka_unit_test(two_threads_alternate),
 		cmocka_unit_test(errors_are_found_and_waiting_ends_at_its_time),
 		cmocka_unit_test(no_unit_is_lost_to_those_who_give_up),
 		cmocka_unit_test(who_got_its_unit_may_free_it),

@@ -18,7 +18,7 @@ static void a_datagram_waits_for_room_in_its_receivers_queue(void **state)
 	while (recv(file[0], room, sizeof(room), MSG_DONTWAIT) > 1)
 		;
 	assert_int_equal(end(&call), 1);
-	close_both(file);
+	close_pair(file);
 }
 
 static ssize_t call_accept(struct call *call)
@@ -225,7 +225,7 @@ static void recvmsg_gets_what_comes_with_a_message(void **state)
 	assert_int_equal(value, 7);
 	close(call.other);
 	close(sent);
-	close_both(file);
+	close_pair(file);
 }
 
 static ssize_t call_recvmmsg(struct call *call)
@@ -264,7 +264,7 @@ static void recvmmsg_waits_for_all_messages_or_for_one(void **state)
 	begin_and_see_it_wait(&call);
 	send_bytes(file[1], "e", 1);
 	assert_in_range(end(&call), 1, 4);
-	close_both(file);
+	close_pair(file);
 }
 
 static ssize_t call_sendmmsg(struct call *call)
@@ -294,7 +294,7 @@ static void sendmmsg_sends_all_of_each_message(void **state)
 	begin_and_see_it_wait(&call);
 	read_slowly(file[0], bytes, MUCH);
 	assert_int_equal(end(&call), 2);
-	close_both(file);
+	close_pair(file);
 }
 
 static void a_non_blocking_file_does_not_wait(void **state)
@@ -317,7 +317,7 @@ static void a_non_blocking_file_does_not_wait(void **state)
 		fcntl(file[0], F_SETFL, O_NONBLOCK);
 		begin(&call);
 		assert_fails(&call, EAGAIN);
-		close_both(file);
+		close_pair(file);
 	}
 	struct sockaddr_in address;
 	struct call call = {.make = call_accept, .file = listen_somewhere(&address, 1)};
@@ -345,7 +345,7 @@ static void a_call_that_must_not_wait_does_not(void **state)
 	call.size = 0;
 	begin(&call);
 	assert_int_equal(end(&call), 0);
-	close_both(file);
+	close_pair(file);
 	begin(&call);
 	assert_fails(&call, EBADF);
 }
@@ -369,7 +369,7 @@ static void the_time_limit_of_a_socket_is_kept(void **state)
 	begin_and_see_it_wait_until(&call, now_ns(), 145 * MS);
 	assert_fails(&call, EAGAIN);
 	assert_in_range(call.ns, 145 * MS, 2000 * MS);
-	close_both(file);
+	close_pair(file);
 }
 
 int main(void)

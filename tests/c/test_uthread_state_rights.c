@@ -242,7 +242,7 @@ static struct state_list list = {states, sizeof(states) / sizeof(states[0])};
 
 static void the_first_thread_keeps_what_it_sets_while_others_run(void **unused)
 {
-	pthread_t others[2];
+	pthread_t rest[2];
 	long mine;
 
 	(void)unused;
@@ -256,14 +256,14 @@ static void the_first_thread_keeps_what_it_sets_while_others_run(void **unused)
 	atomic_store(&wrong_own, 0);
 	atomic_store(&wrong_other, 0);
 	for (int i = 0; i < 2; i++)
-		others[i] = start(stay, NULL);
+		rest[i] = start(stay, NULL);
 	tried->set();
 	mine = tried->value();
 	const pid_t id = gettid();
 	for (int i = 0; i < ROUNDS; i++) {
 		if (tried->value() != mine || gettid() != id)
 			atomic_fetch_add(&wrong_own, 1);
-		let_others_run(i);
+		yield_to_ready(i);
 	}
 	/* All threads of the process, as setuid(2): also those with kernel threads of their own. */
 	assert_int_equal(seteuid(OTHER_ID), 0);
@@ -273,7 +273,7 @@ static void the_first_thread_keeps_what_it_sets_while_others_run(void **unused)
 	setfsuid(0);
 	atomic_store(&over, 1);
 	for (int i = 0; i < 2; i++)
-		result_of(others[i]);
+		result_of(rest[i]);
 	assert_int_equal(mine, OTHER_ID);
 	assert_int_equal(atomic_load(&wrong_own), 0);
 }

@@ -75,7 +75,7 @@ static void a_new_thread_finds_first_values_in_storage_that_was_used(void **stat
 struct own {
 	struct raw raw;
 	int number;
-	bool kept;
+	bool retained;
 };
 
 static void keep_own_values(void *argument)
@@ -93,7 +93,7 @@ static void keep_own_values(void *argument)
 			if (other != own->number && zeros[other])
 				return;
 	}
-	own->kept = true;
+	own->retained = true;
 }
 
 static void each_thread_keeps_values_of_its_own(void **state)
@@ -109,7 +109,7 @@ static void each_thread_keeps_values_of_its_own(void **state)
 		for (int i = 0; i < THREADS; i++)
 			raw_go_on(&threads[i].raw);
 	for (int i = 0; i < THREADS; i++) {
-		assert_true(threads[i].kept);
+		assert_true(threads[i].retained);
 		raw_drop(&threads[i].raw);
 	}
 }
@@ -170,7 +170,7 @@ static void half_then_stop(void *argument)
 
 	errno = with_value = 5;
 	raw_stop(&own->raw);
-	own->kept = errno == 5 && with_value == 5 && isalpha('a');
+	own->retained = errno == 5 && with_value == 5 && isalpha('a');
 	free(malloc(100));
 }
 
@@ -190,14 +190,14 @@ static void a_thread_goes_on_with_its_values_on_another_kernel_thread(void **sta
 	(void)state;
 	struct own own = {.number = 0};
 	pthread_t kernel_thread;
-	void *kept;
+	void *retained;
 
 	raw_make_with_tls(&own.raw, half_then_stop, &own);
 	raw_go_on(&own.raw);
 	assert_int_equal(pthread_create(&kernel_thread, NULL, go_on_elsewhere, &own), 0);
-	assert_int_equal(pthread_join(kernel_thread, &kept), 0);
-	assert_true(kept);
-	assert_true(own.kept);
+	assert_int_equal(pthread_join(kernel_thread, &retained), 0);
+	assert_true(retained);
+	assert_true(own.retained);
 	raw_drop(&own.raw);
 }
 

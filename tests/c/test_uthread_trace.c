@@ -131,7 +131,7 @@ static void a_process_that_is_killed_has_left_every_switch_in_the_file(void **st
 	assert_int_equal(records[1].reason, reasons[0]);
 }
 
-static void say_who_is_ready(void)
+static void print_ready_threads(void)
 {
 	tek_ut__trace_named(&gas);
 	tek_ut__trace_ready(&gas, TEK_READY_CREATED);
@@ -147,7 +147,7 @@ static void what_a_thread_on_no_worker_does_has_a_block_of_its_own(void **state)
 	uint64_t lost;
 
 	(void)state;
-	assert_int_equal(play(say_who_is_ready), 0);
+	assert_int_equal(play(print_ready_threads), 0);
 	assert_int_equal(read_records(0, records, 10, &lost), 0);
 	/* A name in two parts.  The switch of a thread that yields shows that it is ready. */
 	assert_int_equal(read_records(TEK_TRACE_NO_WORKER, records, 10, &lost), 4);

@@ -21,8 +21,8 @@ static void who_waits_for_several_files_lets_others_go_on(void **state)
 		assert_int_equal(end(&call), 1);
 		begin(&call); /* at once */
 		assert_int_equal(end(&call), 1);
-		close_both(file);
-		close_both(other);
+		close_pair(file);
+		close_pair(other);
 	}
 }
 
@@ -38,8 +38,8 @@ static void a_time_limit_ends_the_wait_and_not_before(void **state)
 		begin_and_see_it_wait_until(&call, now_ns(), 145 * MS);
 		assert_int_equal(end(&call), 0);
 		assert_in_range(call.ns, 150 * MS, 2000 * MS);
-		close_both(file);
-		close_both(other);
+		close_pair(file);
+		close_pair(other);
 	}
 }
 
@@ -214,7 +214,7 @@ static void the_child_of_a_fork_waits_for_files_of_its_own(void **state)
 	assert_false(call.done);
 	send_bytes(file[1], "x", 1);
 	assert_int_equal(end(&call), 1);
-	close_both(file);
+	close_pair(file);
 }
 
 #define CONNECTIONS 5000

@@ -34,7 +34,7 @@ static long before, after;
 static atomic_int changed, over, wrong_own, wrong_child, wrong_other;
 
 /* Lets others run, in each way in which a thread leaves its kernel thread. */
-static inline void let_others_run(int round)
+static inline void yield_to_ready(int round)
 {
 	if (round % 3 == 0)
 		nap(1);
@@ -50,7 +50,7 @@ static inline void *of_child(void *unused)
 	for (int i = 0; i < ROUNDS; i++) {
 		if (tried->value() != after)
 			atomic_fetch_add(&wrong_child, 1);
-		let_others_run(i);
+		yield_to_ready(i);
 	}
 	return unused;
 }
@@ -67,7 +67,7 @@ static inline void *change(void *unused)
 	for (int i = 0; i < ROUNDS; i++) {
 		if (tried->value() != after)
 			atomic_fetch_add(&wrong_own, 1);
-		let_others_run(i);
+		yield_to_ready(i);
 	}
 	result_of(child);
 	return unused;
@@ -78,7 +78,7 @@ static inline void *stay(void *unused)
 	for (int i = 0; !atomic_load(&over); i++) {
 		if (tried->value() != before)
 			atomic_fetch_add(&wrong_other, 1);
-		let_others_run(i);
+		yield_to_ready(i);
 	}
 	return unused;
 }
@@ -86,7 +86,7 @@ static inline void *stay(void *unused)
 /* Returns false if it cannot be tried here. */
 static inline bool holds(const struct state *state, bool *skipped)
 {
-	pthread_t others[2], later[LATER];
+	pthread_t rest[2], later[LATER];
 
 	tried = state;
 	before = state->value();
@@ -96,11 +96,11 @@ static inline bool holds(const struct state *state, bool *skipped)
 	atomic_store(&wrong_child, 0);
 	atomic_store(&wrong_other, 0);
 	for (int i = 0; i < 2; i++)
-		others[i] = start(stay, NULL);
+		rest[i] = start(stay, NULL);
 	result_of(start(change, NULL));
 	atomic_store(&over, 1);
 	for (int i = 0; i < 2; i++)
-		result_of(others[i]);
+		result_of(rest[i]);
 	/* Kernel threads that have been used again, by threads that had nothing to do with it. */
 	for (int i = 0; i < LATER; i++)
 		later[i] = start(stay, NULL);
@@ -147,7 +147,7 @@ static inline void check(long expected, atomic_int *wrong)
 	for (int i = 0; i < ROUNDS; i++) {
 		if (tried->value() != expected)
 			atomic_fetch_add(wrong, 1);
-		let_others_run(i);
+		yield_to_ready(i);
 	}
 }
 

@@ -84,11 +84,11 @@ static inline void with_engine(const char *list, void (*body)(void))
 	assert_int_equal(status, 0);
 }
 
-static inline struct tek_uthread *spawn_with(const struct tek_uthread_creation *wish,
+static inline struct tek_uthread *spawn_with(const struct tek_uthread_creation *request,
 					     void *(*routine)(void *), void *argument)
 {
 	tek_ut__enter();
-	struct tek_uthread *thread = tek_ut__new(wish, routine, argument);
+	struct tek_uthread *thread = tek_ut__new(request, routine, argument);
 	CHECK(thread);
 	tek_ut__launch(thread);
 	tek_ut__leave();

@@ -76,7 +76,7 @@ static void make_right(uint8_t how, uint8_t *packet)
 }
 
 /* Packets: a byte as above, one for the length (of most that of a reply), and the content. */
-static void say(int daemon, const uint8_t *data, size_t size)
+static void print(int daemon, const uint8_t *data, size_t size)
 {
 	while (size >= 2) {
 		_Alignas(struct tek_reply) uint8_t packet[MOST_PACKET] = {0};
@@ -91,7 +91,7 @@ static void say(int daemon, const uint8_t *data, size_t size)
 	}
 }
 
-static void told(const struct tek_reply *reply)
+static void reported(const struct tek_reply *reply)
 {
 	if (reply->kind != TEK_TELL_LEFT || reply->number || reply->magic != TEK_REPLY_MAGIC ||
 	    reply->version != TEK_SOCKET_VERSION)
@@ -128,9 +128,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int daemon = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 	if (daemon < 0)
 		abort();
-	say(daemon, data + 1, size - 1);
+	print(daemon, data + 1, size - 1);
 	if (data[0] & 1)
-		tek__connection_listen(told);
+		tek__connection_listen(reported);
 	/* The library never waits for it: all of its bytes are sent. */
 	if (data[0] & 2)
 		shutdown(daemon, SHUT_WR);
@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	errno = E2BIG;
 	for (int i = 0; i < 3 && tek__connection(); i++) {
 		number++;
-		bool answered = tek__connection_ask(TEK_ASK_ENTER, &request, &reply, told);
+		bool answered = tek__connection_ask(TEK_ASK_ENTER, &request, &reply, reported);
 		if (answered && (reply.kind != TEK_ASK_ENTER || reply.number != number))
 			abort();
 		if (answered)
@@ -148,7 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		check_why();
 	}
-	tek__connection_listen(told);
+	tek__connection_listen(reported);
 	if (errno != E2BIG)
 		abort();
 	check_why();

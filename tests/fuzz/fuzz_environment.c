@@ -21,10 +21,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(entry + sizeof(name) - 1, data, size);
 	entry[sizeof(name) - 1 + size] = '\0';
 
-	static const char *const others[] = {NULL, "/lib32/other.so"};
+	static const char *const rest[] = {NULL, "/lib32/other.so"};
 	for (size_t i = 0; i < 2; i++) {
-		void *memory = malloc(tek__preload_list_size(environment, others[i]));
-		char *const *result = tek__preload_list_exchange(environment, others[i], memory);
+		void *memory = malloc(tek__preload_list_size(environment, rest[i]));
+		char *const *result = tek__preload_list_exchange(environment, rest[i], memory);
 		if (strcmp(result[0], "A=1") != 0)
 			abort();
 		for (; *result; result++)

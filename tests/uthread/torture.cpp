@@ -26,8 +26,8 @@
 
 namespace {
 
-constexpr int LOOKS_A_SECOND = 10;
-constexpr int STANDS_STILL_LOOKS = 10 * LOOKS_A_SECOND;
+constexpr int CHECKS_A_SECOND = 10;
+constexpr int STANDS_STILL_CHECKS = 10 * CHECKS_A_SECOND;
 constexpr size_t SHARED_BLOCKS = 64;
 
 std::atomic<bool> stop;
@@ -240,7 +240,7 @@ void unwind(Random &random)
 	const int depth = static_cast<int>(random(20));
 	const std::string what = "for thread " + std::to_string(own_number) + " from " +
 				 std::to_string(depth);
-	std::exception_ptr kept;
+	std::exception_ptr retained;
 
 	Counted::mine = 0;
 	try {
@@ -250,14 +250,14 @@ void unwind(Random &random)
 			fail("thread %u: another exception", own_number);
 		} catch (...) {
 			CHECK(Counted::mine == depth + 1);
-			kept = std::current_exception();
+			retained = std::current_exception();
 			throw;
 		}
 	} catch (const std::runtime_error &error) {
 		CHECK(error.what() == what);
 	}
 	try {
-		std::rethrow_exception(kept);
+		std::rethrow_exception(retained);
 	} catch (const std::exception &error) {
 		CHECK(error.what() == what);
 	}
@@ -302,14 +302,14 @@ void watch(std::vector<Thread> &threads, int seconds)
 	// Pauses are counted in polls, not time: where the whole program stands still, no thread is
 	// to blame.
 	while (time(nullptr) < end) {
-		usleep(1000000 / LOOKS_A_SECOND);
+		usleep(1000000 / CHECKS_A_SECOND);
 		for (Thread &thread : threads) {
 			const uint64_t rounds = thread.rounds;
 			thread.still = rounds == thread.seen ? thread.still + 1 : 0;
 			thread.seen = rounds;
 			if (thread.still > thread.stillest)
 				thread.stillest = thread.still;
-			if (thread.still > STANDS_STILL_LOOKS)
+			if (thread.still > STANDS_STILL_CHECKS)
 				fail("thread %u stands still after %" PRIu64 " rounds",
 				     thread.number, rounds);
 		}
@@ -324,9 +324,9 @@ uint64_t count_lines()
 
 	rewind(shared_file);
 	while (fgets(line, sizeof(line), shared_file)) {
-		unsigned who, one, other;
+		unsigned subject, one, other;
 		char end;
-		if (sscanf(line, "[%u says %u %u%c", &who, &one, &other, &end) != 4 ||
+		if (sscanf(line, "[%u says %u %u%c", &subject, &one, &other, &end) != 4 ||
 		    one != other || end != ']')
 			fail("a line is not whole: %s", line);
 		lines++;
@@ -360,7 +360,7 @@ int main(int argc, char **argv)
 	}
 	printf("%zu threads, %" PRIu64 " rounds, %" PRIu64 " by the slowest, longest pause %d ms, "
 	       "%" PRIu64 " lines, %d destructors\n",
-	       threads.size(), rounds, least, stillest * 1000 / LOOKS_A_SECOND, count_lines(),
+	       threads.size(), rounds, least, stillest * 1000 / CHECKS_A_SECOND, count_lines(),
 	       destroyed.load());
 	return 0;
 }

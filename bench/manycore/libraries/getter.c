@@ -26,7 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS_MOST = 1024, CACHES = 4096, CLASSES = 16, BATCH = 64, KEPT = 64, ROUNDS = 5 };
+enum { THREADS_MOST = 1024, CACHES = 4096, CLASSES = 16, BATCH = 64, RETAINED = 64, ROUNDS = 5 };
 
 struct block {
 	struct block *next;
@@ -104,22 +104,22 @@ static inline uintptr_t by_register(void)
 #define BATCH_BY(getter) \
 	static void batch_##getter(struct worker *worker) \
 	{ \
-		void *kept[KEPT] = {NULL}; \
-		unsigned char classes[KEPT]; \
-		for (int i = 0; i < BATCH * KEPT; i++) { \
+		void *retained[RETAINED] = {NULL}; \
+		unsigned char classes[RETAINED]; \
+		for (int i = 0; i < BATCH * RETAINED; i++) { \
 			worker->random = worker->random * 1664525u + 1013904223u; \
 			const unsigned int at = worker->random >> 26; \
 			const unsigned int class = worker->random >> 16 & (CLASSES - 1); \
-			if (kept[at]) \
-				give(cache_of(getter()), classes[at], kept[at]); \
-			kept[at] = take(cache_of(getter()), class); \
+			if (retained[at]) \
+				give(cache_of(getter()), classes[at], retained[at]); \
+			retained[at] = take(cache_of(getter()), class); \
 			classes[at] = (unsigned char)class; \
-			*(volatile char *)kept[at] = 1; \
+			*(volatile char *)retained[at] = 1; \
 		} \
-		for (int i = 0; i < KEPT; i++) \
-			if (kept[i]) \
-				give(cache_of(getter()), classes[i], kept[i]); \
-		worker->pairs += BATCH * KEPT; \
+		for (int i = 0; i < RETAINED; i++) \
+			if (retained[i]) \
+				give(cache_of(getter()), classes[i], retained[i]); \
+		worker->pairs += BATCH * RETAINED; \
 	}
 BATCH_BY(by_kernel)
 BATCH_BY(by_check)

@@ -62,11 +62,11 @@ CK_KIND(fas);
 CK_KIND(ticket);
 
 /* What its own benchmark gives it. */
-#define PB_TURNS 5
+#define PB_ROUNDS 5
 
 static int ck_ticket_pb_lock(struct spin_object *object)
 {
-	ck_spinlock_ticket_lock_pb((ck_spinlock_ticket_t *)object, PB_TURNS);
+	ck_spinlock_ticket_lock_pb((ck_spinlock_ticket_t *)object, PB_ROUNDS);
 	return 0;
 }
 
@@ -86,7 +86,7 @@ static int ck_mcs_unlock(struct spin_object *object)
 }
 #endif
 
-static const struct spin_kind others[] = {
+static const struct spin_kind rest[] = {
 	{"pthread_mutex", NULL, mutex_lock, mutex_unlock},
 	{"pthread_mutex_pi", pi_init, mutex_lock, mutex_unlock},
 	{"pthread_spin", spin_init, spin_lock, spin_unlock},
@@ -110,8 +110,8 @@ unsigned int spin_kinds(const struct spin_kind **kinds)
 			.lock = (int (*)(struct spin_object *))(void (*)(void))(*kind)->lock,
 			.unlock = (int (*)(struct spin_object *))(void (*)(void))(*kind)->unlock,
 		};
-	for (unsigned int i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		all[count++] = others[i];
+	for (unsigned int i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+		all[count++] = rest[i];
 	*kinds = all;
 	return count;
 }

@@ -100,7 +100,7 @@ IN_PLACE(48)
 
 static uint64_t (*const places[])(const struct spin_kind *) = {lock_often_0, lock_often_16,
 							       lock_often_32, lock_often_48};
-static unsigned int turn;
+static unsigned int iteration;
 
 static void *run(void *arg)
 {
@@ -111,7 +111,7 @@ static void *run(void *arg)
 	atomic_fetch_add(&ready, 1);
 	while (!atomic_load_explicit(&go, memory_order_acquire))
 		sched_yield();
-	self->done = places[turn % (sizeof(places) / sizeof(places[0]))](measured);
+	self->done = places[iteration % (sizeof(places) / sizeof(places[0]))](measured);
 	self->end_ns = clock_ns();
 	return NULL;
 }
@@ -143,7 +143,7 @@ static struct had measure_once(const struct spin_kind *kind, unsigned int count,
 	if (kind->init)
 		kind->init(&object);
 	measured = kind;
-	turn++;
+	iteration++;
 	atomic_store(&stop, false);
 	atomic_store(&ready, 0);
 	atomic_store(&go, 0);

@@ -44,7 +44,7 @@ static void call_once(void)
 	sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-static void call_others(void)
+static void call_remaining(void)
 {
 	static char page[4096] __attribute__((aligned(4096)));
 	static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
@@ -88,7 +88,7 @@ void *malloc(size_t bytes)
 	pthread_mutex_lock(&lock);
 	if (!depth++ && !calls)
 		call_once();
-	call_others();
+	call_remaining();
 	void *block = __libc_malloc(bytes);
 	depth--;
 	pthread_mutex_unlock(&lock);

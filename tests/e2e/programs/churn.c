@@ -130,10 +130,10 @@ static void some_threads(const struct way *way, unsigned int count)
 		finish(way, handles[i]);
 }
 
-static void wait_for_line(const char *say)
+static void wait_for_line(const char *print)
 {
 	int c;
-	puts(say);
+	puts(print);
 	fflush(stdout);
 	while ((c = getchar()) != '\n')
 		if (c == EOF)

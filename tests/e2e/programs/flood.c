@@ -310,8 +310,8 @@ static void open_groups(char *groups)
 
 static void move_once(void)
 {
-	static int turn;
-	if (moved && dprintf(lists[turn = !turn], "%d", moved) < 0)
+	static int iteration;
+	if (moved && dprintf(lists[iteration = !iteration], "%d", moved) < 0)
 		err(1, "cannot move a process");
 }
 

@@ -57,7 +57,7 @@ static void *churn(void *unused)
 }
 
 /* This process has made a thread, which is gone: its table has `threads` threads. */
-static void check_table(const char *who, unsigned int threads)
+static void check_table(const char *subject, unsigned int threads)
 {
 	struct tek_table_header header;
 	char path[512];
@@ -66,30 +66,30 @@ static void check_table(const char *who, unsigned int threads)
 	snprintf(path, sizeof(path), "%s/%d.table", getenv("TEK_RUN_DIR"), (int)getpid());
 	FILE *file = fopen(path, "r");
 	if (!file)
-		fail("%s has no table", who);
+		fail("%s has no table", subject);
 	if (fread(&header, sizeof(header), 1, file) != 1)
-		fail("the table of %s is cut", who);
+		fail("the table of %s is cut", subject);
 	fclose(file);
 	if (header.pid != (unsigned int)getpid())
-		fail("the table of %s is that of %u", who, header.pid);
+		fail("the table of %s is that of %u", subject, header.pid);
 	if (header.threads != threads || header.lost)
-		fail("the table of %s has %u threads, not %u, and lost %u", who, header.threads,
+		fail("the table of %s has %u threads, not %u, and lost %u", subject, header.threads,
 		     threads, header.lost);
 }
 
-static void check_identity(const char *who)
+static void check_identity(const char *subject)
 {
 	if (gettid() != (pid_t)syscall(SYS_gettid) || getpid() != gettid())
-		fail("%s takes itself for %d", who, (int)gettid());
+		fail("%s takes itself for %d", subject, (int)gettid());
 }
 
-static void await(const char *who, pid_t child)
+static void await(const char *subject, pid_t child)
 {
 	int status;
 	if (child < 0)
-		fail("cannot start a child by %s", who);
+		fail("cannot start a child by %s", subject);
 	if (waitpid(child, &status, 0) != child || status)
-		fail("the child of %s ended with status %#x", who, (unsigned int)status);
+		fail("the child of %s ended with status %#x", subject, (unsigned int)status);
 }
 
 static void by_fork(void)

@@ -159,7 +159,7 @@ static _Noreturn void stay_a_while(void)
 }
 
 /* A thread, a process, an orphaned process, and a program. */
-static void bear_who_stay(void)
+static void create_lasting(void)
 {
 	static atomic_int tid;
 	pthread_t thread;
@@ -204,7 +204,7 @@ static void breed(struct worker *self)
 		bear_program();
 		usleep(1000);
 	}
-	bear_who_stay();
+	create_lasting();
 }
 
 /* Orders. */
@@ -233,7 +233,7 @@ static void *live(void *argument)
 	}
 }
 
-static void tell(void)
+static void report(void)
 {
 	if (strcmp(kind->name, "spin") == 0) {
 		for (int i = 0; i < count; i++)
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
 		for (int i = 0; i < count; i++)
 			while (sem_wait(&workers[i].done))
 				;
-		tell();
+		report();
 	}
 	return EXIT_SUCCESS;
 }

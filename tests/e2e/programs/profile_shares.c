@@ -102,7 +102,7 @@ static void *run(void *number)
 	pthread_mutex_lock(&gate);
 	do_for(&mine[0], 0, 10);
 	pthread_mutex_unlock(&gate);
-	for (int turn = 0; turn < 10; turn++)
+	for (int iteration = 0; iteration < 10; iteration++)
 		for (int part = 0; part < 3; part++)
 			do_for(&mine[part], part, 4);
 	return NULL;

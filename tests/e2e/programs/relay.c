@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_ANSWERS = 16, TOGETHER = 4, PAUSE_US = 5000, LOOK_US = 60000, SHORT_US = 15000 };
+enum { MOST_ANSWERS = 16, TOGETHER = 4, PAUSE_US = 5000, CHECK_US = 60000, SHORT_US = 15000 };
 
 struct shared {
 	atomic_llong critical_ns;
@@ -97,7 +97,7 @@ static void work(void)
 	}
 }
 
-static void *turn(void *unused)
+static void *iteration(void *unused)
 {
 	if (enter(0, 0)) {
 		usleep(PAUSE_US);
@@ -111,9 +111,9 @@ static void *turn(void *unused)
 	return unused;
 }
 
-static void *turn_and_stay(void *done)
+static void *switch_and_stay(void *done)
 {
-	turn(NULL);
+	iteration(NULL);
 	*(atomic_int *)done = 1;
 	pause();
 	return NULL;
@@ -124,7 +124,7 @@ static void next_thread(void)
 	pthread_t thread;
 	atomic_int done = 0;
 
-	if (pthread_create(&thread, NULL, stays ? turn_and_stay : turn, &done))
+	if (pthread_create(&thread, NULL, stays ? switch_and_stay : iteration, &done))
 		exit(1);
 	if (!stays)
 		pthread_join(thread, NULL);
@@ -138,7 +138,7 @@ static void next_process(void)
 
 	if (child == 0) {
 		connection = -1;
-		turn(NULL);
+		iteration(NULL);
 		_exit(0);
 	}
 	waitpid(child, NULL, 0);
@@ -153,7 +153,7 @@ static void ask_for_another(void)
 	}
 	work();
 	ask(TEK_ASK_LEAVE, 0, 0);
-	usleep(LOOK_US);
+	usleep(CHECK_US);
 	enter(0, 0);
 	ask(TEK_ASK_LEAVE, 0, 0);
 	usleep(SHORT_US);
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
 {
 	void (*next)(void) = next_thread;
 	long long end;
-	int turns = 0;
+	int iterations = 0;
 
 	if (argc != 5)
 		return 2;
@@ -214,9 +214,9 @@ int main(int argc, char **argv)
 	if (strcmp(argv[2], "together") == 0)
 		be_several();
 	else
-		while (clock_ns(CLOCK_MONOTONIC) < end || (atol(argv[3]) == 0 && turns < 2)) {
+		while (clock_ns(CLOCK_MONOTONIC) < end || (atol(argv[3]) == 0 && iterations < 2)) {
 			next();
-			turns++;
+			iterations++;
 		}
 	printf("%lld", shared->critical_ns / 1000000);
 	if (shared->answers > MOST_ANSWERS)

@@ -23,7 +23,7 @@ static sigjmp_buf back;
 static const char *what = "";
 static char signal_stack[64 << 10];
 
-static void say(const char *text)
+static void print(const char *text)
 {
 	if (write(STDOUT_FILENO, text, strlen(text)) < 0)
 		abort();
@@ -33,9 +33,9 @@ static void caught(int number)
 {
 	char here;
 
-	say(&here >= signal_stack && &here < signal_stack + sizeof(signal_stack)
-		    ? "on its own stack\n"
-		    : "elsewhere\n");
+	print(&here >= signal_stack && &here < signal_stack + sizeof(signal_stack)
+		      ? "on its own stack\n"
+		      : "elsewhere\n");
 	if (strcmp(what, "jump") == 0)
 		siglongjmp(back, 1);
 	signal(number, SIG_DFL);
@@ -63,9 +63,9 @@ static void read_below(int kib)
 	char *below = (char *)__builtin_frame_address(0) - (size_t)kib * 1024;
 	int file = open("/dev/zero", O_RDONLY);
 
-	say(read(file, below, 1) == 1 ? "read\n"
-	    : errno == EFAULT         ? "EFAULT\n"
-				      : "another error\n");
+	print(read(file, below, 1) == 1 ? "read\n"
+	      : errno == EFAULT         ? "EFAULT\n"
+					: "another error\n");
 }
 
 static void touch_below(void)
@@ -86,7 +86,7 @@ static void *detect_gas(void *kib)
 	if (strcmp(what, "catch") == 0 || strcmp(what, "jump") == 0)
 		have_handler();
 	if (sigsetjmp(back, 1))
-		say("recovered\n");
+		print("recovered\n");
 	else if (strcmp(what, "read") == 0)
 		read_below(*(int *)kib);
 	else if (strcmp(what, "touch") == 0)
@@ -118,6 +118,6 @@ int main(int argc, char **argv)
 		what = argv[2];
 	if (pthread_create(&thread, attributes(), detect_gas, &kib) || pthread_join(thread, NULL))
 		return 1;
-	say("ended\n");
+	print("ended\n");
 	return 3;
 }

@@ -34,7 +34,7 @@ __attribute__((noinline)) int use(int depth)
 	return depth > 0 ? use(depth - 1) + frame[0] : 0;
 }
 
-static char told[160];
+static char reported[160];
 
 static void learn_of(pthread_t thread)
 {
@@ -46,7 +46,7 @@ static void learn_of(pthread_t thread)
 	pthread_attr_getstack(&attr, &low, &bytes);
 	pthread_attr_getguardsize(&attr, &guard);
 	pthread_attr_destroy(&attr);
-	snprintf(told, sizeof(told), "stack %zu guard %zu\n", bytes, guard);
+	snprintf(reported, sizeof(reported), "stack %zu guard %zu\n", bytes, guard);
 }
 
 static void *work(void *unused)
@@ -62,7 +62,7 @@ static void *work(void *unused)
 	return NULL;
 }
 
-static void tell_locked(void)
+static void report_locked(void)
 {
 	char line[256];
 	FILE *status = fopen("/proc/self/status", "r");
@@ -155,9 +155,9 @@ int main(int argc, char **argv)
 	}
 	learn_of(threads[count - 1]);
 	pthread_barrier_wait(&all_used);
-	fputs(told, stdout);
+	fputs(reported, stdout);
 	if (strcmp(end, "locked") == 0)
-		tell_locked();
+		report_locked();
 	fflush(stdout);
 	if (strcmp(end, "become") == 0)
 		return execl(argv[0], argv[0], argv[1], argv[2], argv[3], "ended", "in-child",
