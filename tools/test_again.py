@@ -174,16 +174,16 @@ class TestLoad(WithContext):
         self.assertFalse(any(Path(f"/proc/{pid}").exists() for pid in pids))
 
     def test_the_load_ends_when_its_parent_is_killed(self):
-        started, told = os.pipe()
+        started, info = os.pipe()
         parent = os.fork()
         if parent == 0:
             with load.Load(self.context.logs) as running:
-                os.write(told, " ".join(str(program.pid) for program in running.programs).encode())
+                os.write(info, " ".join(str(program.pid) for program in running.programs).encode())
                 time.sleep(60)
             os._exit(0)
         pids = os.read(started, 1000).decode().split()
         os.close(started)
-        os.close(told)
+        os.close(info)
         time.sleep(0.5)
         os.kill(parent, 9)
         os.waitpid(parent, 0)

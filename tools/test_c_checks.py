@@ -82,8 +82,8 @@ class Fuzzing(unittest.TestCase):
         top = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, top)
         self.context = process.Context(top, top / "build", False)
-        self.kept = top / fuzz_tests.CORPUS / "fuzz_x.txt"
-        self.kept.parent.mkdir(parents=True)
+        self.held = top / fuzz_tests.CORPUS / "fuzz_x.txt"
+        self.held.parent.mkdir(parents=True)
 
     def inputs(self):
         found = fuzz_tests._inputs(self.context, "fuzz_x")  # pylint: disable=protected-access
@@ -91,14 +91,14 @@ class Fuzzing(unittest.TestCase):
 
     def test_kept_inputs_come_back_byte_by_byte(self):
         inputs = [b"", b"\0\n\xff", b"text"]
-        self.kept.write_text("".join(f"{base64.b64encode(one).decode()}\n" for one in inputs))
+        self.held.write_text("".join(f"{base64.b64encode(one).decode()}\n" for one in inputs))
         self.assertEqual(self.inputs(), inputs)
 
     def test_a_fuzzer_without_kept_inputs_begins_with_none(self):
         self.assertEqual(self.inputs(), [])
 
     def test_a_damaged_line_is_an_error(self):
-        self.kept.write_text("not base64!\n")
+        self.held.write_text("not base64!\n")
         with self.assertRaises(ValueError):
             self.inputs()
 

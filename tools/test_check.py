@@ -15,20 +15,20 @@ from checks import ahead, c_tests, e2e_tests, process, results, rust_tests, tap,
 PASSED, FAILED, SKIPPED = results.Outcome
 
 
-def told(cases):
+def info(cases):
     return [(case.name, case.outcome) for case in cases]
 
 
 class Tap(unittest.TestCase):
     def test_each_result_becomes_a_case(self):
         report = tap.parse("1..2\nok 1 - a\nnot ok 2 - b\n# 0x1 != 0x2\n# not ok - t\n", "prog")
-        self.assertEqual(told(report.cases), [("prog/a", PASSED), ("prog/b", FAILED)])
+        self.assertEqual(info(report.cases), [("prog/a", PASSED), ("prog/b", FAILED)])
         self.assertEqual(report.cases[1].reason, "0x1 != 0x2")
 
     def test_skips_of_old_and_new_cmocka_carry_the_reason_printed_before(self):
         for line in ("not ok 1 # SKIP a", "ok 1 # SKIP a", "ok 1 - a # SKIP"):
             report = tap.parse(f"1..1\n# needs root\n{line}\n", "prog")
-            self.assertEqual(told(report.cases), [("prog/a", SKIPPED)])
+            self.assertEqual(info(report.cases), [("prog/a", SKIPPED)])
             self.assertEqual(report.cases[0].reason, "needs root")
 
     def test_a_reason_after_the_directive_is_taken(self):
@@ -40,7 +40,7 @@ class Tap(unittest.TestCase):
         self.assertEqual((report.planned, report.missing), (3, 1))
 
     def test_a_failed_last_line_without_explanation_is_not_lost(self):
-        self.assertEqual(told(tap.parse("1..1\nnot ok 1 - a", "prog").cases), [("prog/a", FAILED)])
+        self.assertEqual(info(tap.parse("1..1\nnot ok 1 - a", "prog").cases), [("prog/a", FAILED)])
 
 
 class MesonRecord(unittest.TestCase):
@@ -53,8 +53,8 @@ class MesonRecord(unittest.TestCase):
         self.assertEqual(self.outcomes("1..3\nok 1 - a\n", "ERROR"), [PASSED, FAILED])
 
     def test_a_dead_program_is_reported_with_its_last_test(self):
-        for said, where in (("1..3\nok 1 - a\n", "after a"), ("1..2\n", "in its first")):
-            last = tap.judge(tap.parse(said, "prog"), "prog", -6, "killed", None)[-1]
+        for seen, where in (("1..3\nok 1 - a\n", "after a"), ("1..2\n", "in its first")):
+            last = tap.judge(tap.parse(seen, "prog"), "prog", -6, "killed", None)[-1]
             self.assertIn(where, last.reason)
 
     def test_a_program_that_hangs_fails_even_after_its_last_test(self):
@@ -120,21 +120,21 @@ class PytestRecord(unittest.TestCase):
 
     def test_a_test_that_never_ended_failed(self):
         cases = self.parse({"event": "planned", "name": "t"})
-        self.assertEqual(told(cases), [("t", FAILED)])
+        self.assertEqual(info(cases), [("t", FAILED)])
 
     def test_a_failing_clean_up_turns_a_pass_into_one_failure(self):
         cases = self.parse({"event": "result", "name": "t", "outcome": "passed", "reason": ""},
                            {"event": "result", "name": "t", "outcome": "failed", "reason": "x"})
-        self.assertEqual(told(cases), [("t", FAILED)])
+        self.assertEqual(info(cases), [("t", FAILED)])
 
     def test_a_set_up_is_no_result(self):
         cases = self.parse({"event": "planned", "name": "t"},
                            {"event": "setup", "name": "t", "seconds": 1})
-        self.assertEqual(told(cases), [("t", FAILED)])
+        self.assertEqual(info(cases), [("t", FAILED)])
 
     def test_a_skip_keeps_its_reason(self):
         cases = self.parse({"event": "result", "name": "t", "outcome": "skipped", "reason": "root"})
-        self.assertEqual((told(cases), cases[0].reason), ([("t", SKIPPED)], "root"))
+        self.assertEqual((info(cases), cases[0].reason), ([("t", SKIPPED)], "root"))
 
     def test_failed_tests_do_not_explain_another_end_of_pytest(self):
         lines = [json.dumps({"event": "result", "name": "t", "outcome": "failed", "reason": "x"})]
@@ -144,7 +144,7 @@ class PytestRecord(unittest.TestCase):
 
     def test_a_test_that_never_ended_explains_the_death_of_pytest(self):
         lines = [json.dumps({"event": "planned", "name": "t"})]
-        self.assertEqual(told(e2e_tests.judge(lines, "pytest", -9, "how", Path("log"))),
+        self.assertEqual(info(e2e_tests.judge(lines, "pytest", -9, "how", Path("log"))),
                          [("t", FAILED)])
 
 
@@ -371,23 +371,23 @@ class AheadOfTime(unittest.TestCase):
         build.mkdir()
         (self.context.top / "tools").unlink()
         (self.context.top / "tools").symlink_to(build)
-        told = self.context.top / "told"
-        (build / "build").write_text(f"#!/bin/sh\nsleep 3\nps -o ni= -p $$ > {told}\n")
+        info = self.context.top / "told"
+        (build / "build").write_text(f"#!/bin/sh\nsleep 3\nps -o ni= -p $$ > {info}\n")
         (build / "build").chmod(0o755)
         (build / "checks").symlink_to(Path(__file__).resolve().parent / "checks")
         with ahead.Ahead(self.context, ["e2e"]) as builder:
             builder.wait("e2e")
-        self.assertEqual(told.read_text().strip(), str(os.nice(0)))
+        self.assertEqual(info.read_text().strip(), str(os.nice(0)))
 
     def test_a_command_has_the_signals_that_we_ignore(self):
         ignored = {number: signal.signal(number, signal.SIG_IGN)
                    for number in (signal.SIGINT, signal.SIGHUP)}
         try:
-            told = process.run(self.context, "test", ["grep", "SigIgn", "/proc/self/status"]).output
+            info = process.run(self.context, "test", ["grep", "SigIgn", "/proc/self/status"]).output
         finally:
             for number, before in ignored.items():
                 signal.signal(number, before)
-        self.assertEqual(int(told.split()[1], 16) & 0b111, 0)
+        self.assertEqual(int(info.split()[1], 16) & 0b111, 0)
 
     def test_a_gentle_command_leaves_the_cpus_to_others(self):
         gently = process.Context(self.context.top, self.context.build, False, gently=True)

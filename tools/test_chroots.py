@@ -99,14 +99,14 @@ class Clone(unittest.TestCase):
 
 
 class Command(unittest.TestCase):
-    def told(self, *words):
+    def info(self, *words):
         return subprocess.run(
             [TOOLS / "fresh-chroot", *words], capture_output=True, text=True, check=False
         )
 
     def test_help_has_examples(self):
         self.assertIn(
-            "tools/fresh-chroot --build-from bookworm trixie check", self.told("--help").stdout
+            "tools/fresh-chroot --build-from bookworm trixie check", self.info("--help").stdout
         )
 
     def test_nonsense_is_refused(self):
@@ -118,7 +118,7 @@ class Command(unittest.TestCase):
             ["--build-from", "bookworm", "trixie", "shell"],
             ["--build-from", "trixie", "trixie", "check"],
         ):
-            self.assertEqual(self.told(*words).returncode, 2, words)
+            self.assertEqual(self.info(*words).returncode, 2, words)
 
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root, for mounts")

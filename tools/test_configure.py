@@ -91,9 +91,9 @@ class Configure(Tree):
             self.configure("-Dwarning_level=3")
             change()
             self.configure()
-            told = json.loads((self.top / "build/meson-info/intro-buildoptions.json").read_text())
+            info = json.loads((self.top / "build/meson-info/intro-buildoptions.json").read_text())
             self.assertIn(
-                "3", [option["value"] for option in told if option["name"] == "warning_level"]
+                "3", [option["value"] for option in info if option["name"] == "warning_level"]
             )
             shutil.rmtree(self.top / "build")
 

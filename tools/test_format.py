@@ -12,7 +12,7 @@ TOOL = Path(__file__).with_name("format")
 
 
 class Version(unittest.TestCase):
-    def told(self, death="", **versions):
+    def info(self, death="", **versions):
         """With these programs as the only ones in PATH, which then run `death`."""
         with tempfile.TemporaryDirectory() as directory:
             for name, version in versions.items():
@@ -34,11 +34,11 @@ class Version(unittest.TestCase):
 
     def test_the_version_of_the_layout_is_found_under_either_name(self):
         for name in ("clang_format", "clang_format_14"):
-            done = self.told(**{"clang_format": "19", name: "14"})
+            done = self.info(**{"clang_format": "19", name: "14"})
             self.assertEqual((done.returncode, done.stdout), (0, f"{name}: --dry-run\n"))
 
     def test_another_version_judges_nothing_and_says_why(self):
-        done = self.told(clang_format="19")
+        done = self.info(clang_format="19")
         self.assertEqual(done.returncode, 77)
         self.assertIn(
             "clang-format here is of version 19; the layout of C and C++ is that of version 14",
@@ -46,11 +46,11 @@ class Version(unittest.TestCase):
         )
 
     def test_a_formatter_that_dies_of_a_signal_is_a_failure(self):
-        done = self.told(clang_format="14", death="kill -9 $$")
+        done = self.info(clang_format="14", death="kill -9 $$")
         self.assertEqual(done.returncode, 1, done.stdout)
 
     def test_a_missing_formatter_judges_nothing_and_says_why(self):
-        done = self.told()
+        done = self.info()
         self.assertEqual(done.returncode, 77)
         self.assertIn("clang-format is missing", done.stdout)
 

@@ -35,13 +35,13 @@ class KernelSymbols(unittest.TestCase):
         with tempfile.NamedTemporaryFile() as file:
             file.write(convert(text).stdout)
             file.flush()
-            said = subprocess.run(["readelf", "-hsW", file.name], capture_output=True, text=True,
+            seen = subprocess.run(["readelf", "-hsW", file.name], capture_output=True, text=True,
                                   check=True)
-        self.assertEqual(said.stderr, "")
-        rows = [line.split() for line in said.stdout.splitlines()]
+        self.assertEqual(seen.stderr, "")
+        rows = [line.split() for line in seen.stdout.splitlines()]
         kinds = {row[7]: (int(row[1], 16), row[3]) for row in rows if len(row) == 8
                  and row[4] == "GLOBAL"}
-        return kinds, said.stdout
+        return kinds, seen.stdout
 
     def test_functions_and_data_of_the_kernel_itself_are_in_it(self):
         symbols, header = self.symbols(OF_64_BITS)

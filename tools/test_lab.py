@@ -109,20 +109,20 @@ class Plan(unittest.TestCase):
             self.assert_mistake(text)
 
     def test_mistakes_are_reported_before_anything_is_booted(self):
-        for wrong, told in (('kinds = ["v2"]\ncommand = ["b"]',
+        for wrong, info in (('kinds = ["v2"]\ncommand = ["b"]',
                              "there is no kind v2; there are rt"),
                             ('kinds = ["rt"]\ncommand = "true"', "`command` is a list of strings"),
                             ('kinds = ["rt"]\npytest = ["none.py"]', "there is no none.py")):
-            self.assert_mistake(f'[[tests]]\nname = "a"\n{wrong}\n', told)
+            self.assert_mistake(f'[[tests]]\nname = "a"\n{wrong}\n', info)
 
-    def assert_mistake(self, text, told=""):
+    def assert_mistake(self, text, info=""):
         with tempfile.TemporaryDirectory() as directory:
             file = Path(directory) / "lab/tests.toml"
             file.parent.mkdir()
             file.write_text(text)
             file.with_name("kinds.toml").write_text("[kind.rt]\n")
             file.with_name("test_a.py").write_text("def test_b():\n")
-            with self.assertRaisesRegex(lab_plan.Mistake, told):
+            with self.assertRaisesRegex(lab_plan.Mistake, info):
                 lab_plan.read(file)
 
     def test_one_entry_can_be_run_alone(self):
@@ -277,8 +277,8 @@ class WhatIsNeeded(unittest.TestCase):
         self.run_lab("lab-rt:a")
         self.assertFalse((self.context.top / "make.runs").exists())
         found = self.run_lab("lab-rt", "lab-v1")
-        both = [("a", PASSED), ("b", PASSED)]
-        self.assertEqual(found, {"lab-rt": both, "lab-v1": both})
+        two = [("a", PASSED), ("b", PASSED)]
+        self.assertEqual(found, {"lab-rt": two, "lab-v1": two})
         self.assertEqual((self.context.top / "make.runs").read_text(), "run\n")
 
     def test_a_failed_preparation_leaves_out_only_its_boots(self):
@@ -314,15 +314,15 @@ class WhatIsNeeded(unittest.TestCase):
         entries = (self.context.top / "lab/tests.toml")
         entries.write_text(entries.read_text() + '[[tests]]\nname = "c"\nkinds = ["rt"]\n'
                            'command = ["c"]\nsmoke.rt = true\n')
-        turns = []
+        steps = []
 
         def boot_it(_context, boot, _directory):
-            turns.append(boot.in_turns)
+            steps.append(boot.in_turns)
 
         with mock.patch.object(lab_tests, "_boot", boot_it):
             for smoke in True, False:
                 lab_tests.ways(self.context.top, smoke)["lab-rt"](self.context, "c")
-        self.assertEqual(turns, [True, False])
+        self.assertEqual(steps, [True, False])
 
 
 class JobsOfTheGuest(unittest.TestCase):
@@ -361,8 +361,8 @@ class JobsOfTheGuest(unittest.TestCase):
                 {"outcome": "hung"}, {"outcome": "stopped"}, {"outcome": "qemu-died", "why": "x"},
                 {"outcome": "not-booted", "why": "x"}, {"outcome": "something new"}]
         for end in ends:
-            for format, said in ("status", tap), ("tap", tap), ("pytest", tap), ("libtest", RUST):
-                outcomes = self.outcomes(format, {"job": "name", **end}, said, pytest)
+            for format, seen in ("status", tap), ("tap", tap), ("pytest", tap), ("libtest", RUST):
+                outcomes = self.outcomes(format, {"job": "name", **end}, seen, pytest)
                 self.assertIn(FAILED, outcomes, (format, end))
 
     def test_the_reason_says_what_happened(self):

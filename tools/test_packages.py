@@ -84,20 +84,20 @@ class List(unittest.TestCase):
         promising = {
             name for package in packages.listed(TOP) if package.makes for name in package.names
         }
-        looked_for = {
+        searched = {
             name
             for file in sorted(TOP.glob("*/**/meson.build"))
             if "build/" not in str(file)
             for name in FOUND.findall(file.read_text())
         }
-        self.assertGreaterEqual(looked_for, {"cmocka", "musl-gcc", "boost"})
-        for name in looked_for:
+        self.assertGreaterEqual(searched, {"cmocka", "musl-gcc", "boost"})
+        for name in searched:
             self.assertIn(name, OPTIONAL)
             self.assertIn(OPTIONAL[name], promising | {None})
 
     def test_a_program_that_no_package_of_the_list_has_is_watched(self):
-        told = (TOP / "tools/packages").read_text()
-        self.assertRegex(told, r"PROGRAMS='.*\bgo\b.*'")
+        info = (TOP / "tools/packages").read_text()
+        self.assertRegex(info, r"PROGRAMS='.*\bgo\b.*'")
 
     def test_every_program_that_a_test_needs_is_of_a_package_of_the_list(self):
         listed = {name for package in packages.listed(TOP) for name in package.names}
@@ -120,11 +120,11 @@ class List(unittest.TestCase):
 
 class Versions(unittest.TestCase):
     def test_compilers_are_told_apart_from_packages(self):
-        told = subprocess.run(
+        info = subprocess.run(
             [TOP / "tools/packages", "versions"], stdout=subprocess.PIPE, text=True, check=True
         ).stdout.splitlines()
-        self.assertTrue(any(line.startswith("compiler ") for line in told))
-        for line in told:
+        self.assertTrue(any(line.startswith("compiler ") for line in info))
+        for line in info:
             self.assertRegex(line, r"^(compiler|program|module|package) \S")
 
 

@@ -45,27 +45,27 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(self.verdict("50 frames and more")[0], DIFFERS)
 
     def test_a_mode_that_tek_refuses_is_refused_with_its_words(self):
-        said = "tek: /bin/x is statically linked: it runs, but not under TEK\n"
+        seen = "tek: /bin/x is statically linked: it runs, but not under TEK\n"
         self.assertEqual(
-            self.verdict("50 frames", errors=said),
+            self.verdict("50 frames", errors=seen),
             (REFUSED, "/bin/x is statically linked: it runs, but not under TEK"),
         )
 
     def test_a_remark_of_tek_is_no_refusal(self):
-        said = "tek: stacks: no thread but the first ones of processes was measured\n"
-        self.assertEqual(self.verdict("50 frames", errors=said), (WORKS, ""))
+        seen = "tek: stacks: no thread but the first ones of processes was measured\n"
+        self.assertEqual(self.verdict("50 frames", errors=seen), (WORKS, ""))
 
     def test_words_of_the_program_itself_are_no_refusal(self):
         self.assertEqual(self.verdict("50 frames", errors="it runs, but slowly\n"), (WORKS, ""))
 
     def test_a_wrong_answer_differs_even_if_tek_refused_the_mode(self):
-        said = "tek: x: it runs, but not under TEK\n"
-        self.assertEqual(self.verdict("none", errors=said)[0], DIFFERS)
+        seen = "tek: x: it runs, but not under TEK\n"
+        self.assertEqual(self.verdict("none", errors=seen)[0], DIFFERS)
 
     def test_a_failure_of_tek_itself_is_a_refusal_only_with_a_reason(self):
-        said = "tek: libtek.so is not installed\n"
+        seen = "tek: libtek.so is not installed\n"
         self.assertEqual(
-            self.verdict(None, "exit status 125", 125, errors=said)[0], REFUSED
+            self.verdict(None, "exit status 125", 125, errors=seen)[0], REFUSED
         )
         self.assertEqual(self.verdict(None, "exit status 125", 125)[0], DIFFERS)
 
@@ -84,8 +84,8 @@ class Verdicts(unittest.TestCase):
         )
 
     def test_exit_status_2_is_one_of_the_program_also_where_tek_made_a_remark(self):
-        said = "tek: stacks: no thread was measured\n"
-        self.assertEqual(self.verdict(None, "exit status 2", 2, errors=said)[0], DIFFERS)
+        seen = "tek: stacks: no thread was measured\n"
+        self.assertEqual(self.verdict(None, "exit status 2", 2, errors=seen)[0], DIFFERS)
 
 
 class Changes(unittest.TestCase):
@@ -117,8 +117,8 @@ class Changes(unittest.TestCase):
         self.assertGreater(change(cell, known_cells(root=True)), 0)
 
     def test_the_first_entry_that_matches_counts(self):
-        both = (Known("go", "klt", HANGS, "first"), *self.known)
-        self.assertEqual(expected(Cell("go", "klt", HANGS), both).reason, "first")
+        two = (Known("go", "klt", HANGS, "first"), *self.known)
+        self.assertEqual(expected(Cell("go", "klt", HANGS), two).reason, "first")
 
 
 class Table(unittest.TestCase):
@@ -218,12 +218,12 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.run_in("run.output('sh', '-c', 'exit 3')"), "Failed exit status 3")
 
     def test_a_program_that_does_not_end_hangs_and_its_daemon_is_ended(self):
-        told = self.run_in(
+        info = self.run_in(
             "run.output('sh', '-c', 'setsid sleep 77 & echo $! >pid; wait')"
             "\nexcept Hung: print('hung', open(run.directory / 'pid').read())"
         ).split()
-        self.assertEqual(told[0], "hung")
-        self.assertFalse(Path(f"/proc/{told[1]}").exists())
+        self.assertEqual(info[0], "hung")
+        self.assertFalse(Path(f"/proc/{info[1]}").exists())
 
     def test_a_daemon_that_ends_before_it_answers_is_no_hang(self):
         self.assertEqual(
@@ -239,35 +239,35 @@ class Runs(unittest.TestCase):
 
 class Versions(unittest.TestCase):
     def test_a_version_is_told_from_a_name(self):
-        for said, version in (
+        for seen, version in (
             ("gst-launch-1.0 version 1.22.0", "1.22.0"),
             ("go version go1.26.8 linux/amd64", "1.26.8"),
             ("nginx version: nginx/1.22.1", "1.22.1"),
             ("v20.20.2", "20.20.2"),
             ('version = "1.11.0"', "1.11.0"),
         ):
-            self.assertEqual(version_in(said), version)
+            self.assertEqual(version_in(seen), version)
 
 
 class Command(unittest.TestCase):
-    def told(self, *words, **environment):
+    def info(self, *words, **environment):
         return subprocess.run(
             [TOOLS / "real-programs", *words], capture_output=True, text=True, check=False,
             env=os.environ | environment,
         )
 
     def test_help_has_examples(self):
-        self.assertIn("tools/real-programs --only nginx --mode m:1", self.told("--help").stdout)
+        self.assertIn("tools/real-programs --only nginx --mode m:1", self.info("--help").stdout)
 
     def test_nonsense_is_refused(self):
         for words in (["--only", "nonsense"], ["--mode", "nonsense"], ["nonsense"]):
-            self.assertEqual(self.told(*words).returncode, 2, words)
+            self.assertEqual(self.info(*words).returncode, 2, words)
 
     def test_without_a_build_nothing_is_run(self):
         with tempfile.TemporaryDirectory() as directory:
-            told = self.told("--only", "go", TEK_BUILD=directory)
-        self.assertEqual(told.returncode, 2)
-        self.assertIn("bin/tek is missing: make build", told.stderr)
+            info = self.info("--only", "go", TEK_BUILD=directory)
+        self.assertEqual(info.returncode, 2)
+        self.assertIn("bin/tek is missing: make build", info.stderr)
 
 
 if __name__ == "__main__":

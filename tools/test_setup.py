@@ -119,9 +119,9 @@ class Setup(unittest.TestCase):
         self.assertNotIn("old1", self.installed())
 
     def test_an_unavailable_package_is_reported_with_its_purpose_and_the_others_are_installed(self):
-        told = self.setup("tests")
+        info = self.setup("tests")
         self.assertEqual(
-            told.count("gone: another library (no apt source of this system has it)"), 1
+            info.count("gone: another library (no apt source of this system has it)"), 1
         )
         self.assertEqual(self.installed(), ["gcc", "multi", "new2"])
 
@@ -133,17 +133,17 @@ class Setup(unittest.TestCase):
 
     def test_a_conflicting_package_is_reported_and_the_others_are_installed(self):
         (self.system / "broken/multi").touch()
-        told = self.setup("tests")
+        info = self.setup("tests")
         self.assertEqual(self.installed(), ["gcc", "new2"])
         self.assertIn(
-            "multi: programs of 32 bits (multi : Conflicts: other but it is to be installed)", told
+            "multi: programs of 32 bits (multi : Conflicts: other but it is to be installed)", info
         )
 
     def test_without_one_that_the_build_needs_it_ends(self):
         (self.system / "has/gcc").unlink()
-        told = self.setup("tests", status=1)
-        self.assertIn("gcc: C compiler (no apt source of this system has it)", told)
-        self.assertIn("TEK cannot be built without gcc", told)
+        info = self.setup("tests", status=1)
+        self.assertIn("gcc: C compiler (no apt source of this system has it)", info)
+        self.assertIn("TEK cannot be built without gcc", info)
         self.assertIn("new2", self.installed())
         self.assertIn("gone\t", (self.top / "build/setup.lacking").read_text())
         self.setup("build", status=1)  # and does so again
@@ -166,17 +166,17 @@ class Setup(unittest.TestCase):
         self.assertEqual(self.installed(), ["gcc", "multi", "strap"])
 
     def test_a_user_who_cannot_become_root_is_told_the_command(self):
-        told = self.setup("tests", status=1, FAKE_ID="1000")
+        info = self.setup("tests", status=1, FAKE_ID="1000")
         self.assertEqual(self.calls(), [])
         self.assertRegex(
-            told, r"(?m)apt-get install --no-install-recommends gcc multi new2$"
+            info, r"(?m)apt-get install --no-install-recommends gcc multi new2$"
         )
-        self.assertTrue(told.endswith("Nothing can be built without gcc.\n"), told)
+        self.assertTrue(info.endswith("Nothing can be built without gcc.\n"), info)
 
     def test_a_user_goes_on_without_what_only_tests_need(self):
         (self.system / "installed/gcc").touch()
-        told = self.setup("tests", FAKE_ID="1000")
-        self.assertRegex(told, r"apt-get install --no-install-recommends multi new2$")
+        info = self.setup("tests", FAKE_ID="1000")
+        self.assertRegex(info, r"apt-get install --no-install-recommends multi new2$")
         self.assertEqual(self.calls(), [])
 
     def test_a_newer_rust_is_taken_from_where_the_system_has_it(self):

@@ -37,9 +37,9 @@ def pipes_of(device):
 
 def answers_of(devices, name):
     """The thread names of a device, each with its answer."""
-    told = subprocess.run([devices, name, "--answers"], stdout=subprocess.PIPE, text=True,
+    info = subprocess.run([devices, name, "--answers"], stdout=subprocess.PIPE, text=True,
                           check=True).stdout
-    return {thread: answer for answer, thread in (line.split() for line in told.splitlines())}
+    return {thread: answer for answer, thread in (line.split() for line in info.splitlines())}
 
 
 def suggested(options, program, directory, descriptors=()):

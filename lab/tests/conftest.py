@@ -31,9 +31,9 @@ def needs_linux(major, minor):
 @pytest.fixture
 def diagnosis(tek):
     """The checks of `tek doctor` by their names, and whether backends can be used."""
-    told = json.loads(tek("doctor", "--json").stdout)
-    checks = {check["id"]: check for check in told["checks"]}
-    return checks, {backend["name"]: backend["usable"] for backend in told["backends"]}
+    info = json.loads(tek("doctor", "--json").stdout)
+    checks = {check["id"]: check for check in info["checks"]}
+    return checks, {backend["name"]: backend["usable"] for backend in info["backends"]}
 
 
 def threads_of(tek, *options):

@@ -47,9 +47,9 @@ def test_a_touch_is_answered_faster_under_tek_than_without(tek):
     result = OUT / "response.json"
     ended = tek("bench", "response", "--quick", "--json", result, timeout=240)
     assert ended.returncode == 0, ended.stderr
-    means = {row["variant"]: row["value"] for row in json.loads(result.read_text())["rows"]
+    value = {row["variant"]: row["value"] for row in json.loads(result.read_text())["rows"]
              if row["metric"] == "response"}
-    alone, conventional, tek_name = (means[name] for name in ("alone", "conventional", "tek-name"))
+    alone, conventional, tek_name = (value[name] for name in ("alone", "conventional", "tek-name"))
     (OUT / "told").write_text(
         f"tek bench response --quick: conventional {conventional:.0f} ms, TEK {tek_name:.0f} ms, "
         f"alone {alone:.0f} ms: {conventional / tek_name:.1f} times as fast, "

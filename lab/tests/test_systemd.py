@@ -54,7 +54,7 @@ class Machine:
 
     def __init__(self, directory):
         self.etc = directory / "etc"
-        self.log, self.said = directory / "log", directory / "tekd"
+        self.log, self.seen = directory / "log", directory / "tekd"
         subprocess.run(["cp", "-a", "/etc", self.etc], check=True)
         self.units = self.etc / "systemd" / "system"
         self.units.mkdir(parents=True)
@@ -67,7 +67,7 @@ class Machine:
         (directory / "app.py").write_text(APP_PROGRAM)
         (self.units / "app.service").write_text(
             f"[Service]\nExecStart=/usr/bin/python3 {directory}/app.py\nDelegate=cpu\n")
-        self.said.touch()
+        self.seen.touch()
         with self.log.open("w") as log:
             self.unshare = subprocess.Popen(
                 ["unshare", "--pid", "--fork", "--mount", "--kill-child", "sh", "-c", BOOT, "sh",
@@ -86,7 +86,7 @@ class Machine:
         ended = subprocess.run(self.inside(*command), check=False, timeout=60, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert ended.returncode == 0 or not check, \
-            f"{command}: {ended.stderr}\n{self.log.read_text()[-3000:]}\n{self.said.read_text()[-2000:]}"
+            f"{command}: {ended.stderr}\n{self.log.read_text()[-3000:]}\n{self.seen.read_text()[-2000:]}"
         return ended
 
     @contextlib.contextmanager
@@ -112,7 +112,7 @@ class Machine:
         more = self.units / "tekd.service.d"
         more.mkdir(exist_ok=True)
         (more / "more.conf").write_text(
-            f"[Service]\nRestartSec=0\nStandardError=append:{self.said}\n{unit}\n")
+            f"[Service]\nRestartSec=0\nStandardError=append:{self.seen}\n{unit}\n")
         self.systemctl("daemon-reload")
 
     def status(self):

@@ -114,8 +114,8 @@ def groups():
 
 def assert_same(before, after):
     """Compares the threads that existed all the time."""
-    both = before.keys() & after.keys()
-    assert {who: after[who] for who in both} == {who: before[who] for who in both}
+    two = before.keys() & after.keys()
+    assert {it: after[it] for it in two} == {it: before[it] for it in two}
 
 
 @pytest.mark.parametrize(("configuration", "kills"), [
@@ -144,11 +144,11 @@ def test_after_any_kill_no_thread_of_the_device_is_other_than_it_was(device, con
     for client in clients:
         client.send_signal(signal.SIGSTOP)
     subprocess.run(device.command("--restore"), timeout=60, check=True)
-    home = pathlib.Path("/proc/self/cgroup").read_text()
+    root = pathlib.Path("/proc/self/cgroup").read_text()
     for client in clients:
         for task in pathlib.Path(f"/proc/{client.pid}/task").iterdir():
             assert scheduling(int(task.name)) == (0, 0, 0)
-            assert (task / "cgroup").read_text() == home
+            assert (task / "cgroup").read_text() == root
         client.kill()
         client.wait(20)
     assert_same(before, snapshot())
@@ -199,9 +199,9 @@ sys.stdin.readline()
             client.stdin.close()
 
 
-def tell(words):
-    with (OUT / "told").open("a") as told:
-        told.write(f"{words}\n")
+def note(words):
+    with (OUT / "told").open("a") as info:
+        info.write(f"{words}\n")
 
 
 def system_calls(tid, act):
@@ -232,12 +232,12 @@ def test_with_a_raised_limit_switches_do_not_ask_tekd(
         tid = child_of(client.process.pid)
         usual = system_calls(tid, lambda: client.do(""))
         assert client.do("enter") == (0, os.SCHED_RR)  # by itself
-        told = []
+        info = []
         for what in "leave", "enter", "leave":
             made = system_calls(tid, lambda what=what: client.do(what))
             assert made and not ASKING & set(made), (what, made)
-            told.append(f"{what} {len(made) - len(usual)} {made}")
-        tell(f"system calls with a raised limit: {'; '.join(told)}")
+            info.append(f"{what} {len(made) - len(usual)} {made}")
+        note(f"system calls with a raised limit: {'; '.join(info)}")
     finally:
         client.process.kill()
         client.process.communicate()
@@ -340,10 +340,10 @@ for priority in map(int, sys.stdin):
                           preexec_fn=own_limit) as client:
         try:
             client.stdout.readline()
-            for priority, kept in (48, (os.SCHED_OTHER, 0)), (20, (os.SCHED_RR, 20)):
+            for priority, held in (48, (os.SCHED_OTHER, 0)), (20, (os.SCHED_RR, 20)):
                 client.stdin.write(f"{priority}\n")
                 client.stdin.flush()
-                assert tuple(map(int, client.stdout.readline().split())) == kept
+                assert tuple(map(int, client.stdout.readline().split())) == held
         finally:
             client.kill()
 
@@ -392,4 +392,4 @@ print(f"{took[100] * 1e6:.0f} {took[197] * 1e6:.0f}")
 """
     with start(script, device.socket, stdout=subprocess.PIPE) as client:
         median, high = client.stdout.readline().split()
-    tell(f"a switch by tekd: median {median} us, p99 {high} us")
+    note(f"a switch by tekd: median {median} us, p99 {high} us")

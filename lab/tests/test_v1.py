@@ -30,8 +30,8 @@ def test_doctor_finds_control_groups_of_version_1(diagnosis):
 
 def test_doctor_names_the_group_that_it_runs_in(tek, group):
     directory, inside = group
-    told = json.loads(tek("doctor", "--json", prefix=inside).stdout)
-    fair = next(backend for backend in told["backends"] if backend["name"] == "fair")
+    info = json.loads(tek("doctor", "--json", prefix=inside).stdout)
+    fair = next(backend for backend in info["backends"] if backend["name"] == "fair")
     assert fair["usable"]
     assert directory.name in fair["why"]
 
@@ -56,7 +56,7 @@ def test_explain_tells_the_group_of_a_thread(tek, waiting, group):
                           text=True) as process:
         try:
             assert process.stdout.readline() == "ready\n"
-            told = tek("explain", str(process.pid)).stdout
+            info = tek("explain", str(process.pid)).stdout
         finally:
             process.kill()
-    assert directory.name in told
+    assert directory.name in info

@@ -19,10 +19,10 @@ def run(*command, **more):
 class Keys:
     """A key pair of its own, in a directory."""
 
-    def __init__(self, home):
-        self.home = pathlib.Path(home)
-        self.home.mkdir(mode=0o700)
-        self.public = self.home / "public.gpg"
+    def __init__(self, root):
+        self.root = pathlib.Path(root)
+        self.root.mkdir(mode=0o700)
+        self.public = self.root / "public.gpg"
         self._gpg("--passphrase", "", "--quick-generate-key", "lab@example.org", "ed25519", "sign")
         self.public.write_bytes(
             subprocess.run(self._command("--export"), check=True, timeout=60,
@@ -34,14 +34,14 @@ class Keys:
 
     def close(self):
         """Ends gpg's agent, which would stay otherwise."""
-        command = ["gpgconf", "--homedir", self.home, "--kill", "all"]
+        command = ["gpgconf", "--homedir", self.root, "--kill", "all"]
         subprocess.run(command, check=False, timeout=60)
 
     def _gpg(self, *arguments):
         run(*self._command(*arguments))
 
     def _command(self, *arguments):
-        return ("gpg", "--homedir", str(self.home), "--batch", "--quiet", "--pinentry-mode",
+        return ("gpg", "--homedir", str(self.root), "--batch", "--quiet", "--pinentry-mode",
                 "loopback", *map(str, arguments))
 
 

@@ -24,7 +24,7 @@ SOCKETS = {
 PORT = SOCKETS["port"]
 
 
-def say(kind, payload):
+def put(kind, payload):
     if not isinstance(payload, bytes):
         payload = json.dumps(payload).encode()
     for at in range(0, len(payload), 60_000) or [0]:
@@ -33,8 +33,8 @@ def say(kind, payload):
 
 
 def done(how, left=(), lost=()):
-    say(b"V", how)
-    say(b"D", {"left": list(left), "lost": list(lost)})
+    put(b"V", how)
+    put(b"D", {"left": list(left), "lost": list(lost)})
 
 
 def receive(length):
@@ -44,13 +44,13 @@ def receive(length):
     return data
 
 
-def hear():
+def take():
     kind, length = struct.unpack("<cI", receive(5))
     return kind, receive(length)
 
 
 def until_end():
-    while hear()[0] != b"X":
+    while take()[0] != b"X":
         pass
 
 
@@ -98,14 +98,14 @@ def run(job):
     elif action == "exit":
         done({"exited": int(words[0])})
     elif action == "say":
-        say(b"O", words[0].encode())
-        say(b"E", words[1].encode())
+        put(b"O", words[0].encode())
+        put(b"E", words[1].encode())
         done({"exited": 0})
     elif action == "environment":
-        say(b"O", job)
+        put(b"O", job)
         done({"exited": 0})
     elif action == "arguments":
-        say(b"O", sys.argv)
+        put(b"O", sys.argv)
         done({"exited": 0})
     elif action == "missing":
         done({"not-started": {"why": "missing: No such file or directory", "errno": errno.ENOENT}})
@@ -115,14 +115,14 @@ def run(job):
         console("[    9.9] Out of memory: Killed process 61 (tail)\n")
         done({"killed": 9})
     elif action == "files":
-        say(b"F", tar(words))
+        put(b"F", tar(words))
         done({"exited": 0})
     elif action == "lose-files":
-        say(b"F", tar(["a=1"]))
+        put(b"F", tar(["a=1"]))
         done({"exited": int(words[0])}, lost=["File name too long: $OUT/d"])
     elif action == "many-bytes":
         for _ in range(int(words[0])):
-            say(b"O", b"x" * 60_000)
+            put(b"O", b"x" * 60_000)
         done({"exited": 0})
     elif action == "spoil":
         # Results cannot be written there any more.
@@ -136,7 +136,7 @@ def run(job):
         done({"killed": 9})
     elif action == "flood":
         while True:
-            say(b"O", b"y\n" * 1000)
+            put(b"O", b"y\n" * 1000)
     elif action == "pour":
         # Until it is ended, as fast as the host reads.
         PORT.setblocking(False)
@@ -167,8 +167,8 @@ def run(job):
         time.sleep(60)
     elif action == "tell":
         # Its pid, for the test that will end it.
-        with open(words[0] + ".new", "w") as told:
-            told.write(str(os.getpid()))
+        with open(words[0] + ".new", "w") as info:
+            info.write(str(os.getpid()))
         os.rename(words[0] + ".new", words[0])
         time.sleep(60)
     else:
@@ -180,8 +180,8 @@ if "boot-slowly" in " ".join(sys.argv):
     time.sleep(60)
 if "refuse-to-boot" in " ".join(sys.argv):
     sys.exit("qemu: no such machine")
-say(b"H", {"version": VERSION})
+put(b"H", {"version": VERSION})
 while True:
-    what, about = hear()
+    what, about = take()
     if what == b"R":
         run(json.loads(about))

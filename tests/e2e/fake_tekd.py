@@ -35,8 +35,8 @@ class FakeTekd:
     """Listens at a path until it is closed. It reports `said`: a dictionary, or bytes that are no
     JSON; or nothing at all, if that is None."""
 
-    def __init__(self, path, said=None):
-        self.said = said
+    def __init__(self, path, seen=None):
+        self.seen = seen
         self.asked = []
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.bind(str(path))
@@ -56,12 +56,12 @@ class FakeTekd:
             while packet := client.recv(4096):
                 _, version, kind, number, *_ = REQUEST.unpack(packet)
                 self.asked.append(kind)
-                if self.said is None:
+                if self.seen is None:
                     continue
                 reply = REPLY.pack(MAGIC, version, kind, number, 0, 0, 0, 0, 0, b"")
                 file = os.memfd_create("said")
-                os.write(file, self.said if isinstance(self.said, bytes)
-                         else json.dumps(self.said).encode())
+                os.write(file, self.seen if isinstance(self.seen, bytes)
+                         else json.dumps(self.seen).encode())
                 socket.send_fds(client, [reply], [file])
                 os.close(file)
 

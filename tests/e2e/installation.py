@@ -19,16 +19,16 @@ def built_for():
 
 
 @contextlib.contextmanager
-def records_kept():
+def records_held():
     """Keeps a test from changing the lists of `make uninstall`."""
     records = [BUILD / "installed-files", BUILD / "installed-directories"]
-    kept = {record: record.read_bytes() for record in records if record.exists()}
-    for record in kept:
+    held = {record: record.read_bytes() for record in records if record.exists()}
+    for record in held:
         record.unlink()
     try:
         yield
     finally:
         for record in records:
             record.unlink(missing_ok=True)
-        for record, text in kept.items():
+        for record, text in held.items():
             record.write_bytes(text)

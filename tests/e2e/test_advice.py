@@ -52,10 +52,10 @@ class Shell:
 
     def doctor(self):
         """The checks and backends of `tek doctor`, started from this shell."""
-        told = json.loads(self.type(f"{TEK} doctor --json")[1])
-        answers = {check["id"]: (check["answer"], check["cure"]) for check in told["checks"]}
+        info = json.loads(self.type(f"{TEK} doctor --json")[1])
+        answers = {check["id"]: (check["answer"], check["cure"]) for check in info["checks"]}
         backends = {backend["name"]: ("yes" if backend["usable"] else "no", backend["cure"])
-                    for backend in told["backends"]}
+                    for backend in info["backends"]}
         return answers | backends
 
     def end(self):
@@ -249,9 +249,9 @@ def test_no_cure_names_a_placeholder_or_a_program_that_is_not_here(nobody):
 
 def is_known(package):
     """Whether this machine's apt could install it."""
-    told = subprocess.run([needs("apt-get"), "--simulate", "install", package], capture_output=True,
+    info = subprocess.run([needs("apt-get"), "--simulate", "install", package], capture_output=True,
                           text=True, timeout=60, check=False)
-    return told.returncode == 0 or "Unable to locate" not in told.stderr
+    return info.returncode == 0 or "Unable to locate" not in info.stderr
 
 
 @pytest.mark.parametrize("name", ["mimalloc", "jemalloc", "tcmalloc"])
@@ -260,13 +260,13 @@ def test_the_package_of_an_allocator_is_one_that_apt_has(apart, name):
     for library in re.findall(rf"/[^:\s]*lib(?:{name}|tcmalloc)[^:\s]*", found):
         for path in pathlib.Path(library).parent.glob(f"lib{name}*.so*"):
             apart.does(f"mount --bind /dev/null {path}")
-    status, told = apart.type(f"{TEK} run --alloc {name} -- true")
-    assert status == 2 and f"--alloc {name}: there is no lib" in told, told
-    if "have no package" in told:
-        pytest.skip(told)
-    command = shlex.split(command_of(told.strip()))
-    assert command[-3:-1] == ["apt-get", "install"], told
-    assert is_known(command[-1]), told
+    status, info = apart.type(f"{TEK} run --alloc {name} -- true")
+    assert status == 2 and f"--alloc {name}: there is no lib" in info, info
+    if "have no package" in info:
+        pytest.skip(info)
+    command = shlex.split(command_of(info.strip()))
+    assert command[-3:-1] == ["apt-get", "install"], info
+    assert is_known(command[-1]), info
 
 
 @pytest.mark.parametrize("known, wanted", [
@@ -284,9 +284,9 @@ def test_a_package_is_called_as_the_release_calls_it(apart, tmp_path, known, wan
         apart.does(f"mount --bind /dev/null {path}")
     if not list(pathlib.Path("/var/lib/apt/lists").glob("*_Packages*")):
         pytest.skip("needs apt's lists")
-    _, told = apart.type(f"PATH={tmp_path}:$PATH {TEK} run --alloc mimalloc -- true")
+    _, info = apart.type(f"PATH={tmp_path}:$PATH {TEK} run --alloc mimalloc -- true")
     end = f"apt-get install {wanted}" if wanted else "have no package libmimalloc3"
-    assert told.strip().endswith(end), told
+    assert info.strip().endswith(end), info
 
 
 def test_the_packages_that_the_lab_needs_are_ones_that_apt_has(apart):
@@ -296,10 +296,10 @@ def test_the_packages_that_the_lab_needs_are_ones_that_apt_has(apart):
         for directory in ("/sbin", "/usr/sbin"):
             path = f"{directory}/{program}"
             apart.type(f"[ ! -e {path} ] || mount --bind /dev/null {path}")
-    status, told = apart.type(line)
-    assert status == 125 and "not installed here: busybox" in told, told
+    status, info = apart.type(line)
+    assert status == 125 and "not installed here: busybox" in info, info
     # Without apt-cache in PATH it uses the release.
-    packages = told.strip().split("apt-get install ")[1].split()
+    packages = info.strip().split("apt-get install ")[1].split()
     assert packages == ["busybox-static", "kmod", "e2fsprogs", "qemu-system-x86"]
     assert all(map(is_known, packages))
     apart.does("rmdir /tmp/nothing.$$")
@@ -315,20 +315,20 @@ def test_tekd_is_started_as_it_is_said(shell, tmp_path):
     # The files in /etc stay unchanged.
     one.does(f"mount -t tmpfs none /run && cp -a /etc {tmp_path} && "
              f"mount --bind {tmp_path}/etc /etc")
-    status, told = one.type(f"{TEK} critical sh --for 1s")
-    assert status == 1 and "to start it, in another terminal: " in told, told
-    command = command_of(told.strip())
+    status, info = one.type(f"{TEK} critical sh --for 1s")
+    assert status == 1 and "to start it, in another terminal: " in info, info
+    command = command_of(info.strip())
     one.does(f"{command} 2>{tmp_path}/log & tekd=$!")
     for _ in range(100):
-        status, told = one.type(f"{TEK} status --json")
+        status, info = one.type(f"{TEK} status --json")
         if status == 0:
             break
         one.type("sleep 0.1")
-    assert status == 0, told + (tmp_path / "log").read_text()
+    assert status == 0, info + (tmp_path / "log").read_text()
     # No groups yet: tek prints the advice, and the test follows it.
-    _, told = one.type(f"{TEK} groups")
-    advice = re.search(r"To have them: (.*), then end tekd and start it again", told)
-    assert advice, told
+    _, info = one.type(f"{TEK} groups")
+    advice = re.search(r"To have them: (.*), then end tekd and start it again", info)
+    assert advice, info
     one.does(advice[1])
     assert "[groups]" in one.does("cat /etc/tek/tekd.toml")
     one.does(f"{command} --check")
@@ -336,14 +336,14 @@ def test_tekd_is_started_as_it_is_said(shell, tmp_path):
 
 
 def test_placement_is_written_as_its_example_says():
-    told = subprocess.run([TEK, "run", "--place", "everywhere", "true"], capture_output=True,
+    info = subprocess.run([TEK, "run", "--place", "everywhere", "true"], capture_output=True,
                           text=True, timeout=60, check=False)
-    assert told.returncode == 2
-    example = re.search(r"as in (\S+)", told.stderr)[1]
+    assert info.returncode == 2
+    example = re.search(r"as in (\S+)", info.stderr)[1]
     subprocess.run([TEK, "run", "--place", example, "true"], timeout=60, check=True)
-    told = subprocess.run([TEK, "run", "--place", "cores=x", "true"], capture_output=True,
+    info = subprocess.run([TEK, "run", "--place", "cores=x", "true"], capture_output=True,
                           text=True, timeout=60, check=False)
-    example = re.search(r"as in (\S+)", told.stderr)[1]
+    example = re.search(r"as in (\S+)", info.stderr)[1]
     subprocess.run([TEK, "run", "--place", f"cores={example}", "true"], timeout=60, check=True)
 
 
@@ -352,17 +352,17 @@ def test_a_rules_file_that_others_can_write_to_is_closed(user_rules):
         '[[rule]]\nmatch = { thread = "ui*" }\nset = { critical = true }\n')
     (user_rules / "fridge.toml").chmod(0o666)
     run = [TEK, "run", "true"]
-    told = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
-    assert told.returncode == 2 and "others can write" in told.stderr
-    command = re.search(r": (chmod go-w \S+)", told.stderr)[1].rstrip(";,")
+    info = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+    assert info.returncode == 2 and "others can write" in info.stderr
+    command = re.search(r": (chmod go-w \S+)", info.stderr)[1].rstrip(";,")
     subprocess.run(["sh", "-c", command], timeout=20, check=True)
     subprocess.run(run, timeout=60, check=True)
 
 
 def stack_budget(shell, *arguments):
-    status, told = shell.type(" ".join([str(TEK), "stack", "budget", "--json", *arguments]))
-    told = json.loads(told)
-    return status, {item["id"]: item["cure"] for item in told["items"] if not item["fits"]}
+    status, info = shell.type(" ".join([str(TEK), "stack", "budget", "--json", *arguments]))
+    info = json.loads(info)
+    return status, {item["id"]: item["cure"] for item in info["items"] if not item["fits"]}
 
 
 def test_a_limit_of_addresses_is_raised_by_the_shell_or_by_root(shell):
@@ -429,13 +429,13 @@ def test_what_the_library_itself_says_names_the_shell_that_the_program_came_from
     library = open_build / "lib"
     program = compile_c(LINKED, "cc", f"-I{INCLUDE}", "-pthread", f"-L{library}",
                         f"-Wl,-rpath,{library}", "-Wl,--no-as-needed", "-ltek")
-    status, told = nobody.type(str(program))
-    assert status == 1 and f"`prlimit --pid {nobody.process.pid} --rtprio=60:60`" in told, told
-    assert "`echo :65534 - rtprio 60 > /etc/security/limits.d/tek.conf`" in told, told
-    assert told.endswith(".\n"), told
+    status, info = nobody.type(str(program))
+    assert status == 1 and f"`prlimit --pid {nobody.process.pid} --rtprio=60:60`" in info, info
+    assert "`echo :65534 - rtprio 60 > /etc/security/limits.d/tek.conf`" in info, info
+    assert info.endswith(".\n"), info
     if not has_capability(24):
         pytest.skip("the rest needs CAP_SYS_RESOURCE")
-    subprocess.run(["sh", "-c", re.search(r"`(prlimit .*?)`", told)[1]], timeout=20, check=True)
+    subprocess.run(["sh", "-c", re.search(r"`(prlimit .*?)`", info)[1]], timeout=20, check=True)
     assert nobody.type(str(program)) == (0, "")
 
 
@@ -468,7 +468,7 @@ def test_a_pool_is_locked_after_its_limit_was_raised(shell):
     one.does("ulimit -Sl 64")
     drop = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all"
     line = f"{drop} {TEK} run --alloc pool=1M -- true"
-    told = one.does(line)
-    assert "present but not locked" in told, told
-    one.does(re.search(r"`(ulimit -l \d+)`", told)[1])
+    info = one.does(line)
+    assert "present but not locked" in info, info
+    one.does(re.search(r"`(ulimit -l \d+)`", info)[1])
     assert one.does(line) == ""

@@ -65,7 +65,7 @@ def bash(request):
         assert ended.returncode == 0, ended.stderr
         return [word.rstrip() for word in ended.stdout.splitlines()]
 
-    offers.knows_others = request.param != "alone"
+    offers.knows_more = request.param != "alone"
     return offers
 
 
@@ -77,10 +77,10 @@ def bash(request):
     "tek stack report -- ", "tek run -- tek run -- ",
 ])
 def test_bash_completes_the_program_that_tek_starts(bash, before):
-    if not bash.knows_others and before.count("tek") > 1:
+    if not bash.knows_more and before.count("tek") > 1:
         pytest.skip("completions of the program need bash-completion")
     assert "made-up" in bash(before + "made-")
-    if bash.knows_others:
+    if bash.knows_more:
         assert bash(before + "made-up --w") == ["--wash"]
         assert bash(before + "made-up --wash --s") == ["--spin"]
 

@@ -246,15 +246,15 @@ def test_status_shows_who_is_critical_by_whom_and_who_was_refused(tekd, tek, obe
     assert program.do("enter") == (0, FAST)
     pid = child_of(program.process.pid)
     assert tek("critical", "1").returncode == 1
-    told = tek("status")
-    assert (told.returncode, told.stderr) == (0, "")
-    line, = [line for line in told.stdout.splitlines() if line.split()[:2] == [str(pid), str(pid)]]
+    info = tek("status")
+    assert (info.returncode, info.stderr) == (0, "")
+    line, = [line for line in info.stdout.splitlines() if line.split()[:2] == [str(pid), str(pid)]]
     assert "itself" in line.split() and "29" in line.split()
-    assert f"pid:{os.getpid()}" in told.stdout and "responsiveness" in told.stdout
-    said = json.loads(tek("status", "--json").stdout)
-    fast, = said["fast"]
+    assert f"pid:{os.getpid()}" in info.stdout and "responsiveness" in info.stdout
+    seen = json.loads(tek("status", "--json").stdout)
+    fast, = seen["fast"]
     assert (fast["tid"], fast["uid"], fast["role"]) == (pid, NOBODY, None)
-    assert said["refused"]
+    assert seen["refused"]
     program.do("leave")
     assert json.loads(tek("status", "--json").stdout)["mode"] == "normal"
     program.end()

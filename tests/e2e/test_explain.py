@@ -127,8 +127,8 @@ def test_a_program_without_tek_is_explained_as_far_as_the_kernel_tells(tek, star
 def test_a_program_that_tek_cannot_ride_in_is_told_so(tek, start, compile_c):
     static = compile_c(WAITING, "cc", "-pthread", "-static")
     _, tids = start(static, "touch", under=["--no-rules"])
-    told, = facts_of(tek, tids["touch"])["not_known"]
-    assert "libtek.so is in its LD_PRELOAD but not in it" in told
+    info, = facts_of(tek, tids["touch"])["not_known"]
+    assert "libtek.so is in its LD_PRELOAD but not in it" in info
 
 
 @pytest.mark.usefixtures("library_32")

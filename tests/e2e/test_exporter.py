@@ -98,13 +98,13 @@ def once(tek, *options, **more):
 
 
 def test_without_tekd_it_is_down_and_that_is_no_error(tek, directory):
-    told = once(tek)
-    assert told["tek_tekd_up"] == 0 and told["tek_exporter_scrape_duration_seconds"] < 10
-    assert not [name for name in told if name.startswith("tek_tekd_") and name != "tek_tekd_up"]
+    info = once(tek)
+    assert info["tek_tekd_up"] == 0 and info["tek_exporter_scrape_duration_seconds"] < 10
+    assert not [name for name in info if name.startswith("tek_tekd_") and name != "tek_tekd_up"]
 
 
 def test_what_tekd_tells_becomes_metrics_and_it_is_asked_for_nothing_else(tek, fake):
-    told = once(tek)
+    info = once(tek)
     wanted = {
         "tek_tekd_up": 1, "tek_tekd_info version=9.9 backend=fair": 1, "tek_responsiveness_mode": 1,
         "tek_fast_threads user_class=root": 1, "tek_fast_threads user_class=user": 1,
@@ -117,23 +117,23 @@ def test_what_tekd_tells_becomes_metrics_and_it_is_asked_for_nothing_else(tek, f
         "tek_group_threads group=normal": 9,
         "tek_group_processes group=urgent": 1, "tek_group_weight group=urgent": 400,
     }
-    assert {name: told.get(name) for name in wanted} == wanted
-    assert "tek_group_processes group=normal" not in told
+    assert {name: info.get(name) for name in wanted} == wanted
+    assert "tek_group_processes group=normal" not in info
     # A client without a grant that sends HELLO counts as refused.
     assert fake.asked == [STATUS]
 
 
-@pytest.mark.parametrize("said", [b"no JSON", b"{}", b"", b"[" * 100_000],
+@pytest.mark.parametrize("seen", [b"no JSON", b"{}", b"", b"[" * 100_000],
                          ids=["text", "empty", "none", "deep"])
-def test_a_tekd_that_tells_nonsense_is_down_and_the_reason_is_told(tek, fake, said):
-    fake.said = said
+def test_a_tekd_that_tells_nonsense_is_down_and_the_reason_is_told(tek, fake, seen):
+    fake.seen = seen
     ended = tek("exporter", "--once")
     assert ended.returncode == 0 and metrics(ended.stdout)["tek_tekd_up"] == 0
     assert ended.stderr.startswith("tek: the answer of tekd is not ")
 
 
 def test_a_tekd_that_does_not_answer_keeps_no_client_waiting_for_long(tek, fake):
-    fake.said = None
+    fake.seen = None
     begin = time.monotonic()
     ended = tek("exporter", "--once")
     assert time.monotonic() - begin < 60
@@ -149,10 +149,10 @@ def test_stacks_threads_and_groups_are_summed_up_by_program(tek, directory, wait
                 {"tid": tids["two"], "stack_pages": 2048},
                 {"tid": 4_000_000, "stack_pages": 9},
             ], program="fridge")
-            told = once(tek)
+            info = once(tek)
         finally:
             process.kill()
-    of = {name.split(" ")[0]: value for name, value in told.items()
+    of = {name.split(" ")[0]: value for name, value in info.items()
           if name.endswith("program=fridge")}
     assert of == {
         "tek_program_processes": 1, "tek_program_threads": 3, "tek_program_fast_threads": 0,
@@ -160,8 +160,8 @@ def test_stacks_threads_and_groups_are_summed_up_by_program(tek, directory, wait
         "tek_program_stack_measured_threads": 1, "tek_program_stack_peak_bytes": 5000,
         "tek_program_stack_bound_bytes": 8192,
     }
-    assert told["tek_tracked_threads group=urgent region=lazy"] == 1
-    assert told["tek_tracked_threads group=normal region=lazy"] == 1
+    assert info["tek_tracked_threads group=urgent region=lazy"] == 1
+    assert info["tek_tracked_threads group=normal region=lazy"] == 1
 
 
 @pytest.fixture
@@ -186,12 +186,12 @@ def crowd(directory):
 def test_there_are_no_more_series_than_allowed_whatever_runs(tek, crowd):
     crowd(12)
     for most, wanted in (("3", 4), ("0", 1), ("1000", 12)):
-        told = once(tek, "--programs", most)
-        of = [name for name in told if name.startswith("tek_program_threads ")]
-        assert len(of) == wanted and sum(told[name] for name in of) == 12
-        assert told["tek_tekd_up"] == 0
-    told = once(tek)
-    assert len(told) < 8 * 12 + 20
+        info = once(tek, "--programs", most)
+        of = [name for name in info if name.startswith("tek_program_threads ")]
+        assert len(of) == wanted and sum(info[name] for name in of) == 12
+        assert info["tek_tekd_up"] == 0
+    info = once(tek)
+    assert len(info) < 8 * 12 + 20
 
 
 def test_a_parser_of_prometheus_reads_the_page(tek, fake, crowd):
@@ -230,13 +230,13 @@ def test_the_daemon_itself_is_told_of_and_anybody_may_ask(tek, directory, open_d
             before = once(tek, prefix=as_nobody)
             assert (before["tek_tekd_up"], before["tek_responsiveness_mode"]) == (1, 0)
             assert tek("critical", "--thread", tid).returncode == 0
-            told = once(tek, prefix=as_nobody)
-            assert (told["tek_responsiveness_mode"],
-                    told["tek_fast_threads user_class=root"]) == (1, 1)
-            assert told["tek_tekd_grants_total"] == 1 and told["tek_tekd_changes"] >= 1
-            assert 0 < told["tek_responsiveness_mode_seconds_total"] < 60
+            info = once(tek, prefix=as_nobody)
+            assert (info["tek_responsiveness_mode"],
+                    info["tek_fast_threads user_class=root"]) == (1, 1)
+            assert info["tek_tekd_grants_total"] == 1 and info["tek_tekd_changes"] >= 1
+            assert 0 < info["tek_responsiveness_mode_seconds_total"] < 60
             # A query is no request that could be refused, by any client.
-            assert told["tek_tekd_refusals_total"] == 0
+            assert info["tek_tekd_refusals_total"] == 0
         finally:
             process.kill()
             daemon.terminate()
@@ -257,8 +257,8 @@ def test_the_capability_of_its_unit_is_enough_to_read_the_tables_of_others(tek, 
         try:
             process.stdout.readline()
             handmade.write(directory, process.pid, [{"tid": process.pid}], program="fridge")
-            told = once(tek, prefix=allowed)
-            assert told["tek_program_threads program=fridge"] == 2
+            info = once(tek, prefix=allowed)
+            assert info["tek_program_threads program=fridge"] == 2
             without = metrics(tek("exporter", "--once", prefix=as_nobody).stdout)
             assert "tek_program_threads program=fridge" not in without
         finally:
@@ -275,10 +275,10 @@ class Server:
         # pylint: disable-next=consider-using-with
         self.process = subprocess.Popen([command, "exporter", "--listen", "127.0.0.1:0", *options],
                                         stderr=subprocess.PIPE, text=True)
-        told = self.process.stderr.readline()
+        info = self.process.stderr.readline()
         self.address = ("127.0.0.1",
                         int(re.fullmatch(r"tek: metrics are at http://127.0.0.1:(\d+)/metrics\n",
-                                         told)[1]))
+                                         info)[1]))
 
     def connect(self, seconds=60):
         client = socket.create_connection(self.address, timeout=seconds)
@@ -306,16 +306,16 @@ class Server:
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        _, told = self.process.communicate(timeout=60)
-        return self.process.returncode, told
+        _, info = self.process.communicate(timeout=60)
+        return self.process.returncode, info
 
 
 def answer(client):
     """All bytes until the end."""
-    said = b""
+    seen = b""
     while more := client.recv(65536):
-        said += more
-    return said
+        seen += more
+    return seen
 
 
 @pytest.fixture

@@ -185,8 +185,8 @@ def test_a_program_stopped_while_it_creates_threads_is_read_at_once(tek, churn, 
 def test_children_of_every_kind_of_fork_have_tables_of_their_own_or_none(churn, forks, under_tek,
                                                                          tmp_path):
     process = under_tek(forks, max(5, ROUNDS), stderr=subprocess.PIPE)
-    _, said = process.communicate(timeout=90)
-    assert (process.returncode, said) == (0, "")
+    _, seen = process.communicate(timeout=90)
+    assert (process.returncode, seen) == (0, "")
     # Tables of children that ended by _exit() go when the next process makes its table.
     next_one = under_tek(churn, "returned", 0)
     own = tmp_path / f"{next_one.pid}.table"

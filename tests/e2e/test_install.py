@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from conftest import BUILD, needs
-from installation import INSTALLS, built_for, records_kept
+from installation import INSTALLS, built_for, records_held
 
 pytestmark = INSTALLS
 
@@ -42,7 +42,7 @@ def destination(tmp_path_factory):
     if BUILD != TOP / "build" or shutil.which("make") is None:
         pytest.skip("needs make, and the build in its usual place")
     directory = tmp_path_factory.mktemp("install") / "new" / "root"
-    with records_kept():
+    with records_held():
         done = make("install", directory)
         assert done.returncode == 0, done.stdout + done.stderr
         yield directory
@@ -54,9 +54,9 @@ def prefix(destination):
 
 
 def soname(library):
-    told = subprocess.run([needs("readelf"), "-d", library], capture_output=True, text=True,
+    info = subprocess.run([needs("readelf"), "-d", library], capture_output=True, text=True,
                           timeout=20, check=True)
-    return re.search(r"\(SONAME\).*\[(.*)\]", told.stdout)[1]
+    return re.search(r"\(SONAME\).*\[(.*)\]", info.stdout)[1]
 
 
 @pytest.mark.parametrize("name", LINKED)
@@ -125,7 +125,7 @@ def test_what_others_put_there_stays_and_what_an_older_version_had_goes(tmp_path
         pytest.skip("needs make, and the build in its usual place")
     prefix = tmp_path / built_for().lstrip("/")
     (prefix / "lib").mkdir(parents=True)
-    with records_kept():
+    with records_held():
         (prefix / "lib" / "libtek.so.0.0.1").touch()
         (prefix / "lib" / "libothers.so").touch()
         (BUILD / "installed-files").write_text(

@@ -271,9 +271,9 @@ def test_the_worker_and_the_task_are_explained(tek, tekd, player):
     text = eventually(explained)
     assert re.search(r"That is weight 0.8 x mean [0-9.]+ = [0-9.]+, rounded, and at most", text)
     assert "By itself it has SCHED_OTHER, nice" in text and "gets that back 200 ms after" in text
-    told = eventually(lambda: "follows it and is at" in tek("explain", pid).stdout
+    info = eventually(lambda: "follows it and is at" in tek("explain", pid).stdout
                       and tek("explain", "--json", pid).stdout)
-    assert json.loads(told)["follows"] is None
+    assert json.loads(info)["follows"] is None
     assert "No critical task waits for it" in tek("explain", 2).stdout
 
 
@@ -295,8 +295,8 @@ def test_afterwards_every_worker_has_its_own_priority_and_the_boosts_are_remembe
         if stat.exists():
             fields = stat.read_text(encoding="utf-8").rsplit(")", 1)[1].split()
             assert int(fields[38]) == row["usual"]["policy"], row
-    told = json.loads(tek("explain", "--json", rows[0]["tid"]).stdout)["follows"]["thread"]
-    assert told is None or told["boosts"] >= 1
+    info = json.loads(tek("explain", "--json", rows[0]["tid"]).stdout)["follows"]["thread"]
+    assert info is None or info["boosts"] >= 1
 
 
 def test_a_class_that_is_off_is_left_alone_and_says_so(tek, tekd, player):

@@ -50,10 +50,10 @@ class Lab:
 
     def start_and_wait_for_qemu(self, *arguments, action="tell"):
         """A run with a job that does not end, and the process id of its QEMU."""
-        told = self.directory / "told"
-        run = self.start(*arguments, "--", action, str(told))
-        wait_until(told.exists)
-        return run, int(told.read_text())
+        info = self.directory / "told"
+        run = self.start(*arguments, "--", action, str(info))
+        wait_until(info.exists)
+        return run, int(info.read_text())
 
     def run_jobs(self, jobs, *arguments, status=0):
         file = self.directory / "jobs.json"
@@ -138,9 +138,9 @@ def test_every_end_has_its_status_and_message(lab, command, status, message):
 
 
 def test_a_panic_is_told_with_the_consoles_last_lines(lab):
-    told = lab.run("--", "panic", status=125).stderr
-    assert "tek: the last lines of the guest's console:\n" in told
-    assert told.endswith("    [    9.9] CPU: 0\n")
+    info = lab.run("--", "panic", status=125).stderr
+    assert "tek: the last lines of the guest's console:\n" in info
+    assert info.endswith("    [    9.9] CPU: 0\n")
 
 
 def test_the_console_can_be_watched(lab):
@@ -148,8 +148,8 @@ def test_the_console_can_be_watched(lab):
 
 
 def test_a_guest_that_does_not_boot_is_told(lab):
-    told = lab.run("--append", "refuse-to-boot", "--", "exit", "0", status=125).stderr
-    assert "no guest came up: QEMU ended with status 1: qemu: no such machine" in told
+    info = lab.run("--append", "refuse-to-boot", "--", "exit", "0", status=125).stderr
+    assert "no guest came up: QEMU ended with status 1: qemu: no such machine" in info
 
 
 def test_much_output_is_whole(lab):
@@ -198,11 +198,11 @@ def test_a_full_disk_is_told(lab):
 def test_a_program_of_this_machine_is_called_by_its_path_there(lab):
     program = lab.directory / "program"
     shutil.copy("/bin/true", program)
-    told = lab.run("--", "./program", status=126, cwd=lab.directory).stderr
-    assert f"could not be started: {program}: Permission denied" in told
+    info = lab.run("--", "./program", status=126, cwd=lab.directory).stderr
+    assert f"could not be started: {program}: Permission denied" in info
     # Not in the guest, but in the PATH of this machine.
-    told = lab.run("--", "python3", status=126).stderr
-    assert "/python3: Permission denied" in told
+    info = lab.run("--", "python3", status=126).stderr
+    assert "/python3: Permission denied" in info
 
 
 # ---- errors before anything boots ----
@@ -249,9 +249,9 @@ def test_what_is_wrong_with_an_option_is_said(lab, arguments, message):
 def test_what_is_missing_here_is_told_at_once_with_the_command_that_installs_it(lab):
     (lab.directory / "nothing").mkdir()
     lab.environment["PATH"] = str(lab.directory / "nothing")
-    told = lab.run("--disk", "10M", "--", "exit", "0", status=125).stderr
-    assert "busybox (in every guest), " in told and "qemu-system-x86_64 (the machine): " in told
-    assert "busybox-static " in told and told.endswith(" qemu-system-x86\n"), told
+    info = lab.run("--disk", "10M", "--", "exit", "0", status=125).stderr
+    assert "busybox (in every guest), " in info and "qemu-system-x86_64 (the machine): " in info
+    assert "busybox-static " in info and info.endswith(" qemu-system-x86\n"), info
 
 
 def test_nothing_is_downloaded_before_all_that_is_needed_here_is_there(lab, tmp_path):
@@ -315,34 +315,34 @@ def test_qemu_stopped_from_outside_ends_at_the_limit(lab):
 
 def test_files_are_brought_back(lab):
     out = lab.directory / "out"
-    told = lab.run("--out", out, "--", "files", "a=1", "deep/b=2", "link@/etc/passwd").stderr
+    info = lab.run("--out", out, "--", "files", "a=1", "deep/b=2", "link@/etc/passwd").stderr
     assert (out / "a").read_text() == "1"
     assert (out / "deep" / "b").read_text() == "2"
     assert sorted(path.name for path in out.iterdir()) == ["a", "deep"]
-    assert told == "tek: left out link: no regular file\n"
+    assert info == "tek: left out link: no regular file\n"
 
 
 @pytest.mark.parametrize("entry", ["../evil=1", "/tmp/evil-of-test-lab=1", "a/../../evil=1"])
 def test_a_file_that_leads_out_is_refused(lab, entry):
     out = lab.directory / "out"
-    told = lab.run("--out", out, "--", "files", entry, status=125).stderr
-    assert "which leads out of $OUT" in told
+    info = lab.run("--out", out, "--", "files", entry, status=125).stderr
+    assert "which leads out of $OUT" in info
     assert not list(out.iterdir())
     assert not (lab.directory / "evil").exists()
 
 
 def test_more_files_than_allowed_are_not_kept(lab):
     out = lab.directory / "out"
-    told = lab.run("--out", out, "--most", "4K", "--", "files", "a=" + "x" * 5000, status=125)
-    assert "are more than the 4096 bytes that --most allows" in told.stderr
+    info = lab.run("--out", out, "--most", "4K", "--", "files", "a=" + "x" * 5000, status=125)
+    assert "are more than the 4096 bytes that --most allows" in info.stderr
     assert not list(out.iterdir())
 
 
-@pytest.mark.parametrize("status, told", [(0, 125), (3, 3)])
-def test_files_that_cannot_be_brought_back_are_told_and_no_success(lab, status, told):
+@pytest.mark.parametrize("status, info", [(0, 125), (3, 3)])
+def test_files_that_cannot_be_brought_back_are_told_and_no_success(lab, status, info):
     out = lab.directory / "out"
-    said = lab.run("--out", out, "--", "lose-files", str(status), status=told).stderr
-    assert said == "tek: not brought back from $OUT: File name too long: $OUT/d\n"
+    seen = lab.run("--out", out, "--", "lose-files", str(status), status=info).stderr
+    assert seen == "tek: not brought back from $OUT: File name too long: $OUT/d\n"
     assert (out / "a").read_text() == "1"
     jobs = [{"name": "a", "command": ["lose-files", str(status)], "files": True}]
     ended, _ = lab.run_jobs(jobs, "--results", lab.directory / "results", status=125)
@@ -362,8 +362,8 @@ def test_each_job_is_told_and_what_it_wrote_is_kept(lab):
         {"name": "bad", "command": ["exit", "3"]},
         {"name": "long", "command": ["many-bytes", "2"]},
     ]
-    ended, told = lab.run_jobs(jobs, "--results", results, "--most", "100K", status=1)
-    assert told == ""
+    ended, info = lab.run_jobs(jobs, "--results", results, "--most", "100K", status=1)
+    assert info == ""
     by_name = {end["job"]: end for end in ended}
     assert list(by_name) == [job["name"] for job in jobs]
     assert [end["outcome"] for end in ended] == ["exited", "exited", "panicked"] + ["exited"] * 3
@@ -380,9 +380,9 @@ def test_each_job_is_told_and_what_it_wrote_is_kept(lab):
 
 
 def test_jobs_that_all_end_well_are_a_success(lab):
-    ended, told = lab.run_jobs([{"name": "a", "command": ["say", "out", "err"]}])
+    ended, info = lab.run_jobs([{"name": "a", "command": ["say", "out", "err"]}])
     assert ended[0]["status"] == 0
-    assert sorted(told) == sorted("outerr")
+    assert sorted(info) == sorted("outerr")
 
 
 @pytest.mark.parametrize("jobs, message", [
@@ -400,9 +400,9 @@ def test_results_that_cannot_be_kept_end_the_run_after_the_job(lab):
     results = lab.directory / "results"
     jobs = [{"name": "a", "command": ["spoil", str(results)]}]
     jobs += [{"name": name, "command": ["exit", "0"]} for name in "bc"]
-    ended, told = lab.run_jobs(jobs, "--results", results, status=125)
+    ended, info = lab.run_jobs(jobs, "--results", results, status=125)
     assert [end["job"] for end in ended] == ["a"]
-    assert f"tek: 2 jobs were not run: cannot write {results}/a" in told
+    assert f"tek: 2 jobs were not run: cannot write {results}/a" in info
 
 
 def test_no_jobs_are_no_failure(lab):
@@ -428,8 +428,8 @@ def test_a_real_kernel_boots_and_runs_a_command(tmp_path):
 
 
 def test_a_program_that_is_not_there_is_told_before_a_guest_is_booted(lab):
-    told = lab.run("--", "./no-such-program", status=127).stderr
-    assert told.startswith("tek: there is no program ./no-such-program on this machine")
+    info = lab.run("--", "./no-such-program", status=127).stderr
+    assert info.startswith("tek: there is no program ./no-such-program on this machine")
 
 
 def test_the_two_dashes_before_the_command_can_be_left_out(lab):

@@ -58,12 +58,12 @@ class Lab:
     def fetch(self, *arguments, kind="rt", status=0):
         """The result of a fetch, and its messages."""
         process = self.start("--json", *arguments, kind=kind)
-        out, said = process.communicate(timeout=60)
-        print(said)
-        assert process.returncode == status, said
+        out, seen = process.communicate(timeout=60)
+        print(seen)
+        assert process.returncode == status, seen
         assert self.leftovers() == []
         got = json.loads(out)["kinds"] if out else []
-        return (got[0] if got else None), said
+        return (got[0] if got else None), seen
 
     def list(self):
         done = subprocess.run(self.command("list", "--json"), env=self.environment, check=True,
@@ -110,8 +110,8 @@ def test_what_is_in_the_cache_needs_no_network_and_no_apt(archive, lab):
     first, _ = lab.fetch()
     lab.mirror = "http://127.0.0.1:1"
     lab.environment["PATH"] = "/nowhere"
-    again, said = lab.fetch()
-    assert (again, said) == (first, "")
+    again, seen = lab.fetch()
+    assert (again, seen) == (first, "")
 
 
 @pytest.mark.parametrize("damaged", [b"image 7", b"IMAGE 7.2.9+deb13-rt-amd64"])
@@ -121,14 +121,14 @@ def test_a_damaged_kernel_is_told_and_fetched_again(archive, lab, damaged):
     first, _ = lab.fetch()
     pathlib.Path(first["image"]).write_bytes(damaged)
     mirror, lab.mirror = lab.mirror, "http://127.0.0.1:1"
-    got, said = lab.fetch(status=1)
-    assert got is None and f"{first['image']} is damaged" in said
+    got, seen = lab.fetch(status=1)
+    assert got is None and f"{first['image']} is damaged" in seen
     lab.mirror = mirror
     for arguments in ([], ["--newest"]):
         pathlib.Path(first["image"]).write_bytes(damaged)
-        got, said = lab.fetch(*arguments)
+        got, seen = lab.fetch(*arguments)
         assert got == first and text(got["image"]) == "image 7.2.9+deb13-rt-amd64"
-        assert f"{got['image']} is damaged" in said and "is fetched anew" in said
+        assert f"{got['image']} is damaged" in seen and "is fetched anew" in seen
     assert lab.fetch() == (first, "")
 
 
@@ -149,9 +149,9 @@ def test_a_record_that_makes_no_sense_is_told_and_fetched_anew(archive, lab):
     first, _ = lab.fetch()
     record = lab.cache / "kernels" / "rt.json"
     record.write_text("{\n")
-    got, said = lab.fetch()
+    got, seen = lab.fetch()
     assert got == first
-    assert f"{record} makes no sense" in said and "is fetched anew" in said
+    assert f"{record} makes no sense" in seen and "is fetched anew" in seen
     assert lab.fetch() == (first, "")
 
 
@@ -171,10 +171,10 @@ def test_without_network_a_look_for_a_newer_one_ends_with_the_one_in_the_cache(a
     archive.publish()
     lab.fetch()
     lab.mirror = "http://127.0.0.1:1"
-    got, said = lab.fetch("--newest")
+    got, seen = lab.fetch("--newest")
     assert got["kernel"]["release"] == "7.2.9+deb13-rt-amd64"
-    assert "cannot be reached" in said
-    assert "Taking 7.2.9+deb13-rt-amd64 from the cache" in said
+    assert "cannot be reached" in seen
+    assert "Taking 7.2.9+deb13-rt-amd64 from the cache" in seen
 
 
 def test_modules_come_when_they_are_wanted_and_the_image_is_not_fetched_again(
@@ -209,12 +209,12 @@ def test_in_the_middle_of_an_update_the_newest_that_is_complete_is_taken(archive
 def test_where_the_suite_is_missing_the_other_kernel_is_taken_and_the_reason_told(archive, lab):
     archive.add_old_kernel()
     archive.publish()
-    got, said = lab.fetch()
+    got, seen = lab.fetch()
     assert got["kernel"]["kernel"] == "rt-stable"
     assert text(got["image"]) == "image 6.1.0-9-rt-amd64"
     assert text(pathlib.Path(got["modules"]) / "kernel/a/extra.ko") == "a module"
-    assert "cannot read suite trixie-backports" in said
-    assert "Taking kernel rt-stable instead: Debian 12's PREEMPT_RT kernel" in said
+    assert "cannot read suite trixie-backports" in seen
+    assert "Taking kernel rt-stable instead: Debian 12's PREEMPT_RT kernel" in seen
     listed = lab.list()["rt"]
     assert listed["cached"] is None and listed["instead"] == got["kernel"]
 
@@ -244,9 +244,9 @@ def test_an_index_that_does_not_fit_its_signature_is_not_used(archive, lab):
     archive.publish()
     index = archive.index("trixie-backports")
     index.write_text(text(index).replace("7.2.9", "7.2.8"))
-    got, said = lab.fetch()
+    got, seen = lab.fetch()
     assert got["kernel"]["kernel"] == "rt-stable"
-    assert "in the middle of an update" in said
+    assert "in the middle of an update" in seen
 
 
 def test_a_package_with_a_wrong_checksum_is_not_used(archive, lab):
@@ -254,21 +254,21 @@ def test_a_package_with_a_wrong_checksum_is_not_used(archive, lab):
     archive.publish()
     for deb in (archive.top / "pool").glob("linux-binary-*"):
         deb.write_bytes(deb.read_bytes().replace(b"image", b"IMAGE"))
-    got, said = lab.fetch(status=1)
+    got, seen = lab.fetch(status=1)
     assert got is None and lab.kernels() == []
-    assert "what came is not what the signed index says, and was not used" in said
-    assert "--mirror" in said
+    assert "what came is not what the signed index says, and was not used" in seen
+    assert "--mirror" in seen
     assert lab.list()["rt"]["cached"] is None
 
 
 def test_an_archive_signed_by_somebody_else_is_not_used(archive, lab, tmp_path):
     archive.add_kernel("trixie-backports", "7.2.9")
-    others = archive.keys = Keys(tmp_path / "o")
+    peers = archive.keys = Keys(tmp_path / "o")
     archive.publish()
-    others.close()
-    got, said = lab.fetch(status=1)
+    peers.close()
+    got, seen = lab.fetch(status=1)
     assert got is None and lab.kernels() == []
-    assert "not signed by the keys that may do so" in said and "--keyring" in said
+    assert "not signed by the keys that may do so" in seen and "--keyring" in seen
 
 
 def test_an_archive_without_signature_is_not_used(archive, lab):
@@ -278,15 +278,15 @@ def test_an_archive_without_signature_is_not_used(archive, lab):
     plain = text(signed).split("\n\n", 1)[1].split("-----BEGIN PGP SIGNATURE")[0]
     signed.unlink()
     signed.with_name("Release").write_text(plain)
-    _, said = lab.fetch(status=1)
-    assert "not signed by the keys that may do so" in said
+    _, seen = lab.fetch(status=1)
+    assert "not signed by the keys that may do so" in seen
 
 
 def test_without_network_it_says_so_and_what_to_do(lab):
     lab.mirror = "http://127.0.0.1:1"
-    got, said = lab.fetch(status=1)
+    got, seen = lab.fetch(status=1)
     assert got is None
-    assert "the archive cannot be reached" in said and "proxy" in said and "--mirror" in said
+    assert "the archive cannot be reached" in seen and "proxy" in seen and "--mirror" in seen
 
 
 @pytest.mark.parametrize("missing", ["apt-get", "dpkg-deb"])
@@ -300,9 +300,9 @@ def test_without_debians_tools_it_names_the_packages_and_the_way_without(
         if program.name != missing:
             (programs / program.name).symlink_to(program)
     lab.environment["PATH"] = str(programs)
-    _, said = lab.fetch(status=1)
-    assert f"{missing} cannot be started" in said
-    assert "packages apt and dpkg" in said and "--kernel FILE" in said
+    _, seen = lab.fetch(status=1)
+    assert f"{missing} cannot be started" in seen
+    assert "packages apt and dpkg" in seen and "--kernel FILE" in seen
     assert lab.kernels() == []
 
 
@@ -373,12 +373,12 @@ def test_two_at_once_fetch_it_once(archive, lab, server):
     first = lab.start()
     assert server.stopped.wait(60)
     second = lab.start()
-    said = second.stderr.readline()
+    seen = second.stderr.readline()
     server.goes_on.set()
     for process in (first, second):
         process.communicate(timeout=60)
         assert process.returncode == 0
-    assert "Waiting for another tek" in said
+    assert "Waiting for another tek" in seen
     assert sum("linux-binary" in path for path in server.asked) == 1
 
 
@@ -388,8 +388,8 @@ def test_a_connection_that_breaks_off_is_told_and_nothing_is_used(archive, lab, 
     lab.mirror = server.uri
     deb = next((archive.top / "pool").glob("linux-binary-*"))
     deb.write_bytes(deb.read_bytes()[:-1000])
-    _, said = lab.fetch(status=1)
-    assert "was not used" in said
+    _, seen = lab.fetch(status=1)
+    assert "was not used" in seen
     assert lab.kernels() == []
 
 
@@ -414,16 +414,16 @@ def test_packages_of_another_architecture_come_with_what_they_need_and_relative_
 
 def test_a_kind_that_there_is_not_is_refused_with_those_that_there_are(lab):
     process = lab.start(kind="none")
-    _, said = process.communicate(timeout=60)
+    _, seen = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "no kind none; there are arm64, board, filesystems, hotplug" in said
+    assert "no kind none; there are arm64, board, filesystems, hotplug" in seen
 
 
 @pytest.mark.parametrize("mirror", ["example.org", "http://a b", "http://a\nTrusted: yes"])
 def test_an_address_that_is_none_is_refused(lab, mirror):
     lab.mirror = mirror
-    _, said = lab.fetch(status=1)
-    assert "is no address of an archive" in said
+    _, seen = lab.fetch(status=1)
+    assert "is no address of an archive" in seen
 
 
 def test_blanks_in_the_caches_path_are_fine_and_what_apt_cannot_take_is_refused(

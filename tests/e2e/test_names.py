@@ -31,7 +31,7 @@ OLDEST = (2, 36)
 C11 = ["cc", "-std=c11", "-fno-builtin", "-w", "-pthread"]
 
 
-def looked_up(library):
+def resolved_by(library):
     """The names that the loader searches in all files when it relocates this one."""
     shown = subprocess.run([needs("readelf"), "--relocs", "--wide", library], check=True,
                            capture_output=True, text=True).stdout
@@ -49,7 +49,7 @@ def bound_functions(archive=BUILD / "lib" / "base" / "libtek-functions.a"):
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_a_library_looks_for_no_name_that_a_program_may_define(library):
-    captured = {name for name in looked_up(library)
+    captured = {name for name in resolved_by(library)
                 if not any(re.fullmatch(names, name) for names in PERMITTED)}
     assert not captured, f"{sorted(captured)}: these belong into lib/base/meson.build"
 
@@ -57,7 +57,7 @@ def test_a_library_looks_for_no_name_that_a_program_may_define(library):
 def test_there_are_libraries_to_look_at():
     assert {"libtek.so", "libtek-sync.so", "libtek-alloc.so", "libtek-profile.so"} <= {
         re.sub(r"\.so.*", ".so", library.name) for library in LIBRARIES}
-    assert any(name.startswith("_") for name in looked_up(LIBRARIES[0]))
+    assert any(name.startswith("_") for name in resolved_by(LIBRARIES[0]))
 
 
 def test_each_bound_function_is_one_function_in_the_oldest_c_library(compile_c):

@@ -263,13 +263,13 @@ def test_shares_that_a_program_measured_itself_are_found(profile, shares):
             counted[0] += parts["work"] + parts["serial"]
             counted[1] += parts["file"]
             counted[2] += parts["allocator"]
-        said = [sum(column) for column in zip(*own)]
+        seen = [sum(column) for column in zip(*own)]
         # bench/ measures how near it is; here other programs may be busy, too.
         most = 0.12 + min(0.02 * delay / sum(counted), 0.25)
-        if all(abs(one / sum(counted) - other / sum(said)) < most
-               for one, other in zip(counted, said)):
+        if all(abs(one / sum(counted) - other / sum(seen)) < most
+               for one, other in zip(counted, seen)):
             return
-    raise AssertionError((counted, said))
+    raise AssertionError((counted, seen))
 
 
 def test_a_lock_that_was_waited_for_is_named_with_its_place(profile, shares):
@@ -431,10 +431,10 @@ def profile_of_killed(command, file, number):
                 children = pathlib.Path(
                     f"/proc/{tek.pid}/task/{tek.pid}/children").read_text().split()
                 os.kill(int(children[0]), number)
-            _, said = tek.communicate(timeout=60)
+            _, seen = tek.communicate(timeout=60)
         finally:
             tek.kill()
-    assert tek.returncode == -number, said
+    assert tek.returncode == -number, seen
     [process] = json.loads(file.read_text())["processes"]
     return process
 

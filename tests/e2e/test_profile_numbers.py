@@ -182,15 +182,15 @@ def test_time_that_is_easily_taken_for_something_else_is_not(profile, compile_c,
         [process], result = profile(weak, what)
         assert_sums(process)
         *shares, all_ns = map(int, result.stdout.split())
-        said = [share / 1000 for share in shares]
+        seen = [share / 1000 for share in shares]
         parts = process["threads"][0]["parts"]
         # The program's own clock includes interruptions: on a busy machine the test is repeated.
         counted = [parts[part] / all_ns for part in ["file", "allocator", "other"]]
-        differences = [abs(one - other) for one, other in zip(counted, said)]
+        differences = [abs(one - other) for one, other in zip(counted, seen)]
         interrupted = parts["delay"] + (parts["other"] if what != "other" else 0)
         if max(differences) <= 0.03 + interrupted / all_ns:
             return
-    raise AssertionError((counted, said, parts))
+    raise AssertionError((counted, seen, parts))
 
 
 @pytest.mark.alone()

@@ -562,7 +562,7 @@ def test_a_full_file_system_costs_threads_and_not_the_program(open_build, compil
     assert len(process["threads"]) + process["lost"]["threads"] == 51
 
 
-@pytest.mark.parametrize("source, said, options", [
+@pytest.mark.parametrize("source, seen, options", [
     (SIGNAL_FORK, "5\n", []),
     (SIGNAL_FORK, "5\n", ["--follow"]),
     (CALL_FORK, "5\n", []),
@@ -572,12 +572,12 @@ def test_a_full_file_system_costs_threads_and_not_the_program(open_build, compil
 ], ids=["forks in a handler", "forks in a handler, followed", "forks out of a call",
         "forks out of a call, followed",
         "a free semaphore", "the loader's lock"])
-def test_a_hard_program_runs_as_it_does_without(profile, compile_c, source, said, options):
+def test_a_hard_program_runs_as_it_does_without(profile, compile_c, source, seen, options):
     program = compile_c(source, "cc", "-pthread")
     assert subprocess.run([program], stdout=subprocess.PIPE, text=True, timeout=60,
-                          check=True).stdout == said
+                          check=True).stdout == seen
     _, result = profile(program, options=options)
-    assert (result.returncode, result.stdout) == (0, said)
+    assert (result.returncode, result.stdout) == (0, seen)
 
 
 def test_threads_of_a_librarys_constructor_do_no_harm(profile, compile_c, tmp_path):

@@ -85,7 +85,7 @@ def serve_redis(prefix, directory):
     try:
         eventually(lambda: listens_at(socket))
         client = [*prefix, needs("redis-cli"), "-s", str(socket)]
-        said = [outcome([*client, *words]) for words in (
+        seen = [outcome([*client, *words]) for words in (
             ["set", "key", "value"], ["get", "key"], ["lrange", "none", "0", "-1"], ["nonsense"])]
         benchmark = outcome([*prefix, needs("redis-benchmark"), "-s", str(socket), "-q",
                              "-n", "5000",
@@ -93,9 +93,9 @@ def serve_redis(prefix, directory):
         tests = re.findall(rb"^([A-Z]+): [0-9.]+ requests per second",
                            benchmark[1].replace(b"\r", b"\n"),
                            re.MULTILINE)
-        said.append((benchmark[0], sorted(set(tests))))
-        said.append(outcome([*client, "shutdown", "nosave"]))
-        return said, server.wait(timeout=60)
+        seen.append((benchmark[0], sorted(set(tests))))
+        seen.append(outcome([*client, "shutdown", "nosave"]))
+        return seen, server.wait(timeout=60)
     finally:
         if server.poll() is None:
             server.kill()

@@ -264,14 +264,14 @@ def test_a_thread_that_is_not_there_is_told_by_the_status(ps, victim):
 def test_what_is_missing_is_named_and_a_thread_is_no_process(ps, victim):
     fridge = victim("gas")
     gas, none = fridge.tids["gas"], 2**22 + 1
-    told = f"tek: there is no process {none}\n"
-    assert ps("--pid", none, "-o", "tid", status=1, stderr=told) == "TID\n"
-    assert ps("--pid", none, "--watch", "50ms", status=1, stderr=told, timeout=60) == ""
-    ps("--pid", none, "--sample", "50ms", status=1, stderr=told, timeout=60)
+    info = f"tek: there is no process {none}\n"
+    assert ps("--pid", none, "-o", "tid", status=1, stderr=info) == "TID\n"
+    assert ps("--pid", none, "--watch", "50ms", status=1, stderr=info, timeout=60) == ""
+    ps("--pid", none, "--sample", "50ms", status=1, stderr=info, timeout=60)
     ps("--tid", none, status=1, stderr=f"tek: there is no thread {none}\n")
-    told = f"tek: {gas} is a thread of {fridge.pid}\n"
-    assert ps("--pid", gas, "-o", "tid", status=1, stderr=told) == "TID\n"
-    listed = rows(ps("--pid", f"{gas},{fridge.pid},{fridge.pid}", "-o", "tid", stderr=told))
+    info = f"tek: {gas} is a thread of {fridge.pid}\n"
+    assert ps("--pid", gas, "-o", "tid", status=1, stderr=info) == "TID\n"
+    listed = rows(ps("--pid", f"{gas},{fridge.pid},{fridge.pid}", "-o", "tid", stderr=info))
     assert sorted(int(tid) for tid, in listed) == sorted(fridge.tids.values())
 
 
@@ -392,8 +392,8 @@ def test_a_stopped_program_does_not_hold_up_the_look(ps, victim, tables):
     listed = threads_of(ps, "--pid", fridge.pid, stderr=None)
     # A ps that waits for a stopped program waits for ever.
     assert time.monotonic() - begin < 20
-    told = {row["name"]: (row["state"], row["role"]) for row in listed}
-    assert (told["gas"], told["ui"]) == (("T", None), ("T", "screen"))
+    info = {row["name"]: (row["state"], row["role"]) for row in listed}
+    assert (info["gas"], info["ui"]) == (("T", None), ("T", "screen"))
 
 
 def test_the_threads_of_a_program_under_tek_run_are_known(open_build, tek, waiting):

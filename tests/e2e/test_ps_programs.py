@@ -38,7 +38,7 @@ class Running:
 
         eventually(there)
 
-    def say(self, line):
+    def put(self, line):
         self.run.stdin.write(line + "\n")
         self.run.stdin.flush()
 
@@ -197,10 +197,10 @@ def test_the_threads_of_a_32_bit_program_are_known_under_tek(ps, running, compil
     program.wait_until_ready()
     program.wait_for_names("heater", "pump")
     rows = check_all_named(ps, program.pid)
-    kept = {row["name"]: row for row in rows.values()}
-    assert "live" in kept["heater"]["function"] and "live" in kept["pump"]["function"]
+    held = {row["name"]: row for row in rows.values()}
+    assert "live" in held["heater"]["function"] and "live" in held["pump"]["function"]
     if can_be_real_time():
-        assert (kept["heater"]["region"], kept["pump"]["region"]) == ("fast", "none")
+        assert (held["heater"]["region"], held["pump"]["region"]) == ("fast", "none")
 
 
 def kernel_threads():
@@ -233,7 +233,7 @@ def test_threads_that_came_by_no_door_are_there_and_then_gone(ps, running, compi
     # The first, the clone, the timer's, the C library's that creates those, and that of the input.
     assert len(rows) == 5
     assert "timer" in {row["name"] for row in rows.values()}
-    program.say("")
+    program.put("")
     assert program.run.stdout.readline() == "over\n"
     eventually(lambda: len(names_of(program.pid)) <= 2)  # the timer's maker stays
     assert set(ps("--pid", program.pid)) == set(names_of(program.pid))

@@ -283,9 +283,9 @@ def test_what_each_of_them_waits_for_is_shown(program, model):
         # In a row without a role there is `-`, so words are columns.
         assert next(row for row in rows if "rwlock" in row)[heads.index("WAITS")] == "rwlock"
         number = by_name(ps(pid, "--uthreads"))["cond"]["number"]
-        told = subprocess.run([TEK, "explain", f"{pid}/u{number}"], capture_output=True, text=True,
+        info = subprocess.run([TEK, "explain", f"{pid}/u{number}"], capture_output=True, text=True,
                               check=True, timeout=60).stdout
-        assert "It waits for a signal of a condition variable." in " ".join(told.split())
+        assert "It waits for a signal of a condition variable." in " ".join(info.split())
     with started(program, model, "few") as pid:
         busy = by_name(ps(pid, "--uthreads"))["busy"]
         assert (busy["state"], busy["waits"]) == ("R", None)
@@ -372,17 +372,17 @@ def test_more_threads_than_slots_are_counted(program):
         tables = list(pathlib.Path(os.environ.get("TMPDIR", "/tmp")).glob("tek-*/run-*"))
         tables += pathlib.Path("/run/tek").glob("run-*")
         (table,) = [path for run in tables for path in run.glob(f"{pid}.table")]
-        told = json.loads(subprocess.run([TEK, "debug", "table", "--json", table], check=True,
+        info = json.loads(subprocess.run([TEK, "debug", "table", "--json", table], check=True,
                                          capture_output=True, text=True, timeout=60).stdout)
-        assert (told["threads"], told["lost"]) == (32768, 33001 - 32768)
+        assert (info["threads"], info["lost"]) == (32768, 33001 - 32768)
 
 
 def test_top_shows_them_with_their_worker(program, model):
     with started(program, model, "few") as pid:
-        told = json.loads(subprocess.run(
+        info = json.loads(subprocess.run(
             [TEK, "top", "--once", "--json", "--interval", "200ms"], check=True,
             capture_output=True, text=True, timeout=60).stdout)
-        own = [thread for thread in told["threads"] if thread["pid"] == pid]
+        own = [thread for thread in info["threads"] if thread["pid"] == pid]
         busy = by_name(own)["busy"]
         assert busy["tid"] is None and busy["worker"] is not None and busy["cpu_percent"] is None
 

@@ -169,8 +169,8 @@ def test_a_program_that_confines_itself_is_not_killed_for_a_call_of_ours(open_bu
                            check=False, timeout=60 * PATIENCE,
                            env={"PATH": "/usr/bin:/bin", "TEK_STACK_PROFILES": str(tmp_path)})
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
-    told = [line for line in ended.stderr.splitlines() if "seccomp filter" in line]
-    assert len(told) == 1 and "goes on without TEK" in told[0], ended.stderr
+    info = [line for line in ended.stderr.splitlines() if "seccomp filter" in line]
+    assert len(info) == 1 and "goes on without TEK" in info[0], ended.stderr
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the program's filter is for x86-64")

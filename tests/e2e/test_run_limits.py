@@ -142,8 +142,8 @@ def test_tek_locks_little_memory_beside_that_of_the_program(open_build, compile_
 
 
 def test_what_cannot_be_written_is_not_taken_for_a_mistake(within):
-    told = within("-f 0", "--critical", "work").stderr
-    assert "(ulimit -f)" in told and "no thread had a name" not in told
+    info = within("-f 0", "--critical", "work").stderr
+    assert "(ulimit -f)" in info and "no thread had a name" not in info
     assert "no thread had a name" in within("-f unlimited", "--critical", "nobody").stderr
 
 

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from conftest import BUILD, INCLUDE
-from installation import INSTALLS, records_kept
+from installation import INSTALLS, records_held
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
@@ -65,7 +65,7 @@ def installed(tmp_path_factory):
     options = json.loads((BUILD / "meson-info" / "intro-buildoptions.json").read_text())
     prefix = next(option["value"] for option in options if option["name"] == "prefix")
     destination = tmp_path_factory.mktemp("destination")
-    with records_kept():
+    with records_held():
         done = run(["make", "-C", TOP, "install", f"DESTDIR={destination}", f"PREFIX={prefix}"])
         if "generated with an old version of meson" in done.stdout:
             pytest.skip("the build is another system's, and this Meson installs none of an older "

@@ -85,12 +85,12 @@ def test_xz_with_four_threads_compresses_to_the_same_bytes(data, model):
 
 def test_20_threads_of_python_talk_by_sockets_and_share_locks(model, tmp_path):
     talk = [sys.executable, str(PROGRAMS / "talk.py")]
-    said = []
+    seen = []
     for name, prefix in (("with", model), ("without", [])):
         count = tmp_path / name
-        said.append(outcome([*prefix, *talk], env={**os.environ, "KERNEL_THREADS": str(count)}))
-    assert said[0] == said[1]
-    assert said[0][0] == 0
+        seen.append(outcome([*prefix, *talk], env={**os.environ, "KERNEL_THREADS": str(count)}))
+    assert seen[0] == seen[1]
+    assert seen[0][0] == 0
     assert int((tmp_path / "without").read_text()) == 21
     # Workers, their spare carriers, and helpers.
     assert int((tmp_path / "with").read_text()) < 12
@@ -141,23 +141,23 @@ def talk_to_memcached(path):
         client.settimeout(60)
         client.connect(str(path))
         with_client.append((client, client.makefile("rb")))
-    told = []
-    for turn in range(100):
+    info = []
+    for step in range(100):
         for number, (client, _) in enumerate(with_client):
-            value = f"value {turn} of {number}".encode() * 20
+            value = f"value {step} of {number}".encode() * 20
             client.sendall(b"set key%d 0 0 %d\r\n%s\r\nget key%d\r\n" % (number, len(value), value,
                                                                          number))
         for client, answer in with_client:
-            told.append([answer.readline() for _ in range(4)])
+            info.append([answer.readline() for _ in range(4)])
     client, answer = with_client[0]
     client.sendall(b"set count 0 0 1\r\n0\r\n")
-    told.append(answer.readline())
+    info.append(answer.readline())
     for client, answer in with_client:
         client.sendall(b"incr count 5\r\n")
-        told.append(answer.readline())
+        info.append(answer.readline())
         answer.close()
         client.close()
-    return told
+    return info
 
 
 def serve_memcached(prefix, directory, threads=4):
@@ -166,10 +166,10 @@ def serve_memcached(prefix, directory, threads=4):
     command = [*prefix, needs("memcached"), "-t", str(threads), "-s", str(path), *user]
     with server_of(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
         eventually(lambda: listens_at(path))
-        told = talk_to_memcached(path)
+        info = talk_to_memcached(path)
         server.send_signal(signal.SIGTERM)
         _, err = server.communicate(timeout=60)
-        return told, server.returncode, err
+        return info, server.returncode, err
 
 
 @functools.cache
@@ -305,12 +305,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("options, said", REFUSED,
+@pytest.mark.parametrize("options, seen", REFUSED,
                          ids=[" ".join(options) for options, _ in REFUSED])
-def test_options_that_do_not_fit_together_start_nothing(tek, options, said):
+def test_options_that_do_not_fit_together_start_nothing(tek, options, seen):
     ended = tek("run", *options, "--", "echo", "started")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert said in ended.stderr, ended.stderr
+    assert seen in ended.stderr, ended.stderr
 
 
 def test_what_makes_threads_critical_is_not_followed_on_user_level_threads_and_that_is_told(
@@ -318,7 +318,7 @@ def test_what_makes_threads_critical_is_not_followed_on_user_level_threads_and_t
     rules = tmp_path / "config" / "tek"
     rules.mkdir(parents=True)
 
-    def told(rule, **environment):
+    def info(rule, **environment):
         (rules / "rules.toml").write_text(f"[[rule]]\n{rule}\n")
         ended = tek("run", "--model", "m:1", "--", "true",
                     env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config"), **environment})
@@ -327,11 +327,11 @@ def test_what_makes_threads_critical_is_not_followed_on_user_level_threads_and_t
 
     critical = "set = { critical = true }"
     followed = 'match = { thread = "ui*" }\nset = { role = "screen" }'
-    assert "rules that make threads of true time-critical" in told(f'match = {{ thread = "ui*" '
+    assert "rules that make threads of true time-critical" in info(f'match = {{ thread = "ui*" '
                                                                    f'}}\n{critical}')
-    assert "rules that make threads of true" in told(f'match = {{ program = "t*" }}\n{critical}')
-    assert told(f'match = {{ program = "false" }}\n{critical}') == told(followed) == ""
-    assert told(followed, TEK_CRITICAL="ui*").startswith("tek: TEK_CRITICAL is not followed")
+    assert "rules that make threads of true" in info(f'match = {{ program = "t*" }}\n{critical}')
+    assert info(f'match = {{ program = "false" }}\n{critical}') == info(followed) == ""
+    assert info(followed, TEK_CRITICAL="ui*").startswith("tek: TEK_CRITICAL is not followed")
 
 
 def test_options_that_do_not_fit_together_are_told_with_the_usage_of_their_command(tek):

@@ -65,7 +65,7 @@ def program(compile_c):
     return compile_c(PROGRAM, "cc", "-DTEK_OPTIONAL", f"-I{INCLUDE}", "-pthread")
 
 
-def said(tek, program, *options, **variables):
+def seen(tek, program, *options, **variables):
     ended = tek("run", *options, program, env={**os.environ, **variables})
     assert (ended.returncode, ended.stderr) == (0, "")
     return ended.stdout.splitlines()
@@ -73,15 +73,15 @@ def said(tek, program, *options, **variables):
 
 def test_a_name_set_by_prctl_counts_and_what_is_marked_follows(tek, program, real_time):
     # 2 is SCHED_RR, 29 is the real-time priority of nice 0.
-    assert said(tek, program, "--critical=ui-*") == ["named 2 29", "marked 2 29"]
-    assert said(tek, program, TEK_CRITICAL="ui-*") == ["named 2 29", "marked 2 29"]
-    assert said(tek, program) == ["named 0 0", "marked 0 0"]
+    assert seen(tek, program, "--critical=ui-*") == ["named 2 29", "marked 2 29"]
+    assert seen(tek, program, TEK_CRITICAL="ui-*") == ["named 2 29", "marked 2 29"]
+    assert seen(tek, program) == ["named 0 0", "marked 0 0"]
 
 
 @pytest.mark.parametrize("options, variables", [
     (["--no-follow-marked"], {}), ([], {"TEK_FOLLOW_MARKED": "0"})], ids=["option", "variable"])
 def test_what_is_marked_need_not_follow(tek, program, real_time, options, variables):
-    assert said(tek, program, "--critical=ui-*", *options, **variables) == ["named 2 29",
+    assert seen(tek, program, "--critical=ui-*", *options, **variables) == ["named 2 29",
                                                                             "marked 0 0"]
 
 
@@ -89,7 +89,7 @@ def test_what_is_marked_need_not_follow(tek, program, real_time, options, variab
     (["--rt-range=20-20"], {}), ([], {"TEK_RT_RANGE": "20-20"}),
     (["--rt-range=20-20"], {"TEK_RT_RANGE": "7-7"})], ids=["option", "variable", "both"])
 def test_the_range_gives_the_real_time_priority(tek, program, real_time, options, variables):
-    assert said(tek, program, "--critical=ui-*", *options, **variables) == ["named 2 20",
+    assert seen(tek, program, "--critical=ui-*", *options, **variables) == ["named 2 20",
                                                                             "marked 2 20"]
 
 

@@ -109,8 +109,8 @@ class Running:
         return self
 
     def __exit__(self, *unused):
-        _, self.said = self.tek.communicate("", timeout=60)
-        assert self.tek.returncode == 0, self.said
+        _, self.seen = self.tek.communicate("", timeout=60)
+        assert self.tek.returncode == 0, self.seen
 
 
 def cpus_of(running):
@@ -123,7 +123,7 @@ def test_threads_are_dealt_to_the_cpus_of_a_list_in_turn(crowd, two_cpus):
         threads = threads_of(running.pid)
     assert [cpus for cpus, _ in threads] == [[other], [one]] * 3 + [[other]]
     assert {policy for _, policy in threads} == {os.SCHED_OTHER}
-    assert running.said == ""
+    assert running.seen == ""
 
 
 @pytest.mark.parametrize("how", ["spread", "compact"])
@@ -156,7 +156,7 @@ def test_rtfifo_makes_all_threads_sched_fifo(crowd, two_cpus):
         priority = os.sched_getparam(running.pid).sched_priority
     assert [cpus for cpus, _ in threads] == [[two_cpus[0]], [two_cpus[1]]] * 3 + [[two_cpus[0]]]
     assert {policy for _, policy in threads} == {os.SCHED_FIFO}
-    assert priority == 2 and running.said == ""
+    assert priority == 2 and running.seen == ""
 
 
 def test_where_real_time_is_not_allowed_it_says_so_once_and_places_all_the_same(crowd, two_cpus):
@@ -174,8 +174,8 @@ def test_where_real_time_is_not_allowed_it_says_so_once_and_places_all_the_same(
         threads = threads_of(running.pid)
     assert [cpus for cpus, _ in threads] == [[ALLOWED[i % len(ALLOWED)]] for i in range(7)]
     assert {policy for _, policy in threads} == {os.SCHED_OTHER}
-    assert running.said.count("SCHED_FIFO is not allowed") == 1, running.said
-    assert "tek doctor" in running.said
+    assert running.seen.count("SCHED_FIFO is not allowed") == 1, running.seen
+    assert "tek doctor" in running.seen
 
 
 POLICY = r"""
@@ -349,8 +349,8 @@ def test_what_cannot_be_is_refused_before_anything_runs(tek, tmp_path):
 
 def test_explain_tells_where_a_thread_may_run(tek, crowd, two_cpus):
     with Running("--place", f"cores={two_cpus[1]}", crowd) as running:
-        told = tek("explain", running.pid).stdout
-    assert f"It may run on CPU {two_cpus[1]}." in told
+        info = tek("explain", running.pid).stdout
+    assert f"It may run on CPU {two_cpus[1]}." in info
 
 
 # One thread spins for so many seconds; the other one counts how many it had itself on the same CPU.
@@ -417,11 +417,11 @@ def test_threads_that_spin_under_rtfifo_are_ordinary_ones_for_a_share_of_the_tim
         except OSError:
             break
         time.sleep(0.02)
-    said = run.communicate(timeout=60)[1]
+    seen = run.communicate(timeout=60)[1]
     # Without a budget all of them are SCHED_FIFO.
     share = policies.count(os.SCHED_FIFO) / len(policies)
-    assert 0 < share < 0.7, said
-    assert said.count("--place rtfifo: threads used") == 1 and "--budget" in said
+    assert 0 < share < 0.7, seen
+    assert seen.count("--place rtfifo: threads used") == 1 and "--budget" in seen
 
 
 @real_time_load
@@ -503,7 +503,7 @@ def test_what_goes_on_makes_no_thread_real_time_later(compile_c, tmp_path):
     assert file.read_text().split() == [str(os.SCHED_OTHER)] * 5
 
 
-TOLD = r"""
+SEEN = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -532,5 +532,5 @@ int main(void)
 
 @pytest.mark.parametrize("mode", [[], ["--model", "m:1"], ["--model", "m:n"]], ids=" ".join)
 def test_the_attributes_of_a_placed_thread_tell_of_no_binding_of_ours(tek, compile_c, mode):
-    ran = tek("run", "--no-rules", *mode, "--place", "spread", compile_c(TOLD, *GCC))
+    ran = tek("run", "--no-rules", *mode, "--place", "spread", compile_c(SEEN, *GCC))
     assert ran.stdout == f"{len(ALLOWED)} 1\n" * 2, ran.stderr

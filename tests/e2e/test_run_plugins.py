@@ -104,9 +104,9 @@ REPLACING = [["--alloc", "tlsf"], ["--alloc", "pool=16M"], ["--alloc", "mimalloc
 def test_a_library_does_not_bind_past_replaced_functions(open_build, program, plugin, mode):
     ended = run(open_build, program, *mode, "--", program, plugin, "deep")
     assert (ended.returncode, ended.stdout) == (0, "60000 the program's\n"), ended.stderr
-    told = [line for line in ended.stderr.splitlines() if "RTLD_DEEPBIND" in line]
-    assert (len(told) == 1
-            and "libplugin.so is loaded without RTLD_DEEPBIND" in told[0]), ended.stderr
+    info = [line for line in ended.stderr.splitlines() if "RTLD_DEEPBIND" in line]
+    assert (len(info) == 1
+            and "libplugin.so is loaded without RTLD_DEEPBIND" in info[0]), ended.stderr
 
 
 @pytest.mark.parametrize("mode", [[], ["--critical", "work"], ["--stack", "auto"],

@@ -72,7 +72,7 @@ def program(compile_c):
 
 
 @pytest.fixture
-def said(tek, tmp_path):
+def seen(tek, tmp_path):
     """Runs a program under rules; returns its output about its threads."""
 
     def run(program, text, *options):
@@ -89,15 +89,15 @@ def rule(match, set_):
     return f"[[rule]]\nmatch = {{ {match} }}\nset = {{ {set_} }}\n"
 
 
-def test_a_static_function_of_c_is_known_by_its_name(said, program, real_time):
-    assert said(program, rule('function = "in_c"', "critical = true")) == FAIR | {"in_c": "2 29"}
+def test_a_static_function_of_c_is_known_by_its_name(seen, program, real_time):
+    assert seen(program, rule('function = "in_c"', "critical = true")) == FAIR | {"in_c": "2 29"}
 
 
-def test_a_function_of_cxx_is_known_by_its_mangled_name(said, program, real_time):
+def test_a_function_of_cxx_is_known_by_its_mangled_name(seen, program, real_time):
     fast = FAIR | {"gas_sensor": "2 34"}
-    assert said(program, rule(f'function = "{MANGLED}"', "critical = true, priority = -5")) == fast
-    assert said(program, rule('function = "*10gas_*"', "critical = true, priority = -5")) == fast
-    assert said(program, rule('function = "gas_*"', "critical = true")) == FAIR
+    assert seen(program, rule(f'function = "{MANGLED}"', "critical = true, priority = -5")) == fast
+    assert seen(program, rule('function = "*10gas_*"', "critical = true, priority = -5")) == fast
+    assert seen(program, rule('function = "gas_*"', "critical = true")) == FAIR
 
 
 STD_THREADS = r"""
@@ -132,27 +132,27 @@ int main()
 """
 
 
-def test_what_a_std_thread_runs_counts(said, compile_c, real_time):
+def test_what_a_std_thread_runs_counts(seen, compile_c, real_time):
     program = compile_c(STD_THREADS, "c++", "-xc++", "-O1", "-pthread")
     fair = {"gas_sensor": "0", "other": "0", "lambda": "0"}
     text = rule('function = "_ZL10gas_sensorv"', "critical = true")
-    assert said(program, text) == fair | {"gas_sensor": "2"}
+    assert seen(program, text) == fair | {"gas_sensor": "2"}
     # A lambda has no function of its own that TEK could find, but a type.
     text = rule('function = "_ZTV*Z4mainE*"', "critical = true")
-    assert said(program, text) == fair | {"lambda": "2"}
+    assert seen(program, text) == fair | {"lambda": "2"}
 
 
 def test_a_stripped_program_has_no_functions_and_its_names_still_count(
-        said, program, open_directory, real_time):
+        seen, program, open_directory, real_time):
     if shutil.which("strip") is None:
         pytest.skip("strip is not installed")
     stripped = open_directory / "stripped"
     subprocess.run(["strip", "-o", stripped, program], check=True, timeout=60)
     text = rule('function = "*"', "critical = true") + rule('thread = "touch"', "critical = true")
-    assert said(stripped, text) == FAIR | {"named": "2 29"}
+    assert seen(stripped, text) == FAIR | {"named": "2 29"}
 
 
-def test_a_function_of_a_library_is_known(said, compile_c, real_time):
+def test_a_function_of_a_library_is_known(seen, compile_c, real_time):
     library = compile_c("void *exported(void *f) { ((void (*)(void))f)(); return 0; }",
                         "cc", "-shared", "-fPIC")
     program = compile_c(r"""
@@ -171,35 +171,35 @@ int main(void)
 	return 0;
 }
 """, "cc", "-pthread", "-Wl,--no-as-needed", str(library))
-    assert said(program, rule('function = "export??"', "critical = true")) == {"exported": "2"}
+    assert seen(program, rule('function = "export??"', "critical = true")) == {"exported": "2"}
 
 
 def test_a_rule_for_a_program_leaves_its_children_and_parents_alone(
-        tek, said, program, tmp_path, open_directory, real_time):
+        tek, seen, program, tmp_path, open_directory, real_time):
     other = open_directory / "fridge"
     shutil.copy(program, other)
     text = rule('program = "frid*", thread = "touch"', "critical = true")
-    assert said(program, text) == FAIR
-    assert said(other, text) == FAIR | {"named": "2 29"}
+    assert seen(program, text) == FAIR
+    assert seen(other, text) == FAIR | {"named": "2 29"}
     rules = tmp_path / "rules.toml"
     ended = tek("run", "--rules", rules, "sh", "-c", f"{program}; {other}")
     assert ended.stdout.count("named 0 0") == 1
     assert ended.stdout.count("named 2 29") == 1
 
 
-def test_the_first_thread_is_known_by_the_program(said, program, real_time):
+def test_the_first_thread_is_known_by_the_program(seen, program, real_time):
     text = rule(f'thread = "{program.name}"', "critical = true")
-    assert said(program, text) == FAIR | {"main": "2 29"}
+    assert seen(program, text) == FAIR | {"main": "2 29"}
     everything = rule('program = "*"', "critical = true")
-    assert set(said(program, everything).values()) == {"2 29"}
+    assert set(seen(program, everything).values()) == {"2 29"}
 
 
-def test_a_role_that_an_earlier_rule_gives_is_seen_by_later_rules_only(said, program, real_time):
+def test_a_role_that_an_earlier_rule_gives_is_seen_by_later_rules_only(seen, program, real_time):
     names = rule('thread = "touch"', 'role = "input"')
     asks = rule('role = "inp*"', "critical = true")
-    assert said(program, names + asks) == FAIR | {"named": "2 29"}
-    assert said(program, asks + names) == FAIR
-    assert said(program, asks, "--role", "touch=input") == FAIR
+    assert seen(program, names + asks) == FAIR | {"named": "2 29"}
+    assert seen(program, asks + names) == FAIR
+    assert seen(program, asks, "--role", "touch=input") == FAIR
 
 
 # A thread that gets a name and lives until its parent's standard input is closed.
@@ -246,15 +246,15 @@ def test_what_rules_give_is_seen_from_outside(tek, open_build, compile_c, tmp_pa
     assert (thread["role"], thread["group"]) == ("gas détection, 2; 100%", "service")
 
 
-def test_of_two_rules_that_match_the_later_wins(said, program, real_time):
+def test_of_two_rules_that_match_the_later_wins(seen, program, real_time):
     first = rule('thread = "touch"', "critical = true, priority = -5")
     second = rule('thread = "tou*"', "priority = 5")
-    assert said(program, first + second)["named"] == "2 24"
-    assert said(program, second + first)["named"] == "2 34"
+    assert seen(program, first + second)["named"] == "2 24"
+    assert seen(program, second + first)["named"] == "2 34"
     never = rule('program = "*"', "critical = false")
-    assert said(program, first + never) == FAIR
+    assert seen(program, first + never) == FAIR
     # The command line comes after all files.
-    assert said(program, first + never, "--critical=touch") == FAIR | {"named": "2 29"}
+    assert seen(program, first + never, "--critical=touch") == FAIR | {"named": "2 29"}
 
 
 def test_a_thread_has_the_budget_of_its_rule(tek, threads, tmp_path, real_time):
@@ -289,7 +289,7 @@ def test_files_come_in_order_and_the_users_can_be_left_out(
     assert named("--rules", tmp_path / "a.toml", "--rules", tmp_path / "b.toml") == "2 10"
 
 
-@pytest.mark.parametrize("content, told", [
+@pytest.mark.parametrize("content, info", [
     (rule('thread = "ui"', "colour = 1"), ":3:9: unknown field `colour`"),
     (rule('thread = "ui"', f'role = "{"x" * 64}"'), ":3:16: the role is 64 bytes long"),
     (rule('thread = "ui"', "priority = 20"), ":3:20: `20` is no priority"),
@@ -302,21 +302,21 @@ def test_files_come_in_order_and_the_users_can_be_left_out(
     (os.urandom(1_000_000), ":"),
 ], ids=["key", "role", "priority", "glob", "yaml", "utf-8", "many", "brackets", "large", "noise"])
 def test_a_bad_file_is_refused_with_place_and_reason_before_anything_starts(tek, tmp_path,
-                                                                            content, told):
+                                                                            content, info):
     path = tmp_path / "bad.toml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     started = tmp_path / "started"
     ended = tek("run", "--no-rules", "--rules", path, "touch", started)
     assert ended.returncode == 2
-    assert ended.stderr.startswith(f"tek: {path}{told}")
+    assert ended.stderr.startswith(f"tek: {path}{info}")
     assert not started.exists()
 
 
 def test_what_cannot_be_read_is_refused(tek, tmp_path, open_directory, as_nobody):
-    for path, told in [(tmp_path, "Is a directory"), (tmp_path / "none", "No such file")]:
+    for path, info in [(tmp_path, "Is a directory"), (tmp_path / "none", "No such file")]:
         ended = tek("run", "--rules", path, "true")
         assert ended.returncode == 2
-        assert ended.stderr.startswith(f"tek: {path}: the rules cannot be read: {told}")
+        assert ended.stderr.startswith(f"tek: {path}: the rules cannot be read: {info}")
     secret = open_directory / "secret.toml"
     secret.write_text("")
     secret.chmod(0o600)
@@ -354,9 +354,9 @@ def test_rules_of_somebody_else_are_not_trusted(tek, user_rules):
 
 def test_rules_in_a_home_that_the_user_may_not_enter_are_not_the_users(
         tek, open_directory, as_nobody, monkeypatch):
-    home = open_directory / "home"
-    home.mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    root = open_directory / "home"
+    root.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(root / "config"))
     ended = tek("run", "true", prefix=as_nobody)
     assert (ended.returncode, ended.stderr) == (0, "")
 

@@ -95,7 +95,7 @@ class Manager:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self.socket.settimeout(60 * PATIENCE)
 
-    def hears(self):
+    def receives(self):
         """A message, the pid of its sender, and the descriptors that came with it."""
         text, control, _, _ = self.socket.recvmsg(4096, 1024)
         sent = {kind: data for _, kind, data in control}
@@ -130,15 +130,15 @@ def test_what_the_program_tells_its_manager_comes_from_tek(run, tmp_path, option
         os.chmod(address, 0o777)
     with subprocess.Popen([*run, *options, "--", *python(NOTIFIES)], stdout=subprocess.PIPE,
                           env={**os.environ, "NOTIFY_SOCKET": address}) as tek:
-        text, sender, _ = manager.hears()
+        text, sender, _ = manager.receives()
         assert text.startswith("READY=1\nSTATUS=") and sender == tek.pid
         assert text != f"READY=1\nSTATUS={tek.pid}", "the program has a pid of its own"
-        text, sender, received = manager.hears()
+        text, sender, received = manager.receives()
         assert (text, sender, len(received)) == ("BARRIER=1", tek.pid, 1)
         # sd_notify_barrier(3) waits until the manager has closed this, and only the manager has it.
         os.close(received[0])
         assert tek.stdout.readline() == b"b''\n"
-        assert manager.hears()[:2] == ("STOPPING=1", tek.pid)
+        assert manager.receives()[:2] == ("STOPPING=1", tek.pid)
         assert tek.wait(60 * PATIENCE) == 0
 
 
@@ -153,8 +153,8 @@ def test_what_another_process_writes_to_the_socket_is_not_the_programs_word(run,
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
             other.sendto(b"MAINPID=1\nSTOPPING=1", address)
         print(file=tek.stdin, flush=True)
-        assert manager.hears()[0].startswith("READY=1\n")
-        os.close(manager.hears()[2][0])
+        assert manager.receives()[0].startswith("READY=1\n")
+        os.close(manager.receives()[2][0])
         tek.wait(60 * PATIENCE)
 
 

@@ -221,11 +221,11 @@ def test_a_program_with_an_older_c_library_is_named_and_runs(tek, with_older_c_l
     command, program = with_older_c_library
     ended = tek("run", *mode, "--", *prefix, *command)
     assert (ended.returncode, ended.stdout) == (7, "hello\n")
-    told, _, why = ended.stderr.removeprefix("tek: ").partition(" has an older C library than "
+    info, _, why = ended.stderr.removeprefix("tek: ").partition(" has an older C library than "
                                                                 "TEK's library needs: ")
     assert why.startswith("it runs, but not")
     # The message has only the end of a long path.
-    assert told == str(program) or (len(told) > 40 and str(program).endswith(told))
+    assert info == str(program) or (len(info) > 40 and str(program).endswith(info))
     assert len(ended.stderr.splitlines()) == 1
 
 

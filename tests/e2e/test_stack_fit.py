@@ -148,11 +148,11 @@ def test_a_stack_that_is_nearly_full_is_told_while_the_program_runs_once_per_kin
     with subprocess.Popen([*command("report"), "--", program, "3", "230", "size=262144", "sleep",
                            "hungry"],
                           stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tek:
-        told = tek.stderr.readline()  # the program waits for input
+        info = tek.stderr.readline()  # the program waits for input
         _, rest = tek.communicate("x\n", timeout=60)
     assert re.search(r"thread hungry of program\d+ \[\d+\] has used [\d.]+K( to [\d.]+K)? of its "
                      r"stack of 256K, "
-                     r"which is nearly all", told), told
+                     r"which is nearly all", info), info
     assert "nearly all" not in rest and tek.returncode == 3
 
 
@@ -199,15 +199,15 @@ print("well")
                                capture_output=True,
                                text=True, timeout=60, check=False)
         assert (ended.stdout, ended.returncode) == ("well\n", 0)
-        told = re.search(r"stacks: (\d+) threads? of \d+ kinds? had ([\d.]+)([KMG]) ", ended.stderr)
+        info = re.search(r"stacks: (\d+) threads? of \d+ kinds? had ([\d.]+)([KMG]) ", ended.stderr)
         if run == 0:
-            assert int(told[1]) == 50
-        each = float(told[2]) * {"K": KIB, "M": MIB, "G": 1 << 30}[told[3]] / int(told[1])
+            assert int(info[1]) == 50
+        each = float(info[2]) * {"K": KIB, "M": MIB, "G": 1 << 30}[info[3]] / int(info[1])
         assert each < 256 * KIB or run == 0
     assert sum(kind["threads"] for kind in kinds_in(tmp_path / "profiles")) > 50
 
 
-def both(text):
+def two(text):
     """The two threads, once their largest use is known."""
     rows = [row for row in json.loads(text)["threads"] if row["name"] == "half"]
     return len(rows) == 2 and all(row["peak_bytes"] > 128 * KIB for row in rows) and rows
@@ -233,7 +233,7 @@ def test_zones_are_told_of_a_running_program_by_the_thresholds_that_were_set(
             # It prints this once all have used their stacks.
             assert process.stdout.readline().startswith("stack 262144 ")
             # The first look may be too early.
-            rows = eventually(lambda: both(tek("ps", "--json", "-o",
+            rows = eventually(lambda: two(tek("ps", "--json", "-o",
                                                "name,stack,peak,bound,zone").stdout))
         finally:
             process.communicate("x\n", timeout=60)

@@ -239,7 +239,7 @@ def test_a_profile_that_was_half_written_is_mended(run, profile, tmp_path):
     assert kind["threads"] == "26"
 
 
-@pytest.mark.parametrize("options, told", [
+@pytest.mark.parametrize("options, info", [
     (["--stack", "smart"], "`smart` is no mode"),
     (["--stack", "report,grow"], "grow has no meaning with report"),
     (["--stack", "auto", "--stack-margin", "0.5"], "as in 1.5"),
@@ -247,9 +247,9 @@ def test_a_profile_that_was_half_written_is_mended(run, profile, tmp_path):
     (["--stack", "auto", "--stack-zones", "80%-25%"], "as in 25%-80%"),
     (["--stack-margin", "2"], "--stack <MODES|SIZE>"),
 ])
-def test_an_option_that_cannot_be_meant_is_refused_before_anything_runs(tek, options, told):
+def test_an_option_that_cannot_be_meant_is_refused_before_anything_runs(tek, options, info):
     result = tek("run", *options, "--", "echo", "ran")
-    assert result.returncode == 2 and told in result.stderr and not result.stdout
+    assert result.returncode == 2 and info in result.stderr and not result.stdout
 
 
 def test_settings_come_from_files_and_the_command_line_wins(run, user_rules, tmp_path):

@@ -51,54 +51,54 @@ def line_of_overflow(tmp_path):
     return line
 
 
-def size_told(stderr):
+def size_info(stderr):
     return int(float(re.search(r"ran out of its stack of ([\d.]+)K", stderr).group(1)) * 1024)
 
 
 def test_an_overflow_is_told_kills_as_ever_and_happens_once(run, shallow, tmp_path):
-    outcome, told = run(100)
+    outcome, info = run(100)
     assert outcome == SEGFAULT
     assert re.search(r"thread gas \(gas detection\) \[\d+\] of program\d+ \[\d+\] ran out of its "
                      r"stack of "
-                     r"[\d.]+K, which TEK chose", told), told
-    assert re.search(r"\] runs detect_gas$", told, re.M), told
-    assert re.search(r"#\d dig\+0x\w+, then \d+ more frames$", told, re.M), told
-    assert re.search(r"#\d detect_gas\+0x\w+$", told, re.M), told
+                     r"[\d.]+K, which TEK chose", info), info
+    assert re.search(r"\] runs detect_gas$", info, re.M), info
+    assert re.search(r"#\d dig\+0x\w+, then \d+ more frames$", info, re.M), info
+    assert re.search(r"#\d detect_gas\+0x\w+$", info, re.M), info
     # Without the role where it was killed while its record was being written.
     assert re.search(r" label=(role:gas%20detection|-) ", line_of_overflow(tmp_path))
     known = learnt(tmp_path)
-    assert known["overflows"] == 1 and known["overflow"] == size_told(told) < 100 << 10
+    assert known["overflows"] == 1 and known["overflow"] == size_info(info) < 100 << 10
     for kib in (100, 1, 100):  # less use does not shrink it again
-        outcome, told = run(kib)
-        assert outcome == ENDED and "ran out" not in told
+        outcome, info = run(kib)
+        assert outcome == ENDED and "ran out" not in info
     assert learnt(tmp_path)["overflow"] == known["overflow"]
 
 
 def test_after_one_overflow_a_kind_has_what_it_had_without_tek(run, shallow):
-    outcome, told = run(1000)
-    assert outcome == SEGFAULT and size_told(told) < 100 * 1024
+    outcome, info = run(1000)
+    assert outcome == SEGFAULT and size_info(info) < 100 * 1024
     assert run(1000)[0] == ENDED
 
 
 def test_the_programs_handler_runs_on_its_own_signal_stack_after_the_report(run, shallow):
-    outcome, told = run(100, "catch")
+    outcome, info = run(100, "catch")
     assert outcome == ("on its own stack\n", -signal.SIGSEGV)
-    assert told.count("ran out of its stack") == 1
+    assert info.count("ran out of its stack") == 1
 
 
 def test_a_handler_that_jumps_out_recovers(run, shallow, tmp_path):
-    outcome, told = run(100, "jump")
+    outcome, info = run(100, "jump")
     assert outcome == ("on its own stack\nrecovered\nended\n", 3)
-    assert told.count("ran out of its stack") == 1
+    assert info.count("ran out of its stack") == 1
     assert learnt(tmp_path)["overflow"] > 0
     assert run(100, "jump")[0] == ENDED
 
 
 def test_a_stray_access_below_the_stack_is_no_overflow(run, shallow, tmp_path):
     for _ in range(2):
-        outcome, told = run(1, "touch")
+        outcome, info = run(1, "touch")
         assert outcome == SEGFAULT
-        assert "ran out" not in told
+        assert "ran out" not in info
     assert learnt(tmp_path)["overflow"] == 0
 
 
@@ -127,8 +127,8 @@ def test_a_core_is_dumped_as_without(open_build, program, run, shallow, tmp_path
 
 def test_with_grow_a_deeper_thread_survives_and_more_is_learnt(run, shallow, tmp_path):
     before = learnt(tmp_path)
-    outcome, told = run(1000, stack="auto,grow")
-    assert outcome == ENDED and "ran out" not in told
+    outcome, info = run(1000, stack="auto,grow")
+    assert outcome == ENDED and "ran out" not in info
     after = learnt(tmp_path)
     assert before["bound"] < 64 << 10 and 1000 << 10 <= after["bound"] < 2 << 20
     assert after["overflow"] == 0
@@ -141,7 +141,7 @@ def test_with_grow_a_system_call_into_the_reserve_fails(run, shallow):
 
 
 def test_with_grow_what_needs_more_than_the_reserve_is_told(run, shallow, tmp_path):
-    outcome, told = run(9000, stack="auto,grow")
+    outcome, info = run(9000, stack="auto,grow")
     assert outcome == SEGFAULT
-    assert "ran out of its stack of 8.0M" in told and "dig+0x" in told
+    assert "ran out of its stack of 8.0M" in info and "dig+0x" in info
     assert learnt(tmp_path)["overflow"] == 8 << 20

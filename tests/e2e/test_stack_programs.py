@@ -98,8 +98,8 @@ def may_open_no_files(program):
     """Whether it is an xz that forbids itself to open files, where the kernel has Landlock."""
     if pathlib.Path(program).name != "xz":
         return False
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
-    version = re.search(r"(\d+)\.(\d+)", told)
+    info = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    version = re.search(r"(\d+)\.(\d+)", info)
     listed = pathlib.Path("/sys/kernel/security/lsm")
     without = listed.exists() and "landlock" not in listed.read_text()
     return (int(version[1]), int(version[2])) >= (5, 6) and not without

@@ -253,10 +253,10 @@ def kinds_in(profiles):
             if line.startswith("kind ")]
 
 
-def had(told):
+def had(info):
     """Parses the closing line: threads and bytes of stack."""
     threads, size, unit = re.search(r"tek: stacks: (\d+) threads? of \d+ kinds? had "
-                                    r"([\d.]+)([KMG])", told).groups()
+                                    r"([\d.]+)([KMG])", info).groups()
     return int(threads), float(size) * {"K": KIB, "M": MIB, "G": 1024 * MIB}[unit]
 
 

@@ -156,10 +156,10 @@ def watch_until_before_the_end(tek_path, lives):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           start_new_session=True) as process:
         try:
-            told, told_after, ended = (process.stdout.read(), time.monotonic() - began,
+            info, info_after, ended = (process.stdout.read(), time.monotonic() - began,
                                        process.poll())
             status = process.wait(timeout=60)
-            return told, told_after, ended, status, process.stderr.read(), time.monotonic() - began
+            return info, info_after, ended, status, process.stderr.read(), time.monotonic() - began
         finally:
             process.kill()
 
@@ -359,9 +359,9 @@ def test_the_shortest_watch_is_long_enough_for_a_verdict(watched):
 
 @unless_disturbed
 def test_the_watch_of_a_program_can_end_before_the_program(watched):
-    told, told_after, ended, status, stderr, ended_after = watched["before the end"]
-    assert rules_in(told) == ["click"]
-    assert told_after >= 6 and ended is None
+    info, info_after, ended, status, stderr, ended_after = watched["before the end"]
+    assert rules_in(info) == ["click"]
+    assert info_after >= 6 and ended is None
     assert status == 5 and "the program runs on, and tek waits for it" in stderr
     assert ended_after >= 9
 

@@ -71,7 +71,7 @@ class Daemon:
     def client(self):
         return Client(self.socket)
 
-    def says(self, text):
+    def logs(self, text):
         """Waits until tekd's log has this text: an ordinary thread of tekd writes its lines."""
         eventually(lambda: text in self.log.read_text())
 
@@ -368,12 +368,12 @@ class Other:
     def answer(self):
         return json.loads(self.process.stdout.readline())
 
-    def tell(self, line):
+    def note(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
     def do(self, line):
-        self.tell(line)
+        self.note(line)
         return self.answer()
 
     def __enter__(self):
@@ -458,7 +458,7 @@ def test_a_client_that_executes_another_program_loses_what_it_had(tekd, keep):
     with Other(tekd) as other:
         assert other.do("enter")["error"] == 0
         assert is_fast(other.tid)
-        other.tell(f"exec {keep}")
+        other.note(f"exec {keep}")
         eventually(lambda: read(f"/proc/{other.process.pid}/comm") == "sleep\n")
         wait_for(other.process.pid, False)
         assert not tekd.client().json(STATUS)["fast"]
@@ -467,7 +467,7 @@ def test_a_client_that_executes_another_program_loses_what_it_had(tekd, keep):
 def test_a_program_that_another_thread_than_the_first_executes_is_not_critical(tekd):
     with Other(tekd) as other:
         assert other.do("exec-in-thread")["error"] == 0
-        other.tell("now")
+        other.note("now")
         eventually(lambda: read(f"/proc/{other.process.pid}/comm") == "sleep\n")
         wait_for(other.process.pid, False)
 
@@ -478,7 +478,7 @@ def test_a_process_made_critical_by_hand_is_not_after_it_executed_another_progra
         if not client.json(STATUS)["hears_of_exec"]:
             pytest.skip("needs the kernel's news of processes")
         assert client.ask(CRITICAL, other.tid).error == 0
-        other.tell("exec close")
+        other.note("exec close")
         eventually(lambda: read(f"/proc/{other.process.pid}/comm") == "sleep\n")
         wait_for(other.process.pid, False)
 
@@ -607,7 +607,7 @@ def test_where_tekd_may_not_raise_limits_it_makes_each_switch_itself(daemon, as_
         line, = [line for line in read(f"/proc/{other.tid}/limits").splitlines()
                  if "realtime priority" in line]
         assert line.split()[3:5] == ["0", "0"]
-    daemon.says("tekd goes on making each switch itself")
+    daemon.logs("tekd goes on making each switch itself")
 
 
 def test_a_trusted_program_may_switch_by_itself_where_tekd_may_raise_limits(daemon):
@@ -618,7 +618,7 @@ def test_a_trusted_program_may_switch_by_itself_where_tekd_may_raise_limits(daem
         assert granted == 3
     elif granted == 1:
         assert resource.getrlimit(resource.RLIMIT_RTPRIO) == before
-        daemon.says("CAP_SYS_RESOURCE")
+        daemon.logs("CAP_SYS_RESOURCE")
     else:
         assert resource.getrlimit(resource.RLIMIT_RTPRIO)[0] == 50
         client.close()
@@ -831,7 +831,7 @@ def test_a_configuration_is_read_again_and_a_bad_one_is_not(tekd, thread):
     assert client.ask(ENTER, thread).error == 0
     tekd.config.write_text("x = 1\n")
     tekd.process.send_signal(signal.SIGHUP)
-    tekd.says("tekd.toml:1:1")
+    tekd.logs("tekd.toml:1:1")
     assert is_fast(thread) and client.ask(HELLO).error == 0
     tekd.config.write_text("grant = []\n")
     tekd.process.send_signal(signal.SIGHUP)
@@ -882,10 +882,10 @@ def test_the_capabilities_of_its_unit_are_enough(daemon, as_nobody, open_directo
     wanted = line.removeprefix("CapabilityBoundingSet=").lower().replace("cap_", "").split()
     own = int(read("/proc/self/status").split("CapBnd:")[1].split()[0], 16)
     missed = {"sys_resource": 24, "syslog": 34, "perfmon": 38, "bpf": 39}  # in some containers
-    kept = [f"+{name}" for name in wanted if name not in missed or own >> missed[name] & 1]
+    held = [f"+{name}" for name in wanted if name not in missed or own >> missed[name] & 1]
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(f'[[grant]]\nusers = [65534]\nprograms = ["{shutil.which("sleep")}"]\n' + USUAL,
-                 prefix=["setpriv", "--bounding-set=" + ",".join(["-all", *kept]),
+                 prefix=["setpriv", "--bounding-set=" + ",".join(["-all", *held]),
                          "--no-new-privs"])
     another = subprocess.Popen([*as_nobody, "sleep", "60"])
     try:

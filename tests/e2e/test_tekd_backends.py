@@ -112,8 +112,8 @@ def spin_together(loads, seconds):
         spin(one, begin, seconds)
     spun = {}
     for one in loads:
-        told = [number / 1e9 for number in one.numbers()]
-        spun.update(zip(one.tids, zip(told[::2], told[1::2], strict=True), strict=True))
+        info = [number / 1e9 for number in one.numbers()]
+        spun.update(zip(one.tids, zip(info[::2], info[1::2], strict=True), strict=True))
     return spun
 
 
@@ -168,7 +168,7 @@ def spin_with_fast_ones(backend, load, seconds):
         assert client.ask(NORMAL, tid).error == 0
     for at, cpu in enumerate(CPUS):
         those = [[spun[one.tids[n]] for n in (at, at + len(CPUS))] for one in (fast, lazy)]
-        used = [sum(its[0] for its in both) for both in those]
+        used = [sum(its[0] for its in two) for two in those]
         gaps = sorted(its[1] for its in those[1])
         print(f"CPU {cpu}: fast {used[0]:.2f} s, lazy {used[1]:.3f} s = "
               f"{100 * used[1] / sum(used):.1f} %, "
@@ -231,33 +231,33 @@ def hierarchy_of_cpu():
 
 
 @pytest.fixture
-def homes():
+def bases():
     """Two control groups beside each other, one of another weight than is usual on version 1."""
     topmost, is_v1 = hierarchy_of_cpu()
     above = topmost / f"tek-home-{os.getpid()}"
-    both = [above / name for name in "ab"]
-    for directory in above, *both:
+    two = [above / name for name in "ab"]
+    for directory in above, *two:
         directory.mkdir()
     if is_v1:
-        (both[1] / "cpu.shares").write_text("512")
-    yield both
-    for directory in *both, above:
+        (two[1] / "cpu.shares").write_text("512")
+    yield two
+    for directory in *two, above:
         eventually(lambda directory=directory: not read(directory / "cgroup.procs"))
         directory.rmdir()
 
 
-def process_in(home, *change):
+def process_in(root, *change):
     """A process in a control group, changed."""
     def become():
-        if home:
-            (home / "cgroup.procs").write_text("0")
+        if root:
+            (root / "cgroup.procs").write_text("0")
         for function, *arguments in change:
             function(*arguments)
     return subprocess.Popen(["sleep", "60"], preexec_fn=become)
 
 
 @pytest.fixture
-def crowd(homes):
+def crowd(bases):
     """Processes in which all that tekd could change has a value of its own."""
     def policy(number, priority=0):
         return os.sched_setscheduler, 0, number, os.sched_param(priority)
@@ -265,11 +265,11 @@ def crowd(homes):
     reset = 0x40000000
     limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[1]
     crowd = [
-        process_in(homes[0]),
-        process_in(homes[0], policy(os.SCHED_OTHER | reset),
+        process_in(bases[0]),
+        process_in(bases[0], policy(os.SCHED_OTHER | reset),
                    (os.setpriority, os.PRIO_PROCESS, 0, -3)),
-        process_in(homes[1], policy(os.SCHED_BATCH), (os.setpriority, os.PRIO_PROCESS, 0, 7)),
-        process_in(homes[1], policy(os.SCHED_IDLE), (os.sched_setaffinity, 0, CPUS[-1:])),
+        process_in(bases[1], policy(os.SCHED_BATCH), (os.setpriority, os.PRIO_PROCESS, 0, 7)),
+        process_in(bases[1], policy(os.SCHED_IDLE), (os.sched_setaffinity, 0, CPUS[-1:])),
         process_in(None, policy(os.SCHED_FIFO, 60)),
         process_in(None, policy(os.SCHED_RR | reset, 5)),
         process_in(None, policy(os.SCHED_RR, 33),
@@ -327,9 +327,9 @@ def stir(backend, crowd, thread):
 
 
 @pytest.fixture
-def touched(homes):
+def touched(bases):
     topmost, _ = hierarchy_of_cpu()
-    return [topmost, homes[0].parent, *homes]
+    return [topmost, bases[0].parent, *bases]
 
 
 def test_after_the_mode_everybody_has_what_he_had_before(backend, crowd, thread, touched):
@@ -477,16 +477,16 @@ def test_the_mode_ends_with_the_last_of_two_processes(backend, load, order, by):
     client = backend.start()
     status = client.json(STATUS)
     with Other(backend.daemon) as one, Other(backend.daemon) as other:
-        both = (one, other)
-        for each in both:
+        two = (one, other)
+        for each in two:
             assert each.do("enter")["error"] == 0
         for at in order:
             eventually(lambda: backend.mode() == "responsiveness"
                        and is_in_force(backend, breeder.pid))
             if by == "leave":
-                assert both[at].do("leave")["error"] == 0
+                assert two[at].do("leave")["error"] == 0
             else:
-                both[at].process.kill()
+                two[at].process.kill()
         eventually(lambda: backend.mode() == "normal")
         eventually(lambda: not is_in_force(backend, breeder.pid))
     assert status["mode"] == "normal"
@@ -520,19 +520,19 @@ for line in sys.stdin:
 """
 
 
-def turns_of(trace):
+def steps_of(trace):
     """The system calls that served each request: names and times in seconds, by loop iteration."""
-    turn, turns = [], []
+    step, steps = [], []
     for line in trace.splitlines():
         name = line.partition("(")[0]
         if name == "epoll_wait":
-            names = [one for one, _ in turn]
+            names = [one for one, _ in step]
             if "recvmsg" in names and "sendmsg" in names:
-                turns.append(turn)
-            turn = []
+                steps.append(step)
+            step = []
         elif name.isidentifier() and line.endswith(">") and "..." not in line[-20:]:
-            turn.append((name, float(line.rpartition("<")[2].rstrip(">"))))
-    return turns
+            step.append((name, float(line.rpartition("<")[2].rstrip(">"))))
+    return steps
 
 
 class Traced:
@@ -579,18 +579,18 @@ def count_calls(backend, threads, pairs=8):
             backend.daemon.end()
         finally:
             many.kill()
-    turns = turns_of(traced.out.read_text())[:2 * pairs]
-    assert len(turns) == 2 * pairs
-    told = {}
-    for what, those in ("enter", turns[::2]), ("leave", turns[1::2]):
+    steps = steps_of(traced.out.read_text())[:2 * pairs]
+    assert len(steps) == 2 * pairs
+    info = {}
+    for what, those in ("enter", steps[::2]), ("leave", steps[1::2]):
         # Whether tekd sets the timer depends on its other work, such as a scan of all threads.
-        turns_by_name = ([name for name, _ in turn if name != "timerfd_settime"] for turn in those)
-        names = min(turns_by_name, key=len)
-        took = statistics.median(sum(took for _, took in turn) for turn in those)
+        steps_by_name = ([name for name, _ in step if name != "timerfd_settime"] for step in those)
+        names = min(steps_by_name, key=len)
+        took = statistics.median(sum(took for _, took in step) for step in those)
         print(f"{threads} threads, {what}: {len(names)} system calls, {1e6 * took:.0f} us in them "
               "under strace")
-        told[what] = names
-    return told
+        info[what] = names
+    return info
 
 
 @pytest.mark.alone()

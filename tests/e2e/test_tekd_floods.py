@@ -23,8 +23,8 @@ SOURCE = (pathlib.Path(__file__).parent / "programs" / "flood.c").read_text()
 ABI = pathlib.Path(__file__).resolve().parents[2] / "abi"
 GRANTED, OTHER, FIRST_STRANGER = 54_321, 54_322, 60_000
 TERMS = 'rate = 1000\nbudget = "8s/10s"\nthreads = 512\n'
-OTHERS = [OTHER + n for n in range(6)]
-GRANT = f"[[grant]]\nusers = {[GRANTED, *OTHERS]}\n{TERMS}"
+PEERS = [OTHER + n for n in range(6)]
+GRANT = f"[[grant]]\nusers = {[GRANTED, *PEERS]}\n{TERMS}"
 ASKS = 400
 FLOODERS = 10
 # Shares of a CPU: users with grants 1/4, other users 1/64, new connections 1/50, programs to be
@@ -43,8 +43,8 @@ class Flooded:
         self.daemon = daemon
         self.program = str(program)
         self.floods = []
-        self.before_others = ["chrt", "-f", "5"]
-        self.told = ""
+        self.before_rest = ["chrt", "-f", "5"]
+        self.info = ""
 
     def command(self, kind, uid, amount):
         return [self.program, str(self.daemon.socket), kind, str(uid), str(amount)]
@@ -65,13 +65,13 @@ class Flooded:
     def ask(self, uid=GRANTED, count=ASKS):
         """The 99th percentiles of the response times of tekd and of an equally urgent server that
         does nothing, in ns. The client is real-time by itself: it must not wait for the flood."""
-        ended = subprocess.run([*self.before_others, *self.command("ask", uid, count)],
+        ended = subprocess.run([*self.before_rest, *self.command("ask", uid, count)],
                                capture_output=True,
                                text=True, timeout=60 * PATIENCE, check=False)
         assert ended.returncode == 0, ended.stderr
         median, p99, _, echo, refused = map(int, ended.stdout.split())
         assert refused == 0
-        self.told = f"median {median / 1e3:.0f} us, p99 {p99 / 1e3:.0f}, echo's {echo / 1e3:.0f}"
+        self.info = f"median {median / 1e3:.0f} us, p99 {p99 / 1e3:.0f}, echo's {echo / 1e3:.0f}"
         return p99, echo
 
     def cpu_ns(self):
@@ -116,13 +116,13 @@ def two_groups():
     top = next((top for top in tops if (top / "cgroup.procs").exists()), None)
     if top is None:
         pytest.skip("no control groups here")
-    both = [top / f"tek-test-moves-{os.getpid()}-{number}" for number in (1, 2)]
-    for path in both:
+    two = [top / f"tek-test-moves-{os.getpid()}-{number}" for number in (1, 2)]
+    for path in two:
         path.mkdir()
     try:
-        yield ":".join(map(str, both))
+        yield ":".join(map(str, two))
     finally:
-        for path in both:
+        for path in two:
             eventually(lambda path=path: not read(path / "cgroup.procs"))
             path.rmdir()
 
@@ -140,23 +140,23 @@ def flooded(daemon, compile_c, open_directory):
 def judge(flooded, kind, uids, most_ratio=MOST_RATIO):
     """Compares the responses beside a flood with those before it, and with the kernel's own time
     for a response beside it, in the same run."""
-    told = []
+    info = []
     for _ in range(3):
         flooded.ask(count=20)
         quiet, _ = flooded.ask()
-        told.append(f"{kind}: quiet: {flooded.told};")
+        info.append(f"{kind}: quiet: {flooded.info};")
         flooded.flood(kind, uids)
         time.sleep(0.3)
         before, begin = flooded.cpu_ns(), time.monotonic()
         p99, echo = flooded.ask()
         share = (flooded.cpu_ns() - before) / 1e9 / (time.monotonic() - begin)
         flooded.end_floods()
-        told[-1] += f" flooded: {flooded.told}; tekd used {share:.1%} of a CPU"
+        info[-1] += f" flooded: {flooded.info}; tekd used {share:.1%} of a CPU"
         if share < MOST_SHARE and p99 < most_ratio * max(quiet, echo):
             break
     else:
-        pytest.fail("\n".join(told))
-    print(*told, sep="\n")
+        pytest.fail("\n".join(info))
+    print(*info, sep="\n")
 
 
 KINDS = ["hello", "enter", "status", "explain", "group", "nonsense", "connect", "reconnect", "half",
@@ -183,7 +183,7 @@ def test_beside_a_flood_of_another_granted_user_a_granted_one_is_answered_as_bef
 def test_beside_a_flood_of_several_granted_users_another_one_waits_for_few_messages(flooded, kind):
     """They use the whole share of all users with grants, so that there are pauses."""
     flooded.daemon.start(GRANT)
-    judge(flooded, kind, OTHERS, most_ratio=12)
+    judge(flooded, kind, PEERS, most_ratio=12)
 
 
 @pytest.mark.alone("real-time load")
@@ -191,9 +191,9 @@ def test_beside_a_flood_of_several_granted_users_another_one_waits_for_few_messa
 def test_executed_programs_that_are_to_be_placed_take_little_time(flooded, kind):
     places = f'[[place]]\ngroup = "background"\nusers = [{FIRST_STRANGER}]\n'
     # Groups of version 1 may have no real-time runtime.
-    flooded.before_others = ["nice", "-n", "-20"]
+    flooded.before_rest = ["nice", "-n", "-20"]
     # tekd moves the thread. The kernel makes a move wait for programs that are being executed.
-    with two_groups() as both, echo(flooded, both):
+    with two_groups() as two, echo(flooded, two):
         flooded.daemon.start(groups(places=places) + GRANT)
         status = flooded.daemon.client().json(STATUS)
         if status["groups"] is None:

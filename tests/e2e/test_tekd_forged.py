@@ -90,10 +90,10 @@ def test_a_child_that_inherits_a_socket_gets_nothing_by_it(tekd):
         try:
             client.send(ENTER, tid)
             answer = client.receive()
-            said = [answer.kind, answer.number, is_fast(tid)]
+            seen = [answer.kind, answer.number, is_fast(tid)]
         except (Closed, OSError):
-            said = None
-        os.write(writing, json.dumps(said).encode())
+            seen = None
+        os.write(writing, json.dumps(seen).encode())
         os._exit(0)
     os.waitpid(child, 0)
     assert json.loads(os.read(reading, 100)) == [REFUSED, 0, False]
@@ -418,10 +418,10 @@ print(os.geteuid(), client.ask(HELLO).error, client.ask(ENTER, tid).error, is_fa
 """
     process = python(program, daemon.socket)
     try:
-        said = process.stdout.readline()
-        if said in ("none\n", ""):
+        seen = process.stdout.readline()
+        if seen in ("none\n", ""):
             pytest.skip("users may have no user namespaces here")
-        assert said == f"0 {errno.EPERM} {errno.EPERM} False\n"
+        assert seen == f"0 {errno.EPERM} {errno.EPERM} False\n"
     finally:
         end(process)
 

@@ -134,11 +134,11 @@ def test_random_requests_give_no_client_more_than_it_was_granted(daemon, open_di
     fuzzers = []
     try:
         for n, uid in enumerate([GRANTED, GRANTED, ROGUE, 65534]):
-            others = [*wanted, *[tid for _, _, tids in fuzzers for tid in tids]]
-            process = python(FUZZER, daemon.socket, uid, SEED * 100 + n, REQUESTS // 4, *others)
+            peers = [*wanted, *[tid for _, _, tids in fuzzers for tid in tids]]
+            process = python(FUZZER, daemon.socket, uid, SEED * 100 + n, REQUESTS // 4, *peers)
             tids = [process.pid, *map(int, process.stdout.readline().split())]
             fuzzers.append((process, uid, tids))
-        look_while_they_ask(daemon, fuzzers, before)
+        view_while_they_ask(daemon, fuzzers, before)
     finally:
         for process, _, _ in fuzzers:
             end(process)
@@ -153,7 +153,7 @@ def test_random_requests_give_no_client_more_than_it_was_granted(daemon, open_di
     assert "panicked" not in daemon.log.read_text()
 
 
-def look_while_they_ask(tekd, fuzzers, before):
+def view_while_they_ask(tekd, fuzzers, before):
     """Until all have sent their requests: the invariants hold meanwhile."""
     sizes, finished = [], set()
     readers = [threading.Thread(target=lambda p=process: p.stdout.readline() == "done\n"

@@ -86,8 +86,8 @@ def test_everybody_of_the_domain_is_in_a_group_and_back_after_a_clean_stop(group
 def test_a_place_in_the_configuration_decides(grouped, sleeper):
     daemon = grouped(places='[[place]]\ngroup = "background"\nnames = ["sle*"]\n')
     eventually(lambda: group_of(sleeper) == "lazy/background")
-    told = daemon.client().json(EXPLAIN, sleeper)
-    assert told["group"] == "background" and told["group_by"].startswith(str(daemon.config))
+    info = daemon.client().json(EXPLAIN, sleeper)
+    assert info["group"] == "background" and info["group_by"].startswith(str(daemon.config))
 
 
 def test_a_program_that_is_executed_later_gets_its_place(grouped):
@@ -290,7 +290,7 @@ def test_a_grant_for_a_control_group_holds_for_those_that_were_placed(daemon, th
 
 
 @pytest.fixture
-def home():
+def root():
     """A control group where the groups are, of version 1; its directory."""
     base = pathlib.Path("/sys/fs/cgroup/cpu")
     if not (base / "tasks").exists():
@@ -302,17 +302,17 @@ def home():
 
 
 def test_a_grant_that_is_written_later_means_the_control_group_before_tekd_moved_anybody(daemon,
-                                                                                         home):
+                                                                                         root):
     asks = [sys.executable, "-c", ASKS, str(daemon.socket), str(URGENT)]
     with subprocess.Popen(["sh", "-c", 'read line; exec "$@"', "sh", *asks], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as asker:
-        (home / "cgroup.procs").write_text(str(asker.pid))
+        (root / "cgroup.procs").write_text(str(asker.pid))
         nobodys = groups().replace("root", "nobody")
         daemon.start(nobodys)
         if daemon.client().json(STATUS)["groups"] is None:
             pytest.skip("no control groups here")
         eventually(lambda: group_of(asker.pid) == "lazy/normal")
-        daemon.config.write_text(nobodys + f'[[grant]]\ncgroups = ["/{home.name}"]\n')
+        daemon.config.write_text(nobodys + f'[[grant]]\ncgroups = ["/{root.name}"]\n')
         daemon.process.send_signal(signal.SIGHUP)
         eventually(lambda: daemon.log.read_text().count("configuration: ") == 2)
         assert asker.communicate("\n", timeout=60)[0].split() == ["0"]

@@ -108,12 +108,12 @@ class Evil:
         assert self.process.stdout.readline() == "ready\n"
         self.pid = self.process.pid
 
-    def tell(self, line):
+    def note(self, line):
         self.process.stdin.write(line)
         self.process.stdin.flush()
 
     def ask(self, group, tid=0, flags=0):
-        self.tell(f"{tid} {group} {flags}\n")
+        self.note(f"{tid} {group} {flags}\n")
         return int(self.process.stdout.readline())
 
 
@@ -128,7 +128,7 @@ def evil(compile_c, daemon, open_directory, grouped):
         started.append(Evil(program, daemon.socket, *options))
         grouped(backend, places='[[place]]\ngroup = "background"\nnames = ["evil"]\n')
         eventually(lambda: group_of(started[-1].pid) == "lazy/background")
-        started[-1].tell("\n")
+        started[-1].note("\n")
         return started[-1]
 
     yield start
@@ -266,8 +266,8 @@ def test_who_forks_like_mad_while_he_is_fast_has_no_fast_child_and_leaves_nothin
         assert group_of(forker.pid) == "lazy/normal"
         assert tekd.end() == 0
         assert not top.exists()
-        home = before[os.getpid()][0]
-        assert all(places_of(child) == home for child in [*children, forker.pid])
+        root = before[os.getpid()][0]
+        assert all(places_of(child) == root for child in [*children, forker.pid])
         assert {tid: (places_of(tid), scheduling(tid)) for tid in before} == before
     finally:
         end(forker)
@@ -381,7 +381,7 @@ def test_a_frozen_client_is_brought_back_all_the_same(grouped, backend):
     tekd = grouped(backend)
     top, light = top_of(tekd), weights(tekd)
     with Other(tekd) as other:
-        home = {**places_of(other.tid)}
+        root = {**places_of(other.tid)}
         had = scheduling(other.tid)
         assert other.do("enter")["error"] == 0
         with Frozen(other.tid):
@@ -392,7 +392,7 @@ def test_a_frozen_client_is_brought_back_all_the_same(grouped, backend):
         own = places_of(os.getpid())
         assert {name: path for name, path in places_of(other.tid).items() if name != "freezer"} == {
             name: path for name, path in own.items() if name != "freezer"}
-        assert home != own
+        assert root != own
 
 
 @BACKENDS

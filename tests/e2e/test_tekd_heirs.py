@@ -56,7 +56,7 @@ class Breeder(Beneficiary):
         self.born = []
 
     def breed(self):
-        self.tell("breed")
+        self.note("breed")
         born = [int(word) for word in self.process.stdout.readline().split()]
         self.born += born
         return born

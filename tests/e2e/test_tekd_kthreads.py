@@ -95,9 +95,9 @@ def following(tmp_path, state):
 
     def start(more="", grants=GRANT):
         daemon.start(f'backend = "rt"\nprotected = []\n[kthreads]\n{more}\n{grants}')
-        told = daemon.client().json(STATUS)["kthreads"]
-        if not told["on"]:
-            pytest.skip(f"kernel threads cannot follow here: {told['why']}")
+        info = daemon.client().json(STATUS)["kthreads"]
+        if not info["on"]:
+            pytest.skip(f"kernel threads cannot follow here: {info['why']}")
         return daemon
     yield start
     if daemon.process and daemon.process.poll() is None:
@@ -166,9 +166,9 @@ def test_nobody_follows_an_ordinary_task(following, task):
     daemon = following()
     writer = task(priority=0)
     time.sleep(1)
-    told = daemon.client().json(STATUS)["kthreads"]
+    info = daemon.client().json(STATUS)["kthreads"]
     assert not served(daemon, writer.pid)
-    assert told["counts"]["changes"] == 0
+    assert info["counts"]["changes"] == 0
 
 
 def test_nobody_follows_a_task_outside_the_domain(tmp_path, state, task):
@@ -252,15 +252,15 @@ def test_the_capabilities_of_its_unit_are_enough(tmp_path, state, task):
              if line.startswith("CapabilityBoundingSet=")]
     wanted = line.removeprefix("CapabilityBoundingSet=").lower().replace("cap_", "").split()
     own = int(pathlib.Path("/proc/self/status").read_text().split("CapBnd:")[1].split()[0], 16)
-    kept = [f"+{name}" for name in wanted if name != "sys_resource" or own >> 24 & 1]
+    held = [f"+{name}" for name in wanted if name != "sys_resource" or own >> 24 & 1]
     daemon = Daemon(tmp_path)
     daemon.state = state
     daemon.start(f'backend = "rt"\nprotected = []\n[kthreads]\n{GRANT}',
-                 prefix=["setpriv", "--bounding-set=" + ",".join(["-all", *kept]),
+                 prefix=["setpriv", "--bounding-set=" + ",".join(["-all", *held]),
                          "--no-new-privs"])
     try:
-        told = daemon.client().json(STATUS)["kthreads"]
-        assert told["on"], told
+        info = daemon.client().json(STATUS)["kthreads"]
+        assert info["on"], info
         writer = task(priority=20)
         eventually(lambda: any(thread["priority"] for thread in served(daemon, writer.pid)))
     finally:
@@ -275,10 +275,10 @@ def test_without_the_right_to_load_programs_tekd_says_so_and_serves(tmp_path, st
                  prefix=["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin", "--no-new-privs"])
     try:
         client = daemon.client()
-        told = client.json(STATUS)["kthreads"]
-        assert not told["on"]
-        daemon.says(told["why"])
-        assert "CAP_BPF" in told["why"], told["why"]
+        info = client.json(STATUS)["kthreads"]
+        assert not info["on"]
+        daemon.logs(info["why"])
+        assert "CAP_BPF" in info["why"], info["why"]
         writer = task(priority=20)
         assert client.ask(CRITICAL, writer.pid).error == 0
     finally:

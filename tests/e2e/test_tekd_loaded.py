@@ -46,9 +46,9 @@ def seconds_until_it_answers(daemon, configuration):
 @pytest.mark.alone()
 def test_beside_50_programs_tekd_answers_as_soon_with_kernel_threads_that_follow_as_without(daemon):
     daemon.start(KTHREADS + USUAL)
-    told = daemon.client().json(STATUS)["kthreads"]
-    if not told["on"]:
-        pytest.skip(f"kernel threads cannot follow here: {told['why']}")
+    info = daemon.client().json(STATUS)["kthreads"]
+    if not info["on"]:
+        pytest.skip(f"kernel threads cannot follow here: {info['why']}")
     assert daemon.end() == 0
     plain, following = [], []
     with load():
@@ -74,11 +74,11 @@ def answers(client, thread, seconds=3):
 @pytest.mark.alone("real-time load")
 def test_a_configuration_that_takes_long_to_read_delays_no_client(daemon, thread):
     # Patterns are compared with all files of a directory.
-    others = "".join(f'[[grant]]\nusers = [{uid}]\nprograms = ["/usr/bin/program-{uid}*"]\n'
+    peers = "".join(f'[[grant]]\nusers = [{uid}]\nprograms = ["/usr/bin/program-{uid}*"]\n'
                      for uid in range(100_000, 101_000))
     client = daemon.start(USUAL).client()
     quiet = answers(client, thread)
-    daemon.config.write_text(USUAL + others)
+    daemon.config.write_text(USUAL + peers)
     reading = os.fork()
     if reading == 0:
         end = time.monotonic() + 20
@@ -92,6 +92,6 @@ def test_a_configuration_that_takes_long_to_read_delays_no_client(daemon, thread
     finally:
         os.kill(reading, signal.SIGKILL)
         os.waitpid(reading, 0)
-    daemon.says(f"{daemon.config}:")  # the configuration that it read has warnings
+    daemon.logs(f"{daemon.config}:")  # the configuration that it read has warnings
     print(f"{quiet} answers, while the configuration is read again and again {busy}")
     assert busy > quiet / 4

@@ -64,12 +64,12 @@ def test_a_real_time_thread_waits_beneath_the_critical_ones_and_gets_back_what_i
     assert has(process.pid, policy, priority)
     assert client.ask(ENTER, thread).error == 0
     wait_until_has(process.pid, policy, lowered)
-    told = {its["tid"]: its for its in client.json(STATUS)["lowered"]}
-    assert (process.pid in told) == (priority != lowered)
-    if process.pid in told:
-        assert (told[process.pid]["priority"], told[process.pid]["lowered_to"]) == (priority,
+    info = {its["tid"]: its for its in client.json(STATUS)["lowered"]}
+    assert (process.pid in info) == (priority != lowered)
+    if process.pid in info:
+        assert (info[process.pid]["priority"], info[process.pid]["lowered_to"]) == (priority,
                                                                                     lowered)
-        assert client.json(EXPLAIN, process.pid)["lowered"] == told[process.pid]
+        assert client.json(EXPLAIN, process.pid)["lowered"] == info[process.pid]
     assert client.ask(LEAVE, thread).error == 0
     wait_until_has(process.pid, policy, priority)
 

@@ -71,11 +71,11 @@ class Beneficiary:
         self.process = python(program, daemon.socket)
         self.tid = int(self.process.stdout.readline())
 
-    def tell(self, *words):
+    def note(self, *words):
         print(*words, file=self.process.stdin, flush=True)
 
     def do(self, *words):
-        self.tell(*words)
+        self.note(*words)
         return int(self.process.stdout.readline())
 
     def __enter__(self):
@@ -108,7 +108,7 @@ def end_the_grant(way, tekd, beneficiary, directory):
     if way in ("leave", "close"):
         assert beneficiary.do(way) == 0
     elif way == "exec":
-        beneficiary.tell("exec", set_uid_copy(directory), 60)
+        beneficiary.note("exec", set_uid_copy(directory), 60)
         eventually(lambda: read(f"/proc/{beneficiary.tid}/comm") == "sleep\n")
     elif way == "stop":
         assert tekd.end() == 0
@@ -143,7 +143,7 @@ def test_a_policy_that_a_thread_lowered_ends_when_it_executes_a_program(granted)
         assert beneficiary.tid != pid
         assert beneficiary.do("enter") == 0
         assert beneficiary.do("change", RR, 48) == 0
-        beneficiary.tell("exec", "/bin/sleep", 60)
+        beneficiary.note("exec", "/bin/sleep", 60)
         eventually(lambda: read(f"/proc/{pid}/comm") == "sleep\n")
         eventually(lambda: policy(pid) == ORDINARY)
 

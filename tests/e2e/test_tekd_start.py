@@ -69,7 +69,7 @@ def missing(path):
     path.unlink(missing_ok=True)
 
 
-CONFIGURATIONS = pytest.mark.parametrize("make, said", [
+CONFIGURATIONS = pytest.mark.parametrize("make, seen", [
     (nonsense, "UTF-8"), (huge, "1 MiB"), (fifo, "no file"), (directory, "no file"),
     (device, "no file"),
     (for_everybody, "chmod go-w"), (of_another_user, "user 54321 owns it"),
@@ -78,21 +78,21 @@ CONFIGURATIONS = pytest.mark.parametrize("make, said", [
 
 
 @CONFIGURATIONS
-def test_a_file_that_is_no_configuration_is_told_and_nothing_begun(daemon, make, said):
+def test_a_file_that_is_no_configuration_is_told_and_nothing_begun(daemon, make, seen):
     make(daemon.config)
     for options in ["--check"], []:
-        assert said in fails(daemon.command(*options))
+        assert seen in fails(daemon.command(*options))
         assert not daemon.state.exists() and not daemon.socket.exists()
 
 
 @CONFIGURATIONS
-def test_a_file_that_is_replaced_by_none_changes_nothing(tekd, thread, make, said):
+def test_a_file_that_is_replaced_by_none_changes_nothing(tekd, thread, make, seen):
     client = tekd.client()
     assert client.ask(ENTER, thread).error == 0
     make(tekd.config)
     tekd.process.send_signal(signal.SIGHUP)
-    tekd.says(said)
-    tekd.says("what was read before stays in force")
+    tekd.logs(seen)
+    tekd.logs("what was read before stays in force")
     assert is_fast(thread) and client.ask(HELLO).error == 0
 
 
@@ -303,10 +303,10 @@ def test_with_a_full_disk_what_a_killed_tekd_left_is_undone(daemon, tmp_path, th
         client = daemon.client()
         assert client.ask(ENTER, thread).error == 0
         os.kill(client.json(STATUS)["pid"], signal.SIGKILL)
-        said, _ = shell.communicate(timeout=60)
+        seen, _ = shell.communicate(timeout=60)
     finally:
         shell.kill()
-    assert said.startswith("1 changes were undone") and said.endswith("\n0\nfiller\n"), said
+    assert seen.startswith("1 changes were undone") and seen.endswith("\n0\nfiller\n"), seen
     assert scheduling(thread) == before
 
 

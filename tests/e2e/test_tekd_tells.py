@@ -59,32 +59,32 @@ def with_proc(options):
 
 def test_what_everybody_sees_in_proc_is_told_everybody(asked, as_nobody):
     for prefix in as_nobody, []:
-        told, thread = asked(*prefix)
-        assert (told["others"][0], told["own"][0]) == (0, 0)
-        assert told["none"][0] == errno.ESRCH
-        assert told["fast"] == [thread] and os.getpid() in told["clients"]
+        info, thread = asked(*prefix)
+        assert (info["others"][0], info["own"][0]) == (0, 0)
+        assert info["none"][0] == errno.ESRCH
+        assert info["fast"] == [thread] and os.getpid() in info["clients"]
 
 
 @pytest.mark.parametrize("options", ["hidepid=1", "hidepid=2", "hidepid=invisible,gid=7"])
 def test_where_proc_hides_others_a_thread_of_theirs_is_as_one_that_is_not_there(asked, as_nobody,
                                                                                 options):
-    told, thread = asked(*with_proc(options), *as_nobody)
-    assert told["own"][0] == 0
-    assert told["others"][0] == errno.ESRCH
-    assert told["others"][1] == told["none"][1].replace(str(2 ** 22 + 1), str(thread))
-    assert (told["fast"], told["clients"]) == ([], [])
+    info, thread = asked(*with_proc(options), *as_nobody)
+    assert info["own"][0] == 0
+    assert info["others"][0] == errno.ESRCH
+    assert info["others"][1] == info["none"][1].replace(str(2 ** 22 + 1), str(thread))
+    assert (info["fast"], info["clients"]) == ([], [])
 
 
 def test_root_and_the_group_for_which_proc_hides_nothing_are_told_of_all(asked, as_nobody):
-    told, thread = asked(*with_proc("hidepid=2"))
-    assert told["others"][0] == 0 and told["fast"] == [thread]
+    info, thread = asked(*with_proc("hidepid=2"))
+    assert info["others"][0] == 0 and info["fast"] == [thread]
     member = [word.replace("--regid=65534", "--regid=7") for word in as_nobody]
-    told, thread = asked(*with_proc("hidepid=2,gid=7"), *member)
-    assert told["others"][0] == 0 and told["fast"] == [thread]
+    info, thread = asked(*with_proc("hidepid=2,gid=7"), *member)
+    assert info["others"][0] == 0 and info["fast"] == [thread]
 
 
 def test_in_another_pid_namespace_no_thread_is_told_of(asked, as_nobody):
     for prefix in as_nobody, []:
-        told, _ = asked(needs("unshare"), "--pid", "--fork", "--mount-proc", *prefix)
-        assert told["others"][0] == told["own"][0] == errno.EOPNOTSUPP
-        assert (told["fast"], told["clients"]) == ([], [])
+        info, _ = asked(needs("unshare"), "--pid", "--fork", "--mount-proc", *prefix)
+        assert info["others"][0] == info["own"][0] == errno.EOPNOTSUPP
+        assert (info["fast"], info["clients"]) == ([], [])

@@ -63,7 +63,7 @@ def start(waiting, tmp_path):
 def seen(tmp_path):
     """The threads of a process by tek ps, which runs in a time namespace or not."""
 
-    def look(pid, inside):
+    def scan(pid, inside):
         command = [*(IN_NAMESPACE if inside else []), TEK, "ps", "--pid", str(pid), "--json"]
         ended = subprocess.run(command, env={**os.environ, "TEK_RUN_DIR": str(tmp_path)},
                                timeout=60,
@@ -71,7 +71,7 @@ def seen(tmp_path):
         threads = json.loads(ended.stdout[ended.stdout.index(b"{"):])["threads"]
         return {row["name"]: row for row in threads}
 
-    return look
+    return scan
 
 
 SIDES = pytest.mark.parametrize("program,reader", [(True, False), (False, True), (True, True)])
@@ -111,7 +111,7 @@ def test_tekd_in_a_namespace_hears_that_a_program_is_executed(tekd_inside):
         if not client.json(STATUS)["hears_of_exec"]:
             pytest.skip("needs the kernel's news of processes")
         assert client.ask(CRITICAL, other.tid).error == 0
-        other.tell("exec close")
+        other.note("exec close")
         eventually(lambda: read(f"/proc/{other.process.pid}/comm") == "sleep\n")
         wait_for(other.process.pid, False)
 

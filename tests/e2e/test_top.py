@@ -56,16 +56,16 @@ class Screen:
         self.controller, self.terminal = pty.openpty()
         self.resize(*size)
         self.before = termios.tcgetattr(self.terminal)
-        self.output, self.told = b"", b""
-        (self.news, tell), (hear, self.go_on) = os.pipe(), os.pipe()
+        self.output, self.info = b"", b""
+        (self.news, note), (take, self.go_on) = os.pipe(), os.pipe()
         self.shell = subprocess.Popen(
-            ["python3", "-c", SHELL, str(tell), str(hear), *map(str, command)],
+            ["python3", "-c", SHELL, str(note), str(take), *map(str, command)],
             stdin=self.terminal, stdout=self.terminal, stderr=self.terminal,
-            pass_fds=(tell, hear), start_new_session=True, env=environment,
+            pass_fds=(note, take), start_new_session=True, env=environment,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        os.close(tell)
-        os.close(hear)
-        self.pid = int(self.hear("pid"))
+        os.close(note)
+        os.close(take)
+        self.pid = int(self.take("pid"))
 
     def resize(self, columns, lines):
         self.columns, self.height = columns, lines
@@ -77,18 +77,18 @@ class Screen:
         if self.controller in ready:
             self.output += os.read(self.controller, 65536)
         if self.news in ready:
-            self.told += os.read(self.news, 4096)
+            self.info += os.read(self.news, 4096)
 
-    def hear(self, what, seconds=60):
+    def take(self, what, seconds=60):
         """The shell's report of that."""
         end = time.monotonic() + seconds
         while True:
-            for line in self.told.splitlines(keepends=True):
+            for line in self.info.splitlines(keepends=True):
                 word, _, value = line.strip().partition(b" ")
                 if word == what.encode() and line.endswith(b"\n"):
-                    self.told = self.told.replace(line, b"", 1)
+                    self.info = self.info.replace(line, b"", 1)
                     return value
-            assert time.monotonic() < end, f"not {what}: {self.told} {self.output[-2000:]}"
+            assert time.monotonic() < end, f"not {what}: {self.info} {self.output[-2000:]}"
             self.read()
 
     def type(self, keys):
@@ -139,7 +139,7 @@ class Screen:
     def end(self, keys="q"):
         if keys:
             self.type(keys)
-        status = int(self.hear("ended"))
+        status = int(self.take("ended"))
         self.read()
         self.assert_given_back()
         return status
@@ -163,9 +163,9 @@ def screen(open_build):
 
     def start(*arguments, size=(100, 24), interval="0.2", **environment):
         command = [open_build / "bin" / "tek", "top", "--interval", interval, *arguments]
-        kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        held = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         nowhere = {"TEK_SOCKET": "/nowhere/tekd", "TERM": "xterm-256color"}
-        started.append(Screen(command, size, {**kept, **nowhere, **environment}))
+        started.append(Screen(command, size, {**held, **nowhere, **environment}))
         return started[-1]
 
     yield start
@@ -282,7 +282,7 @@ def test_control_z_gives_the_terminal_back_until_it_goes_on(screen, program):
     top = screen("--filter", "topped-")
     top.row("topped-gas")
     top.type(CONTROL_Z)
-    assert int(top.hear("stopped")) == signal.SIGTSTP
+    assert int(top.take("stopped")) == signal.SIGTSTP
     top.read()
     top.assert_given_back()
     os.write(top.go_on, b"\n")
@@ -295,7 +295,7 @@ def test_stopped_from_outside_it_gives_the_terminal_back_too(screen, program):
     top = screen("--filter", "topped-")
     top.row("topped-gas")
     os.kill(top.pid, signal.SIGTSTP)
-    assert int(top.hear("stopped")) == signal.SIGTSTP
+    assert int(top.take("stopped")) == signal.SIGTSTP
     top.read()
     top.assert_given_back()
     os.write(top.go_on, b"\n")
@@ -303,7 +303,7 @@ def test_stopped_from_outside_it_gives_the_terminal_back_too(screen, program):
     top.row("topped-gas")
     # Stopped so that it cannot notice, and the terminal's settings changed meanwhile.
     os.kill(top.pid, signal.SIGSTOP)
-    top.hear("stopped")
+    top.take("stopped")
     termios.tcsetattr(top.terminal, termios.TCSANOW, top.before)
     os.write(top.go_on, b"\n")
     eventually(lambda: termios.tcgetattr(top.terminal) != top.before)
@@ -378,8 +378,8 @@ def test_once_as_json_is_read_by_programs(tek, waiting):
             tids = tids_by_name(process.pid, ["spin", "topped-gas"])
             for _ in range(3):  # another thread may have the CPU meanwhile
                 ended = tek("top", "--once", "--json", "--interval", "0.5", "--sort", "cpu%:desc")
-                told = json.loads(ended.stdout)
-                by_tid = {thread["tid"]: thread for thread in told["threads"]}
+                info = json.loads(ended.stdout)
+                by_tid = {thread["tid"]: thread for thread in info["threads"]}
                 spin, gas = by_tid[tids["spin"]], by_tid[tids["topped-gas"]]
                 if spin["cpu_percent"] > 1:
                     break
@@ -388,11 +388,11 @@ def test_once_as_json_is_read_by_programs(tek, waiting):
     assert spin["cpu_percent"] > 1 and spin["name"] == "spin" and spin["policy"] == "other"
     assert (gas["cpu_percent"], gas["voluntary_per_s"], gas["involuntary_per_s"]) == (0, 0, 0)
     # The shares of user-level threads, which may run here too, are unknown.
-    shares = [thread["cpu_percent"] for thread in told["threads"]
+    shares = [thread["cpu_percent"] for thread in info["threads"]
               if thread["cpu_percent"] is not None]
     assert shares == sorted(shares, reverse=True)
-    assert told["cpus"] >= 1 and len(told["load"]) == 3
-    assert told["threads_in_all"] >= len(told["threads"])
+    assert info["cpus"] >= 1 and len(info["load"]) == 3
+    assert info["threads_in_all"] >= len(info["threads"])
 
 
 def test_without_a_terminal_it_is_as_with_once(tek, program):
@@ -420,9 +420,9 @@ def test_what_the_daemon_made_fast_is_shown_as_fast(screen, tek, tekd, program):
     asked = tek("critical", "--thread", tid, "--for", "30s", env=environment)
     assert asked.returncode == 0, asked.stderr
     ended = tek("top", "--once", "--json", "--interval", "0.1", env=environment)
-    told = json.loads(ended.stdout)
-    assert told["tekd"] == {"mode": "responsiveness", "fast": 1, "lowered": 0} and told["fast"] == 1
-    regions = {thread["tid"]: thread["region"] for thread in told["threads"]}
+    info = json.loads(ended.stdout)
+    assert info["tekd"] == {"mode": "responsiveness", "fast": 1, "lowered": 0} and info["fast"] == 1
+    regions = {thread["tid"]: thread["region"] for thread in info["threads"]}
     assert (regions[tid], regions[program.tids["topped-door"]]) == ("fast", None)
     top = screen(TEK_SOCKET=str(tekd))
     top.wait_for(lambda lines: lines and lines[1].startswith("tekd: responsiveness, 1 Fast by it"))
@@ -460,10 +460,10 @@ def test_a_thread_that_gets_no_cpu_is_seen_to_wait_all_the_time_and_never_longer
                             "--columns", "delay%,cpu%")
         finally:
             process.kill()
-    told = [json.loads(line) for line in ended.stdout.splitlines()]
-    delays = [record["delay_percent"] for record in told]
+    info = [json.loads(line) for line in ended.stdout.splitlines()]
+    delays = [record["delay_percent"] for record in info]
     assert len(delays) == 20 and all(0 <= delay <= 100 for delay in delays), delays
-    assert all(record["cpu_percent"] <= 100 for record in told), told
+    assert all(record["cpu_percent"] <= 100 for record in info), info
     # Throttling lets the thread run for a moment of each second.
     assert sum(delay == 100 for delay in delays) >= 4, delays
 

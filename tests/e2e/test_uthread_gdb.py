@@ -147,7 +147,7 @@ def test_the_program_is_as_it_was_afterwards(program):
     assert "goes on" in rest
 
 
-TAKES_TURNS = r"""
+ALTERNATES = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -185,7 +185,7 @@ int main(void)
 @pytest.mark.parametrize("preempt", ["defer", "klt"])
 def test_gdb_does_not_stop_at_ticks(preempt, tmp_path):
     source, binary = tmp_path / "turns.c", tmp_path / "turns"
-    source.write_text(TAKES_TURNS)
+    source.write_text(ALTERNATES)
     subprocess.run(["gcc", "-g", "-O1", "-pthread", "-o", binary, source], check=True)
     (rest,) = gdb(binary, "continue", preempt=preempt)
     assert "all had their turns" in rest

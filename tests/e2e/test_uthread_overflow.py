@@ -163,38 +163,38 @@ def outcome(command, environment=None):
     return ended.returncode, ended.stderr
 
 
-def assert_reported(said, name="gas", least=128 << 10, most=192 << 10):
-    lines = said.splitlines()
+def assert_reported(seen, name="gas", least=128 << 10, most=192 << 10):
+    lines = seen.splitlines()
     first = re.fullmatch(rf'tek: \w+\[\d+\]: thread "{name}"\[2\] ran out of its stack of (\d+) '
                          r'bytes',
                          lines[0])
-    assert first and least <= int(first[1]) <= most, said
-    assert re.fullmatch(r"tek:   it runs /\S+\+0x\w+", lines[1]), said
-    assert re.fullmatch(r"tek:   #1 /\S+\+0x\w+(, then \d+ more)?", lines[2]), said
+    assert first and least <= int(first[1]) <= most, seen
+    assert re.fullmatch(r"tek:   it runs /\S+\+0x\w+", lines[1]), seen
+    assert re.fullmatch(r"tek:   #1 /\S+\+0x\w+(, then \d+ more)?", lines[2]), seen
     # One round stands for hundreds.
-    assert any(int(more) > 100 for more in re.findall(r"then (\d+) more", said)), said
+    assert any(int(more) > 100 for more in re.findall(r"then (\d+) more", seen)), seen
 
 
 def test_a_thread_that_overflows_is_named_with_its_stack_and_backtrace(program, environment):
-    status, said = outcome([program], environment)
+    status, seen = outcome([program], environment)
     assert status == -signal.SIGSEGV
-    assert_reported(said)
+    assert_reported(seen)
 
 
 def test_a_handler_on_the_alternate_stack_is_called_after_the_report(program, environment):
-    status, said = outcome([program, "alternate"], environment)
+    status, seen = outcome([program, "alternate"], environment)
     if "workers=1" in environment["TEK_UTHREAD"]:
         # main() has set the stack of the kernel thread of the one worker.
         assert status == 7
     assert status in (7, -signal.SIGSEGV)
-    assert_reported(said)
+    assert_reported(seen)
 
 
 def test_a_handler_that_has_no_room_is_not_called_as_without(program, environment):
     assert outcome([program, "own"]) == (-signal.SIGSEGV, "")
-    status, said = outcome([program, "own"], environment)
+    status, seen = outcome([program, "own"], environment)
     assert status == -signal.SIGSEGV
-    assert_reported(said)
+    assert_reported(seen)
 
 
 def test_other_faults_are_not_reported(program, environment):
@@ -221,6 +221,6 @@ def test_a_native_program_is_told_the_same(compile_c):
     program = compile_c(NATIVE, "cc", "-O0", f"-I{INCLUDE}", f"-L{native}", f"-Wl,-rpath,{native}",
                         "-Wl,--no-as-needed", "-ltek-uthread-native")
     for options in ("workers=1", "workers=2,preempt=off"):
-        status, said = outcome([program], {**os.environ, "TEK_UTHREAD": options})
-        assert status == -signal.SIGSEGV, said
-        assert_reported(said, least=48 << 10, most=64 << 10)
+        status, seen = outcome([program], {**os.environ, "TEK_UTHREAD": options})
+        assert status == -signal.SIGSEGV, seen
+        assert_reported(seen, least=48 << 10, most=64 << 10)

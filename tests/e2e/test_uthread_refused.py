@@ -144,7 +144,7 @@ def test_nothing_is_said_where_nothing_is_refused_or_wanted(program, refused):
                preexec_fn=without_pending_signals if refused else None) == []
 
 
-SAYS_WHERE = r"""
+PRINTS_WHERE = r"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,14 +178,14 @@ PREFIXES = pytest.mark.parametrize("prefix", [[], ["sh", "-c", '"$0"; exit $?']]
 
 @PREFIXES
 def test_a_program_of_gos_linker_runs_as_it_is(tek, compile_c, prefix):
-    names_itself(tek, compile_c(GO_NOTE + SAYS_WHERE, "cc"), "is written in Go", *prefix)
+    names_itself(tek, compile_c(GO_NOTE + PRINTS_WHERE, "cc"), "is written in Go", *prefix)
 
 
 @PREFIXES
 @pytest.mark.parametrize("beside, why",
                          [("chrome_crashpad_handler", "is Chromium"), ("libxul.so", "is Firefox")])
 def test_a_browser_runs_as_it_is(tek, compile_c, tmp_path, beside, why, prefix):
-    program = shutil.copy(compile_c(SAYS_WHERE, "cc"), tmp_path / "browser")
+    program = shutil.copy(compile_c(PRINTS_WHERE, "cc"), tmp_path / "browser")
     (tmp_path / beside).touch()
     link = tmp_path / "bin" / "link"
     link.parent.mkdir()

@@ -79,9 +79,9 @@ def run(program, options, seconds=0):
     return ended.stdout
 
 
-def assert_all_have_worked(said):
-    print(said)
-    threads, rounds = map(int, re.findall(r"(\d+) (?:threads|rounds)", said))
+def assert_all_have_worked(seen):
+    print(seen)
+    threads, rounds = map(int, re.findall(r"(\d+) (?:threads|rounds)", seen))
     assert threads == THREADS
     assert rounds >= 6 * THREADS  # many threads did each job
 

@@ -19,8 +19,8 @@ setup.commit()
 problems = []
 
 
-def work(who):
-    pick = random.Random(who)
+def work(subject):
+    pick = random.Random(subject)
     database = sqlite3.connect(path, timeout=60, isolation_level=None)
     try:
         for _ in range(TRANSFERS):
@@ -29,7 +29,7 @@ def work(who):
             database.execute("BEGIN IMMEDIATE")
             database.execute("UPDATE account SET money = money - ? WHERE id = ?", (amount, one))
             database.execute("UPDATE account SET money = money + ? WHERE id = ?", (amount, other))
-            database.execute("INSERT INTO transfer VALUES (?, ?)", (who, amount))
+            database.execute("INSERT INTO transfer VALUES (?, ?)", (subject, amount))
             database.execute("COMMIT")
     except sqlite3.Error as error:
         problems.append(repr(error))

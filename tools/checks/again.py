@@ -17,7 +17,7 @@ MOST_FAILED = 12
 # The log of flaky tests, beside the other logs.
 RECORD = "flaky.txt"
 # flaky.txt has the end of a failed test's output: so many characters.
-KEPT = 16_000
+HELD = 16_000
 
 # Runs the test with the name that its suite reports, and returns its cases.
 Alone = Callable[[Context, str], list[Case]]
@@ -102,4 +102,4 @@ def _write_down(context: Context, case: Case) -> None:
     # What a test printed may contain bytes that are no characters.
     with case.log.open("a", encoding="utf-8", errors="backslashreplace") as stream:
         stream.write(f"==== {when} {_commit(context)} {case.name}\n{case.reason}\n"
-                     f"{case.output[-KEPT:].rstrip()}\n\n")
+                     f"{case.output[-HELD:].rstrip()}\n\n")

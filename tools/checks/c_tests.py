@@ -161,8 +161,8 @@ def cases_of_run(record: dict, log: Path) -> list[Case]:
         how = describe_status(status)
 
     output = record.get("stdout", "") + record.get("stderr", "")
-    said = tap.parse(record.get("stdout", ""), program, log)
-    speaks_tap = said.planned is not None or "CMOCKA_MESSAGE_OUTPUT" in record.get("env", {})
+    seen = tap.parse(record.get("stdout", ""), program, log)
+    speaks_tap = seen.planned is not None or "CMOCKA_MESSAGE_OUTPUT" in record.get("env", {})
     if not speaks_tap:
         if verdict in ("OK", "EXPECTEDFAIL"):
             return [passed(program)]
@@ -172,7 +172,7 @@ def cases_of_run(record: dict, log: Path) -> list[Case]:
         return [failed(program, how, log, output)]
 
     ended = verdict in ("TIMEOUT", "INTERRUPT")
-    cases = tap.judge(said, program, None if ended else status, how + _sanitizer_words(record), log)
+    cases = tap.judge(seen, program, None if ended else status, how + _sanitizer_words(record), log)
     return [replace(case, output=output) if case.outcome is Outcome.FAILED else case
             for case in cases]
 

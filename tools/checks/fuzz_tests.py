@@ -25,7 +25,7 @@ LINK = [*CLANG, "-fsanitize=fuzzer"]
 INCLUDE = re.compile(r'^#include "(\w+/\w+)\.h"$', re.MULTILINE)
 CORPUS = "tests/fuzz/corpus"
 # Longer inputs are not kept: a fuzzer soon finds their code again.
-MOST_KEPT = 512  # bytes
+MOST_HELD = 512  # bytes
 
 
 def fuzzers(context: Context) -> list[Case]:
@@ -82,7 +82,7 @@ def _program(context: Context, source: Path) -> Path | Case:
     return failed(name, f"does not build: {built.how}", built.log) if built.status else program
 
 
-def _kept(context: Context, name: str) -> Path:
+def _held(context: Context, name: str) -> Path:
     return context.top / CORPUS / f"{name}.txt"
 
 
@@ -91,8 +91,8 @@ def _inputs(context: Context, name: str) -> Path:
     directory = _directory(context) / f"{name}-inputs"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    kept = _kept(context, name)
-    for number, line in enumerate(kept.read_text().splitlines() if kept.exists() else []):
+    held = _held(context, name)
+    for number, line in enumerate(held.read_text().splitlines() if held.exists() else []):
         (directory / f"kept-{number:04}").write_bytes(base64.b64decode(line, validate=True))
     return directory
 
@@ -125,11 +125,11 @@ def _keep(context: Context, source: Path) -> Case:
     if merged.status:
         return failed(name, merged.how, merged.log)
     found = (file.read_bytes() for file in fewest.iterdir())
-    inputs = sorted((text for text in found if len(text) <= MOST_KEPT),
+    inputs = sorted((text for text in found if len(text) <= MOST_HELD),
                     key=lambda text: (len(text), text))
     lines = [f"{base64.b64encode(text).decode()}\n" for text in inputs]
-    _kept(context, name).parent.mkdir(exist_ok=True)
-    _kept(context, name).write_text("".join(lines))
+    _held(context, name).parent.mkdir(exist_ok=True)
+    _held(context, name).write_text("".join(lines))
     return case
 
 

@@ -269,6 +269,6 @@ def _of_meson(top: Path, name: str, test: dict, more: dict, common: dict) -> Job
 
     program = test["name"].split(" / ")[-1]
     environment = more | {key: there(value) for key, value in test.get("env", {}).items()}
-    says_tap = "CMOCKA_MESSAGE_OUTPUT" in environment
+    is_tap = "CMOCKA_MESSAGE_OUTPUT" in environment
     return Job(f"{name}.{program}", [there(word) for word in test["cmd"]],
-               "tap" if says_tap else "status", program, environment, **common)
+               "tap" if is_tap else "status", program, environment, **common)

@@ -312,19 +312,19 @@ def cases_of_job(job: lab_plan.Job, record: dict | None, directory: Path,
     if record is None:
         return [failed(job.title, f"tek lab run did not report it ({otherwise})")]
     how = how_it_ended(record)
-    said, complained = (_text(directory / name) for name in ("stdout", "stderr"))
-    log = _write_log(directory, job, how, record, said, complained)
+    seen, complained = (_text(directory / name) for name in ("stdout", "stderr"))
+    log = _write_log(directory, job, how, record, seen, complained)
     status = record["status"] if record["outcome"] == "exited" else None
     if job.format == "tap":
-        return tap.judge(tap.parse(said, job.title, log), job.title, status, how, log)
+        return tap.judge(tap.parse(seen, job.title, log), job.title, status, how, log)
     if job.format == "libtest":
-        return rust_tests.judge(said, job.title, status, how, log)
+        return rust_tests.judge(seen, job.title, status, how, log)
     if job.format == "pytest":
         return e2e_tests.judge(_events(complained), job.title, status, how, log)
     if status == 0:
         return [passed(job.title)]
     if status == SKIPPED:
-        return [skipped(job.title, _last_line(said))]
+        return [skipped(job.title, _last_line(seen))]
     last = _last_line(complained) if record["outcome"] == "exited" else ""
     return [failed(job.title, f"{how}: {last}" if last else how, log)]
 
@@ -342,7 +342,7 @@ def _events(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith('{"event": ')]
 
 
-def _write_log(directory: Path, job: lab_plan.Job, how: str, record: dict, said: str,
+def _write_log(directory: Path, job: lab_plan.Job, how: str, record: dict, seen: str,
                complained: str) -> Path:
     """Write one file with all that is known of a job, and return it."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -353,7 +353,7 @@ def _write_log(directory: Path, job: lab_plan.Job, how: str, record: dict, said:
         parts.append(f"left behind: {', '.join(record['left'])}")
     if record.get("console"):
         parts += ["", "---- last lines of the console ----", *record["console"]]
-    parts += ["", "---- standard output ----", said, "---- standard error ----", complained]
+    parts += ["", "---- standard output ----", seen, "---- standard error ----", complained]
     log.write_text("\n".join(parts))
     return log
 

@@ -69,7 +69,7 @@ def breaches(top: Path) -> list[str]:
     """A line for each include, and for each use of a name, against the order."""
     lib, lines = top / "lib", []
     code = code_of(lib)
-    homes = _homes(code)
+    bases = _bases(code)
     for file, text in code.items():
         folder = file.split("/")[0]
         if folder in FOREIGN:
@@ -78,9 +78,9 @@ def breaches(top: Path) -> list[str]:
         lines += [f"lib/{file}: includes {header}"
                   for header in INCLUDE.findall((lib / file).read_text())
                   if "/" in header and not _may_include(folder, allowed, header)]
-        lines += [f"lib/{file}: uses {name} of {' and '.join(sorted(homes[name]))}/"
+        lines += [f"lib/{file}: uses {name} of {' and '.join(sorted(bases[name]))}/"
                   for name in sorted(set(NAME.findall(text)) - INVERTED)
-                  if name in homes and not homes[name] & (allowed | _shared_folders(folder))]
+                  if name in bases and not bases[name] & (allowed | _shared_folders(folder))]
     return lines
 
 
@@ -99,13 +99,13 @@ def _shared_folders(folder: str) -> set[str]:
     return {header.split("/")[0] for header in SHARED.get(folder, ())}
 
 
-def _homes(code: dict[str, str]) -> dict[str, set[str]]:
+def _bases(code: dict[str, str]) -> dict[str, set[str]]:
     """The folders that define each name."""
-    homes: dict[str, set[str]] = defaultdict(set)
+    bases: dict[str, set[str]] = defaultdict(set)
     for file, text in code.items():
         for name in (INLINE if file.endswith(".h") else DEFINITION).findall(text):
-            homes[name].add(file.split("/")[0])
-    return homes
+            bases[name].add(file.split("/")[0])
+    return bases
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ import resource
 import pytest
 
 WORTH_RECORDING = 0.05  # seconds
-KEPT = 16_000  # characters of a failed test's output
+HELD = 16_000  # characters of a failed test's output
 
 
 def _write(**fields) -> None:
@@ -31,7 +31,7 @@ def _reason(report) -> str:
 def _output(report) -> str:
     """Where a test failed, and what it printed."""
     sections = (f"---- {title} ----\n{text}" for title, text in report.sections)
-    return "\n".join([report.longreprtext, *sections])[-KEPT:]
+    return "\n".join([report.longreprtext, *sections])[-HELD:]
 
 
 def planned(items) -> None:

@@ -112,9 +112,9 @@ class Share:
             if "known" not in state:
                 raise RuntimeError(f"{self.path} lost the free groups: is the disk full?")
             state["run"].pop(str(os.getpid()), None)
-            others = [set(needed) for pid, needed in state["run"].items() if _lives(int(pid))]
+            peers = [set(needed) for pid, needed in state["run"].items() if _lives(int(pid))]
             for name, needed in state["free"].items():
-                if not any(_conflict(set(needed), other) for other in others):
+                if not any(_conflict(set(needed), other) for other in peers):
                     del state["free"][name]
                     state["run"][os.getpid()] = needed
                     return name

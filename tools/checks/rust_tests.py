@@ -48,7 +48,7 @@ def cargo_test(context: Context) -> list[Case]:
     cases = parse(finished.output, finished.log)
     if can_load_programs():
         cases = with_ignored(context, cases, "rust-root", WITH_PROGRAMS)
-    if hears_news():
+    if receives_news():
         cases = with_ignored(context, cases, "rust-news", WITH_NEWS)
     if finished.hung or (finished.status and not any(c.outcome.value == "failed" for c in cases)):
         cases.append(failed("cargo test", finished.how, finished.log))
@@ -82,7 +82,7 @@ def can_load_programs() -> bool:
     return is_root_with(CAP_SYS_ADMIN) and Path("/sys/kernel/btf/vmlinux").exists()
 
 
-def hears_news() -> bool:
+def receives_news() -> bool:
     # The kernel makes this file in the first network namespace, where it has news of processes.
     connector = Path("/proc/net/connector")
     return (is_root_with(CAP_NET_ADMIN) and connector.exists()

@@ -55,12 +55,12 @@ def _wait(child: subprocess.Popen) -> int:
 
 
 def _show(output: BinaryIO, log: Path | None) -> None:
-    with open(log or os.devnull, "ab") as kept:
+    with open(log or os.devnull, "ab") as held:
         while chunk := os.read(output.fileno(), 65536):
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
-            kept.write(chunk)
-            kept.flush()
+            held.write(chunk)
+            held.flush()
 
 
 class System:
@@ -127,15 +127,15 @@ def make(suite: str, cache: Path | None) -> System:
         archives.mkdir(parents=True, exist_ok=True)
     system = System(root, suite, archives)
     try:
-        kept = cache / f"{suite}.tar" if cache else None
-        if kept and kept.exists():
-            subprocess.run(["tar", "-C", root, "-xpf", kept], check=True)
+        held = cache / f"{suite}.tar" if cache else None
+        if held and held.exists():
+            subprocess.run(["tar", "-C", root, "-xpf", held], check=True)
         else:
             _debootstrap(system)
-            if kept:
-                new = f"{kept}.{os.getpid()}"  # another run may keep one, too
+            if held:
+                new = f"{held}.{os.getpid()}"  # another run may keep one, too
                 subprocess.run(["tar", "-C", root, "-cpf", new, "."], check=True)
-                os.replace(new, kept)
+                os.replace(new, held)
         _make_ready(system)
     except BaseException:
         system.remove()

@@ -7,7 +7,7 @@ from .program import Program
 
 
 def _compiled(name: str, does: str, prepare, answer: str, needs: str, package: str, **more):
-    work = partial(compiled.kept_program, name)
+    work = partial(compiled.held_program, name)
     return Program(name, does, work, answer, (needs,), package, prepare=prepare, **more)
 
 

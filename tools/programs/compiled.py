@@ -35,9 +35,9 @@ def newer(made: Path, source: Path) -> bool:
     return made.exists() and made.stat().st_mtime >= source.stat().st_mtime
 
 
-def _compile(name: str, source: str, command: tuple[str, ...], kept: Path, **environment: str):
+def _compile(name: str, source: str, command: tuple[str, ...], held: Path, **environment: str):
     """Makes the program `name`; {source} and {program} stand for the files."""
-    made, file = kept / name, SOURCES / source
+    made, file = held / name, SOURCES / source
     if not newer(made, file):
         words = {"source": str(file), "program": str(made)}
         _call(*(word.format(**words) for word in command), **environment)
@@ -49,8 +49,8 @@ def _prepare(name: str, source: str, command: str, **environment: str) -> Callab
     )
 
 
-def _prepared(kept: Path, *, name: str, source: str, command: tuple[str, ...], environment) -> None:
-    _compile(name, source, command, kept, **environment)
+def _prepared(held: Path, *, name: str, source: str, command: tuple[str, ...], environment) -> None:
+    _compile(name, source, command, held, **environment)
 
 
 openmp = _prepare("openmp", "openmp.c", "gcc -O2 -fopenmp {source} -o {program}")
@@ -59,38 +59,38 @@ go = _prepare("go", "tasks.go", "go build -o {program} {source}", CGO_ENABLED="0
 go_cgo = _prepare("go-cgo", "lookup.go", "go build -o {program} {source}", CGO_ENABLED="1")
 
 
-def kept_program(name: str, run: Run) -> str:
+def held_program(name: str, run: Run) -> str:
     """Runs a program that was compiled; its output is the answer."""
-    return run.output(run.kept / name).strip()
+    return run.output(run.held / name).strip()
 
 
 def lookup(run: Run) -> str:
-    return run.output(run.kept / "go-cgo", GODEBUG="netdns=cgo").strip()
+    return run.output(run.held / "go-cgo", GODEBUG="netdns=cgo").strip()
 
 
-def rust(kept: Path) -> None:
+def rust(held: Path) -> None:
     project = SOURCES / "rust"
     build = ("cargo", "build", "--quiet", "--release", "--locked")
-    _call(*build, cwd=project, CARGO_TARGET_DIR=str(kept / "rust"))
+    _call(*build, cwd=project, CARGO_TARGET_DIR=str(held / "rust"))
     for name in ("rayon", "tokio"):
-        shutil.copy2(kept / f"rust/release/tek-{name}", kept / name)
+        shutil.copy2(held / f"rust/release/tek-{name}", held / name)
 
 
-def java(kept: Path) -> None:
-    if not newer(kept / "Pool.class", SOURCES / "Pool.java"):
-        _call("javac", "-d", kept, SOURCES / "Pool.java")
+def java(held: Path) -> None:
+    if not newer(held / "Pool.class", SOURCES / "Pool.java"):
+        _call("javac", "-d", held, SOURCES / "Pool.java")
 
 
-def java_virtual(kept: Path) -> None:
-    java(kept)
+def java_virtual(held: Path) -> None:
+    java(held)
     try:
-        _call("java", "-cp", kept, "Pool", "virtual")
+        _call("java", "-cp", held, "Pool", "virtual")
     except Skip:
         raise Skip("this Java has no virtual threads; they need Java 21 or later") from None
 
 
 def java_work(kind: str, run: Run) -> str:
-    return run.output("java", "-Xmx64m", "-cp", run.kept, "Pool", kind).strip()
+    return run.output("java", "-Xmx64m", "-cp", run.held, "Pool", kind).strip()
 
 
 def node_work(run: Run) -> str:
@@ -102,22 +102,22 @@ def qt_work(run: Run) -> str:
     return run.output(PYTHON, SOURCES / "window.py", **runtime).strip()
 
 
-def _module(name: str, kept: Path) -> None:
-    _call(PYTHON, "-c", f"import {name}", PYTHONPATH=str(kept / "python"))
+def _module(name: str, held: Path) -> None:
+    _call(PYTHON, "-c", f"import {name}", PYTHONPATH=str(held / "python"))
 
 
 qt = partial(_module, "PyQt5.QtWidgets")
 
 
-def duckdb(kept: Path) -> None:
+def duckdb(held: Path) -> None:
     try:
-        _module("duckdb", kept)
+        _module("duckdb", held)
     except Skip:
         raise Skip(
-            f"the Python module duckdb is missing: pip install --target {kept}/python duckdb"
+            f"the Python module duckdb is missing: pip install --target {held}/python duckdb"
         ) from None
 
 
 def duckdb_work(run: Run) -> str:
-    where = {"PYTHONPATH": str(run.kept / "python")}
+    where = {"PYTHONPATH": str(run.held / "python")}
     return run.output(PYTHON, SOURCES / "query.py", **where).strip()

@@ -39,10 +39,10 @@ def describe(status: int) -> str:
 
 
 class Run:
-    def __init__(self, prefix: list[str], directory: Path, kept: Path, limit: float):
+    def __init__(self, prefix: list[str], directory: Path, held: Path, limit: float):
         self.prefix = prefix
         self.directory = directory  # of this run alone
-        self.kept = kept  # what Program.prepare made
+        self.held = held  # what Program.prepare made
         self.deadline = time.monotonic() + limit
         self.errors = directory / "stderr"
         self.started: list[subprocess.Popen] = []

@@ -24,7 +24,7 @@ def gstreamer(run: Run) -> str:
         "videotestsrc num-buffers=50 ! video/x-raw,width=160,height=120 ! queue ! videoconvert"
         f" ! video/x-raw,format=GRAY8 ! queue ! filesink location={film}"
     )
-    registry = {"GST_REGISTRY": str(run.kept / "gstreamer.registry")}
+    registry = {"GST_REGISTRY": str(run.held / "gstreamer.registry")}
     run.output("gst-launch-1.0", "-q", *elements.split(), **registry)
     return f"{film.stat().st_size} bytes"
 
@@ -33,17 +33,17 @@ def stress(run: Run) -> str:
     stressors = ("mutex", "pthread", "futex", "sem", "switch")
     words = [word for name in stressors for word in (f"--{name}", "1")]
     # Ended by time: with --mutex-ops the stressor mutex fails if its first thread does them all.
-    said = run.output("stress-ng", "--timeout", "2", "--stdout", *words)
-    done = [line for line in said.splitlines() if "successful run completed" in line]
+    seen = run.output("stress-ng", "--timeout", "2", "--stdout", *words)
+    done = [line for line in seen.splitlines() if "successful run completed" in line]
     return f"{len(done)} successful run"
 
 
 def rt_tests(run: Run) -> str:
     """300 ms of two real-time threads that sleep, and a hand-over between two threads."""
-    said = run.output("cyclictest", "-q", "-t", "2", "-p", "5", "-i", "1000", "-l", "300")
+    seen = run.output("cyclictest", "-q", "-t", "2", "-p", "5", "-i", "1000", "-l", "300")
     run.output("ptsematest", "-q", "-t", "1", "-p", "5", "-i", "1000", "-l", "200")
     # The second thread sleeps for longer, so it gets less far before the first one ends.
-    cycles = [int(number) for number in re.findall(r"^T:.*C: *(\d+)", said, re.MULTILINE)]
+    cycles = [int(number) for number in re.findall(r"^T:.*C: *(\d+)", seen, re.MULTILINE)]
     return f"{sum(number > 100 for number in cycles)} threads"
 
 

@@ -57,26 +57,26 @@ class Cell:
 
 
 def judge(outcome: Outcome, right: str) -> tuple[Verdict, str]:
-    said = refusals(outcome.errors)
+    seen = refusals(outcome.errors)
     if outcome.hung:
         return Verdict.HANGS, outcome.problem
     if outcome.answer is None:
-        if outcome.status == OWN_FAILURE and said_by_tek(outcome.errors):
-            return Verdict.REFUSED, said_by_tek(outcome.errors)[-1]
+        if outcome.status == OWN_FAILURE and text_by_tek(outcome.errors):
+            return Verdict.REFUSED, text_by_tek(outcome.errors)[-1]
         return Verdict.DIFFERS, outcome.problem
     if not re.fullmatch(right, outcome.answer, re.DOTALL):
         return Verdict.DIFFERS, f"answered {short(outcome.answer)!r}"
-    if said:
-        return Verdict.REFUSED, said[0]
+    if seen:
+        return Verdict.REFUSED, seen[0]
     return Verdict.WORKS, ""
 
 
-def said_by_tek(errors: str) -> list[str]:
+def text_by_tek(errors: str) -> list[str]:
     return [line[5:] for line in errors.splitlines() if line.startswith("tek: ")]
 
 
 def refusals(errors: str) -> list[str]:
-    return [line for line in said_by_tek(errors) if REFUSED.search(line)]
+    return [line for line in text_by_tek(errors) if REFUSED.search(line)]
 
 
 def telling_lines(errors: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ TEK = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve() / "bin" / "te
 
 # State that could disturb a test, without the parts that differ by boot or by moment.
 THREADS = "$(awk '$4 == 2 { print $1 }' /proc/[0-9]*/stat | sort -n)"
-LOOK = rf"""
+SCAN = rf"""
 echo "host $(hostname), here $(pwd), shell $(ulimit -a | cksum)"
 awk -v own=$(cut -d' ' -f6 /proc/self/stat) \
 	'$4 != 2 && $4 != 0 && $6 != own {{ print "process " $2 }}' /proc/[0-9]*/stat
@@ -79,11 +79,11 @@ STAYS = {
 
 
 def jobs():
-    yield {"name": "first", "command": ["sh", "-c", LOOK]}
+    yield {"name": "first", "command": ["sh", "-c", SCAN]}
     for number, script in enumerate([*PUT_RIGHT.values(),
                                      *(script for script, _ in STAYS.values())]):
         yield {"name": f"job-{number}", "command": ["sh", "-c", script], "limit": 300}
-        yield {"name": f"look-{number}", "command": ["sh", "-c", LOOK]}
+        yield {"name": f"look-{number}", "command": ["sh", "-c", SCAN]}
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +110,9 @@ def session(tmp_path_factory):
 def test_what_a_job_did_is_put_right(session, number, what):
     record = session[f"job-{number}"]
     assert record["left"] == [], what
-    look = session[f"look-{number}"]
-    assert look["boot"] == record["boot"], what
-    assert look["text"] == session["first"]["text"], what
+    scan = session[f"look-{number}"]
+    assert scan["boot"] == record["boot"], what
+    assert scan["text"] == session["first"]["text"], what
 
 
 @pytest.mark.parametrize("number, what", list(enumerate(STAYS)))
@@ -120,6 +120,6 @@ def test_what_cannot_be_put_right_is_told_and_the_guest_is_booted_anew(session, 
     number += len(PUT_RIGHT)
     record = session[f"job-{number}"]
     assert any(STAYS[what][1] in left for left in record["left"]), record["left"]
-    look = session[f"look-{number}"]
-    assert look["boot"] > record["boot"]  # a boot that fails by chance is tried again
-    assert look["text"] == session["first"]["text"]
+    scan = session[f"look-{number}"]
+    assert scan["boot"] > record["boot"]  # a boot that fails by chance is tried again
+    assert scan["text"] == session["first"]["text"]

@@ -126,8 +126,8 @@ def session(tmp_path_factory):
                 record = json.loads(line)
                 ended[record["job"]] = record
                 if record["job"] == "after-power-off":
-                    said = lab.results / "killed" / "stdout"
-                    eventually(lambda: said.exists() and said.read_text(), 120)
+                    seen = lab.results / "killed" / "stdout"
+                    eventually(lambda: seen.exists() and seen.read_text(), 120)
                     machine, = lab.machines()
                     os.kill(machine, signal.SIGKILL)
             process.wait(timeout=120)
