@@ -34,10 +34,10 @@ pub fn printable_lines(text: &str) -> String {
 /// move its cursor and more; U+2028 and U+2029 end a line. Bidirectional controls reverse the text
 /// around them, so that it reads as something else.
 pub fn is_printable(character: char) -> bool {
-    let turns_text = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}'
+    let reverses_text = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}'
         | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let ends_line = matches!(character, '\u{2028}' | '\u{2029}');
-    !character.is_control() && !turns_text && !ends_line
+    !character.is_control() && !reverses_text && !ends_line
 }
 
 #[cfg(test)]
@@ -60,8 +60,8 @@ mod tests {
     #[test]
     fn a_name_cannot_turn_the_text_around_it() {
         assert_eq!(printable("ui\u{202e}oot".as_bytes()), "ui\\u{202e}oot");
-        for turns in "\u{200e}\u{200f}\u{202a}\u{2066}\u{2069}\u{61c}".chars() {
-            assert!(printable(turns.to_string().as_bytes()).is_ascii());
+        for marks in "\u{200e}\u{200f}\u{202a}\u{2066}\u{2069}\u{61c}".chars() {
+            assert!(printable(marks.to_string().as_bytes()).is_ascii());
         }
         assert_eq!(printable("détection שלום".as_bytes()), "détection שלום");
     }

@@ -61,10 +61,13 @@ mod tests {
 
     #[test]
     fn the_capabilities_are_named_as_setpriv_and_systemd_name_them() {
-        let told = with_capabilities(&["bpf", "perfmon"]);
-        assert!(told.contains("AmbientCapabilities=CAP_BPF CAP_PERFMON"), "{told}");
-        assert_eq!(told.lines().count(), 2);
-        assert!(told.contains("+bpf,+perfmon") || told.contains("--cap-add=BPF"), "{told}");
+        let reported = with_capabilities(&["bpf", "perfmon"]);
+        assert!(reported.contains("AmbientCapabilities=CAP_BPF CAP_PERFMON"), "{reported}");
+        assert_eq!(reported.lines().count(), 2);
+        assert!(
+            reported.contains("+bpf,+perfmon") || reported.contains("--cap-add=BPF"),
+            "{reported}"
+        );
     }
 
     #[test]

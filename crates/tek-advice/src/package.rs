@@ -30,17 +30,17 @@ fn known(names: impl Iterator<Item = &'static str> + Clone) -> Option<Vec<&'stat
     }
     let mut command = Command::new("apt-cache");
     command.env("LC_ALL", "C").arg("policy").args(names.clone());
-    let told = String::from_utf8(command.output().ok()?.stdout).ok()?;
-    let candidates = candidates(&told);
+    let reported = String::from_utf8(command.output().ok()?.stdout).ok()?;
+    let candidates = candidates(&reported);
     Some(names.filter(|name| candidates.contains(name)).collect())
 }
 
 /// The packages with a candidate in the output of `apt-cache policy`, which has a line `NAME:` for
 /// each, and `  Candidate: VERSION` below it.
-fn candidates(told: &str) -> Vec<&str> {
+fn candidates(reported: &str) -> Vec<&str> {
     let mut candidates = Vec::new();
     let mut package = "";
-    for line in told.lines() {
+    for line in reported.lines() {
         match (line.strip_suffix(':'), line.trim().strip_prefix("Candidate: ")) {
             (Some(name), _) if !line.starts_with(' ') => package = name,
             (_, Some(version)) if version != "(none)" => candidates.push(package),
@@ -97,8 +97,10 @@ pub fn install(packages: &[Package], foreign: Option<&str>) -> String {
 
 /// Whether dpkg takes packages of that architecture.
 fn is_enabled(foreign: &str) -> bool {
-    let told = Command::new("dpkg").arg("--print-foreign-architectures").output();
-    told.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).lines().any(|line| line == foreign))
+    let reported = Command::new("dpkg").arg("--print-foreign-architectures").output();
+    reported.is_ok_and(|reported| {
+        String::from_utf8_lossy(&reported.stdout).lines().any(|line| line == foreign)
+    })
 }
 
 /// Whether apt has the index of some archive.
@@ -119,11 +121,11 @@ mod tests {
     #[test]
     fn a_package_can_be_installed_if_apt_has_a_candidate_for_it() {
         let of = |new: &str, old: &str| {
-            let told = format!(
+            let reported = format!(
                 "libx3:\n  Installed: (none)\n  Candidate: {new}\n  Version table:\n     3.1 500\n\
                  libx2.0:\n  Installed: 2\n  Candidate: {old}\n"
             );
-            candidates(&told).join(" ")
+            candidates(&reported).join(" ")
         };
         assert_eq!(of("3.1", "2.0"), "libx3 libx2.0");
         assert_eq!(of("(none)", "2.0"), "libx2.0");
@@ -142,7 +144,7 @@ mod tests {
     #[test]
     fn a_package_that_no_archive_has_is_not_advised() {
         let none = Package { names: &[("tek-no-such-package", 0)] };
-        let told = install(&[none], None);
-        assert_eq!(told.contains("have no package"), has_lists(), "{told}");
+        let reported = install(&[none], None);
+        assert_eq!(reported.contains("have no package"), has_lists(), "{reported}");
     }
 }

@@ -119,19 +119,19 @@ mod tests {
 
     #[test]
     fn root_gets_the_command_and_others_the_way_to_run_it() {
-        let told =
+        let reported =
             |command| [Person::Root, Person::Sudo, Person::Other].map(|p| p.as_root(command));
         let expected = ["mount x", "sudo mount x", "as root: mount x"];
-        assert_eq!(told("mount x"), expected);
-        assert_eq!(told("a && b 'c'")[1], r"sudo sh -c 'a && b '\''c'\'''");
+        assert_eq!(reported("mount x"), expected);
+        assert_eq!(reported("a && b 'c'")[1], r"sudo sh -c 'a && b '\''c'\'''");
     }
 
     #[test]
     fn a_file_of_another_user_is_closed_by_root() {
         let own = nix::unistd::geteuid().as_raw();
-        let told = |owner| only_owner_writes(Path::new("/a b"), owner);
-        assert_eq!(told(own), "chmod go-w '/a b'");
-        assert_eq!(told(own + 1), as_root("chmod go-w '/a b'"));
+        let reported = |owner| only_owner_writes(Path::new("/a b"), owner);
+        assert_eq!(reported(own), "chmod go-w '/a b'");
+        assert_eq!(reported(own + 1), as_root("chmod go-w '/a b'"));
     }
 
     #[test]

@@ -20,7 +20,8 @@ const AT_ONCE: usize = 4096;
 
 /// The number of counts of lost events at the start of `struct tek_kthread_tallies`.
 const DEPENDENCIES: usize = 10;
-/// The index of `works`, the first count of entries, in units of `int`: after `lost_one` and `tasks`.
+/// The index of `works`, the first count of entries, in units of `int`: after `lost_one` and
+/// `tasks`.
 const FIRST_COUNT: usize = 2 * DEPENDENCIES + 2;
 
 /// The attached programs. Dropping this detaches them; nothing outlives the process.

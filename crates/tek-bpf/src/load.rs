@@ -19,7 +19,8 @@ fn note(_: PrintLevel, text: String) {
     let mut message = MESSAGES.lock().unwrap_or_else(PoisonError::into_inner);
     message.push_str(&text);
     let surplus = message.len().saturating_sub(4096);
-    let at = (surplus..message.len()).find(|&at| message.is_char_boundary(at)).unwrap_or(message.len());
+    let at =
+        (surplus..message.len()).find(|&at| message.is_char_boundary(at)).unwrap_or(message.len());
     message.drain(..at);
 }
 

@@ -101,11 +101,16 @@ fn a_work_that_a_critical_thread_queues_is_told_until_it_has_run() {
     let events = events_until(&mut kthreads, |events| {
         let reported = of_task(events, tid);
         let mine = queued(&reported).map(|(work, _)| work);
-        reported.iter().any(|what| matches!(what, What::WorkEnded { work, .. } if Some(*work) == mine))
+        reported
+            .iter()
+            .any(|what| matches!(what, What::WorkEnded { work, .. } if Some(*work) == mine))
     });
     let reported = of_task(&events, tid);
     let (queued, first) = queued(&reported).expect("a work is queued");
-    assert!(first.is_none_or(|worker| worker.name.as_bytes().starts_with(b"kworker/")), "{reported:?}");
+    assert!(
+        first.is_none_or(|worker| worker.name.as_bytes().starts_with(b"kworker/")),
+        "{reported:?}"
+    );
     let of_work = |what: &&What| match what {
         What::WorkStarted { work, .. } | What::WorkEnded { work, .. } => *work == queued,
         _ => false,
@@ -214,7 +219,7 @@ fn write_and_sync(path: &Path) {
 #[ignore = "needs root"]
 fn a_critical_thread_that_sleeps_in_the_kernel_is_told_with_who_works_for_storage_meanwhile() {
     let directory = disk();
-    let (path, others) = (directory.path().join("file"), directory.path().join("others"));
+    let (path, remaining) = (directory.path().join("file"), directory.path().join("others"));
     let mut kthreads = Kthreads::open().unwrap();
     let _watcher = watch(&mut kthreads);
     let over = Arc::new(AtomicBool::new(false));
@@ -222,7 +227,7 @@ fn a_critical_thread_that_sleeps_in_the_kernel_is_told_with_who_works_for_storag
     // Works and requests of another thread.
     let other = thread::spawn(move || {
         while !until.load(Ordering::Relaxed) {
-            write_and_sync(&others);
+            write_and_sync(&remaining);
         }
     });
     let tid = at_priority(20, move || write_and_sync(&path));
@@ -230,7 +235,8 @@ fn a_critical_thread_that_sleeps_in_the_kernel_is_told_with_who_works_for_storag
     other.join().unwrap();
     let events = events_for_a_while(&mut kthreads);
     let reported = of_task(&events, tid);
-    let awaited = reported.iter().filter(|what| matches!(what, What::StorageAwaited { .. })).count();
+    let awaited =
+        reported.iter().filter(|what| matches!(what, What::StorageAwaited { .. })).count();
     let ended = reported.iter().filter(|what| matches!(what, What::StorageEnded { .. })).count();
     assert!(ended > 0, "of {} events", reported.len());
     // Where the file system and the disk work without threads no thread is reported.
@@ -321,7 +327,7 @@ fn a_task_that_exits_is_told() {
     let mut kthreads = Kthreads::open().unwrap();
     let tid = at_priority(20, write_to_a_terminal);
     let exited = |events: &[Event]| {
-        events.iter().any(|e| matches!(e.what, What::TaskExited { tid: who, .. } if who == tid))
+        events.iter().any(|e| matches!(e.what, What::TaskExited { tid: task, .. } if task == tid))
     };
     let events = events_until(&mut kthreads, exited);
     assert!(exited(&events), "{events:?}");
@@ -349,7 +355,8 @@ fn a_block_request_of_a_critical_thread_is_told_until_it_is_complete() {
         })
     };
     let has_ended = |reported: &[What], mine: u64| {
-        reported.iter()
+        reported
+            .iter()
             .any(|what| matches!(what, What::RequestEnded { request, .. } if *request == mine))
     };
     let events = events_until(&mut kthreads, |events| {
@@ -442,7 +449,7 @@ fn until_boosted<T>(mut attempt: impl FnMut() -> (bool, T)) -> T {
 
 #[test]
 #[ignore = "needs root"]
-fn who_sleeps_is_not_woken_by_events_that_need_nothing_done() {
+fn a_thread_that_sleeps_is_not_woken_by_events_that_need_nothing_done() {
     let mut kthreads = Kthreads::open().unwrap();
     let mut boosted = HashSet::new();
     for _ in 0..50 {

@@ -160,7 +160,9 @@ fn a_packet_that_ksoftirqd_will_carry_on_is_told_until_it_has() {
         })
     };
     let has_ended = |reported: &[What], mine: u64| {
-        reported.iter().any(|what| matches!(what, What::PacketEnded { packet, .. } if *packet == mine))
+        reported
+            .iter()
+            .any(|what| matches!(what, What::PacketEnded { packet, .. } if *packet == mine))
     };
     let events = events_until(&mut kthreads, |events| {
         let reported = packets(events, tid);

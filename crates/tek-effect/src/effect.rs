@@ -30,7 +30,7 @@ pub struct Change(u64);
 pub struct Effect {
     journal: Journal,
     /// Changes to undo that could not be undone yet, and whether that was tried again.
-    owed: Vec<(u64, bool)>,
+    due: Vec<(u64, bool)>,
     returned: Returned,
 }
 
@@ -42,7 +42,7 @@ impl Effect {
     /// undoes what an earlier owner left. [`Error::Busy`]: there is an owner that runs.
     pub fn open(directory: &Path) -> Result<(Self, Restored), Error> {
         let (journal, left) = Journal::open(directory)?;
-        let mut effect = Self { journal, owed: Vec::new(), returned: Returned::default() };
+        let mut effect = Self { journal, due: Vec::new(), returned: Returned::default() };
         let mut restored = identity::of_another_reader(|| effect.undo_all());
         restored.gone += left.earlier;
         restored.failed.extend(left.damage);
@@ -53,9 +53,13 @@ impl Effect {
     /// nice value of `wanted`. A thread under SCHED_DEADLINE is left alone ([`Error::Deadline`]).
     ///
     /// Needs CAP_SYS_NICE, for more than lowering a thread of one's own user.
-    pub fn set_scheduling(&mut self, who: Identity, wanted: Scheduling) -> Result<Change, Error> {
-        self.settle(who);
-        self.schedule(SchedulingChange::planned(who, wanted)?)
+    pub fn set_scheduling(
+        &mut self,
+        thread_id: Identity,
+        wanted: Scheduling,
+    ) -> Result<Change, Error> {
+        self.settle(thread_id);
+        self.schedule(SchedulingChange::planned(thread_id, wanted)?)
     }
 
     /// The same for a thread that may have children meanwhile. They start with the value that is
@@ -63,41 +67,41 @@ impl Effect {
     /// executed a program, after its parent has ended.
     pub fn set_scheduling_of_line(
         &mut self,
-        who: Identity,
+        thread_id: Identity,
         wanted: Scheduling,
     ) -> Result<Change, Error> {
-        self.settle(who);
-        self.schedule(SchedulingChange::planned_with_births(who, wanted)?)
+        self.settle(thread_id);
+        self.schedule(SchedulingChange::planned_with_births(thread_id, wanted)?)
     }
 
     fn schedule(&mut self, planned: SchedulingChange) -> Result<Change, Error> {
-        let who = planned.who;
+        let thread_id = planned.thread_id;
         let inherits = |earlier: &SchedulingChange| earlier.is_inherited_by(&planned);
         if self.journal.held().schedulings().any(inherits) {
             // Otherwise the inherited value would be restored as the thread's own.
-            return Err(Error::Executing { tid: who.tid });
+            return Err(Error::Executing { tid: thread_id.tid });
         }
         self.make(What::Scheduling(planned.clone()), || planned.act()).map(|(change, ())| change)
     }
 
-    /// Checks a thread for the last time, as [`Effect::look_at_returned`] does, before the caller
+    /// Checks a thread for the last time, as [`Effect::check_returned`] does, before the caller
     /// changes it. Its policy then counts as its own.
-    pub fn settle(&mut self, who: Identity) {
-        self.returned.settle(who);
+    pub fn settle(&mut self, thread_id: Identity) {
+        self.returned.settle(thread_id);
     }
 
-    /// When [`Effect::look_at_returned`] has something to do, in ns of CLOCK_MONOTONIC of the
+    /// When [`Effect::check_returned`] has something to do, in ns of CLOCK_MONOTONIC of the
     /// initial time namespace.
-    pub fn next_look_ns(&self) -> Option<u64> {
+    pub fn next_check_ns(&self) -> Option<u64> {
         self.returned.next_ns()
     }
 
     /// Checks threads again, a few times within 10 s, after their own policy was restored. A system
     /// call that passed the kernel's check before may have set the policy of our change again.
-    pub fn look_at_returned(&mut self, now_ns: u64) {
+    pub fn check_returned(&mut self, now_ns: u64) {
         let held = self.journal.held();
-        let is_changed = |who| held.schedulings().any(|change| change.who == who);
-        self.returned.look(now_ns, is_changed);
+        let is_changed = |thread_id| held.schedulings().any(|change| change.thread_id == thread_id);
+        self.returned.examine(now_ns, is_changed);
     }
 
     /// Sets another value for such a change; the values that are restored stay the same. A later
@@ -148,12 +152,12 @@ impl Effect {
     /// Needs CAP_SYS_RESOURCE for other users' processes, and for raising a hard limit.
     pub fn set_limit(
         &mut self,
-        who: Identity,
+        thread_id: Identity,
         resource: Resource,
         soft: u64,
         hard: u64,
     ) -> Result<Change, Error> {
-        let planned = LimitChange::planned(who, resource, Limits { soft, hard })?;
+        let planned = LimitChange::planned(thread_id, resource, Limits { soft, hard })?;
         self.make(What::Limit(planned.clone()), || planned.act()).map(|(change, ())| change)
     }
 
@@ -176,7 +180,9 @@ impl Effect {
         if let Some(What::Limit(limit)) = held.get(change.0) {
             let keeps = |tid, rule| held.gave(tid, rule);
             limit.take_from_children(&keeps);
-            limit.take_from_orphans(uid, &keeps, |who| held.limited(who, limit.resource));
+            limit.take_from_orphans(uid, &keeps, |thread_id| {
+                held.limited(thread_id, limit.resource)
+            });
         }
     }
 
@@ -212,11 +218,11 @@ impl Effect {
     /// its threads there first, and then one by one to threaded groups: cgroups(7).
     pub fn move_to(
         &mut self,
-        who: Identity,
+        thread_id: Identity,
         hierarchy: &Hierarchy,
         to: &Path,
     ) -> Result<Change, Error> {
-        let planned = MemberChange::planned(who, hierarchy, to)?;
+        let planned = MemberChange::planned(thread_id, hierarchy, to)?;
         let act = || planned.act(hierarchy);
         self.make(What::Member(planned.clone()), act).map(|(change, ())| change)
     }
@@ -227,11 +233,11 @@ impl Effect {
     /// has ended.
     pub fn move_line_to(
         &mut self,
-        who: Identity,
+        thread_id: Identity,
         hierarchy: &Hierarchy,
         to: &Path,
     ) -> Result<Change, Error> {
-        let planned = MemberChange::planned_with_births(who, hierarchy, to)?;
+        let planned = MemberChange::planned_with_births(thread_id, hierarchy, to)?;
         let act = || planned.act(hierarchy);
         self.make(What::Member(planned.clone()), act).map(|(change, ())| change)
     }
@@ -255,7 +261,7 @@ impl Effect {
     /// Moves all of them, except those that have executed a program and lost their parent.
     pub fn take_all_heirs(&self, heirs: &Heirs) {
         let held = self.journal.held();
-        heirs.take_all(|who| held.moved(who, &heirs.0));
+        heirs.take_all(|thread_id| held.moved(thread_id, &heirs.0));
     }
 
     /// Gives back what was there. After an error the change is still in force, and may be undone
@@ -295,7 +301,7 @@ impl Effect {
     fn give_back_or_owe(&mut self, change: Change, again: bool) -> Result<Undone, Error> {
         let undone = self.undo_now_or(change, !again);
         if undone.is_err() && self.journal.held().get(change.0).is_some() {
-            self.owed.push((change.0, again));
+            self.due.push((change.0, again));
         }
         undone
     }
@@ -303,9 +309,9 @@ impl Effect {
     /// Undoes what could not be undone before. `false`: there still is something. To be called some
     /// 0.1 s after the first failure, and again after that time.
     pub fn try_again(&mut self) -> bool {
-        for (change, was_tried) in std::mem::take(&mut self.owed) {
+        for (change, was_tried) in std::mem::take(&mut self.due) {
             let tried = self.give_back_or_owe(Change(change), was_tried);
-            if let (Err(_), Some(last)) = (tried, self.owed.last_mut()) {
+            if let (Err(_), Some(last)) = (tried, self.due.last_mut()) {
                 last.1 = true;
             }
         }
@@ -314,16 +320,16 @@ impl Effect {
 
     /// Whether something could not be undone yet.
     pub fn owes(&self) -> bool {
-        !self.owed.is_empty()
+        !self.due.is_empty()
     }
 
     /// Undoes the change of another thread that executed a program and replaced the first thread of
     /// its process, when both had the same scheduling.
     fn undo_heirs(&self, what: &What, patience: bool) -> Result<(), Error> {
         let What::Scheduling(first) = what else { return Ok(()) };
-        let others = self.journal.held().schedulings().filter(|other| other.may_be(first));
-        let mut others = others.filter(|other| !first.fits_better(other));
-        others.try_for_each(|other| other.undo_of_heir(patience))
+        let remaining = self.journal.held().schedulings().filter(|other| other.may_be(first));
+        let mut remaining = remaining.filter(|other| !first.fits_better(other));
+        remaining.try_for_each(|other| other.undo_of_heir(patience))
     }
 
     /// As [`What::undo`], which treats an ended thread as the first of its process if that has the
@@ -331,7 +337,7 @@ impl Effect {
     fn undo_itself(&self, what: &What) -> Result<Undone, Error> {
         if let What::Scheduling(change) = what {
             let mut firsts = self.journal.held().schedulings().filter(|own| change.may_be(own));
-            if !change.who.is_there() && firsts.any(|own| own.fits_better(change)) {
+            if !change.thread_id.is_there() && firsts.any(|own| own.fits_better(change)) {
                 return Ok(Undone::Gone);
             }
         }
@@ -360,7 +366,7 @@ impl Effect {
         heirs.iter().for_each(|heirs| self.take_all_heirs(heirs));
         if !self.returned.is_empty() {
             sleep(EXECUTED);
-            self.look_at_returned(u64::MAX);
+            self.check_returned(u64::MAX);
         }
         restored
     }
@@ -374,7 +380,7 @@ impl Effect {
                 Ok(undone) => restored.count(undone),
                 Err(Error::Executing { .. }) => executing = true,
                 Err(Error::NotInForce { .. }) => {}
-                Err(error) => restored.failed.push(error.told()),
+                Err(error) => restored.failed.push(error.reported()),
             }
         }
         executing
@@ -400,7 +406,7 @@ impl Effect {
         let of_thread =
             |what: &&What| matches!(what, What::Scheduling(_) | What::Limit(_) | What::Member(_));
         match self.journal.held().get(change).filter(of_thread).map(|what| self.undo_itself(what)) {
-            Some(Err(_)) => self.owed.push((change, false)),
+            Some(Err(_)) => self.due.push((change, false)),
             _ => self.journal.done(change),
         }
     }
@@ -438,7 +444,7 @@ impl Effect {
             return Err(not_in_force(change));
         };
         if self.journal.held().next_of_same_thing(change.0).is_some() {
-            let what = format!("thread {} was changed once more since", scheduling.who.tid);
+            let what = format!("thread {} was changed once more since", scheduling.thread_id.tid);
             return Err(Error::invalid(what, "give the later change another value"));
         }
         Ok(scheduling)

@@ -136,7 +136,7 @@ impl Error {
     }
 
     /// The error and the kernel's error, in one line.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn reported(&self) -> String {
         match std::error::Error::source(self) {
             Some(source) => format!("{self} ({source})"),
             None => self.to_string(),

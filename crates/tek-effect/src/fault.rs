@@ -74,15 +74,15 @@ impl Scene {
         }
     }
 
-    fn who(&self, thread: usize) -> Result<Identity, Error> {
+    fn thread_id(&self, thread: usize) -> Result<Identity, Error> {
         Identity::of(self.threads[thread].tid)
     }
 
     /// One of each, in nested, repeated and interrupted ways.
     fn play(&self) -> Result<(), Error> {
         let (mut effect, _) = Effect::open(&self.journal())?;
-        let first = effect.set_scheduling(self.who(0)?, RR)?;
-        let second = effect.set_scheduling(self.who(1)?, BATCH)?;
+        let first = effect.set_scheduling(self.thread_id(0)?, RR)?;
+        let second = effect.set_scheduling(self.thread_id(1)?, BATCH)?;
         effect.set_again(first, Scheduling { priority: 30, ..RR })?;
         effect.set_again(first, Scheduling { nice: 3, ..OTHER })?;
         let weight = effect.write_file(&self.file(), b"950\n")?;
@@ -91,19 +91,19 @@ impl Scene {
         let limits = crate::Limits::of(self.process.pid(), Resource::Nofile)?;
         let process = Identity::of(self.process.pid())?;
         effect.set_limit(process, Resource::Nofile, 17, limits.hard)?;
-        effect.set_scheduling(self.who(0)?, Scheduling { policy: 1, ..RR })?;
+        effect.set_scheduling(self.thread_id(0)?, Scheduling { policy: 1, ..RR })?;
         effect.undo(first)?;
         if let Some((hierarchy, group)) = &self.groups {
             effect.make_directory(&group.0)?;
-            effect.move_to(self.who(1)?, hierarchy, &group.0)?;
+            effect.move_to(self.thread_id(1)?, hierarchy, &group.0)?;
             effect.write_file(&group.0.join("cpu.shares"), b"1")?; // which is shown as 2
         }
         effect.undo(weight)?;
         effect.undo(second)?;
         assert_eq!(effect.undo_all().failed, [""; 0]);
-        effect.set_scheduling(self.who(2)?, Scheduling { nice: -2, ..OTHER })?;
+        effect.set_scheduling(self.thread_id(2)?, Scheduling { nice: -2, ..OTHER })?;
         // Its flag goes, and its policy is another one.
-        let third = effect.set_scheduling(self.who(1)?, Scheduling { nice: 9, ..OTHER })?;
+        let third = effect.set_scheduling(self.thread_id(1)?, Scheduling { nice: 9, ..OTHER })?;
         effect.set_again(third, Scheduling { reset_on_fork: true, ..RR })?;
         effect.set_again(third, OTHER)?;
         effect.write_file(&self.file(), b"952\n")?;
@@ -128,7 +128,7 @@ pub(crate) fn open_until(journal: &Path, place: u64) {
 }
 
 #[test]
-fn whoever_is_killed_while_it_writes_the_journal_anew_loses_nothing() {
+fn a_process_killed_while_it_writes_the_journal_anew_loses_nothing() {
     if !common::alone() {
         return;
     }
@@ -137,8 +137,8 @@ fn whoever_is_killed_while_it_writes_the_journal_anew_loses_nothing() {
     let before = seen(sleeper.tid);
     for place in 1..16 {
         let (mut effect, _) = Effect::open(&journal).unwrap();
-        let who = Identity::of(sleeper.tid).unwrap();
-        effect.set_scheduling(who, Scheduling { nice: before.1, ..BATCH }).unwrap();
+        let thread_id = Identity::of(sleeper.tid).unwrap();
+        effect.set_scheduling(thread_id, Scheduling { nice: before.1, ..BATCH }).unwrap();
         drop(effect);
         let damaged = OpenOptions::new().append(true).open(journal.join("journal"));
         damaged.unwrap().write_all(b"nonsense\n").unwrap();
@@ -150,7 +150,7 @@ fn whoever_is_killed_while_it_writes_the_journal_anew_loses_nothing() {
 }
 
 #[test]
-fn whoever_is_killed_at_any_step_leaves_nothing_changed_once_its_journal_is_opened() {
+fn a_process_killed_at_any_step_leaves_nothing_changed_once_its_journal_is_opened() {
     if !common::alone() {
         return;
     }

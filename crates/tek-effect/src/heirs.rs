@@ -108,7 +108,7 @@ impl Births {
             if !ours.contains(&present) {
                 continue;
             }
-            let is_heir = |who: &Identity| who.start_ticks >= self.at_ticks;
+            let is_heir = |thread_id: &Identity| thread_id.start_ticks >= self.at_ticks;
             if Identity::of(tid).ok().filter(is_heir).is_some() {
                 give(tid, present);
             }
@@ -121,7 +121,8 @@ impl Births {
         process: i32,
         may_be_born: &dyn Fn(&i32) -> bool,
     ) -> Vec<Identity> {
-        let born = |tid| Identity::of(tid).ok().filter(|who| who.start_ticks >= self.at_ticks);
+        let born =
+            |tid| Identity::of(tid).ok().filter(|thread_id| thread_id.start_ticks >= self.at_ticks);
         let tids = ids_in(&format!("/proc/{process}/task"));
         tids.into_iter().filter(may_be_born).filter_map(born).collect()
     }
@@ -220,14 +221,14 @@ mod tests {
         let own = std::process::id() as i32;
         listed.renew(7, 1000);
         assert_eq!(listed.processes(|&pid| pid == own), [Identity::of_process(own).unwrap()]);
-        let is_kept = |listed: &mut Listed, last_id, now_ticks| {
+        let is_unchanged = |listed: &mut Listed, last_id, now_ticks| {
             listed.pids = vec![own];
             listed.renew(last_id, now_ticks);
             listed.pids == [own]
         };
-        assert!(is_kept(&mut listed, 7, 1000));
-        assert!(!is_kept(&mut listed, 8, 1000));
-        assert!(!is_kept(&mut listed, 8, 1000 + sys::ticks_a_second()));
+        assert!(is_unchanged(&mut listed, 7, 1000));
+        assert!(!is_unchanged(&mut listed, 8, 1000));
+        assert!(!is_unchanged(&mut listed, 8, 1000 + sys::ticks_a_second()));
     }
 
     #[test]

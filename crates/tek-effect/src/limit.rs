@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LimitChange {
-    pub(crate) who: Identity,
+    #[serde(rename = "who")]
+    pub(crate) thread_id: Identity,
     pub(crate) resource: Resource,
     pub(crate) was: Limits,
     pub(crate) ours: Vec<Limits>,
@@ -46,28 +47,32 @@ const ORDINARY: u32 = libc::SCHED_OTHER as u32;
 
 /// After a limit was lowered, threads that had a real-time policy by it may have children with that
 /// policy until they have lost it themselves. This is the highest number of passes over them.
-const MOST_LOOKS: usize = 32;
+const MOST_CHECKS: usize = 32;
 
 impl LimitChange {
-    pub(crate) fn planned(who: Identity, resource: Resource, set: Limits) -> Result<Self, Error> {
+    pub(crate) fn planned(
+        thread_id: Identity,
+        resource: Resource,
+        set: Limits,
+    ) -> Result<Self, Error> {
         if set.soft > set.hard {
             let what =
                 format!("a soft limit of {} is above the hard one of {}", set.soft, set.hard);
             return Err(Error::invalid(what, "raise the hard one, too"));
         }
-        if process_of(who.tid)? != who.tid {
-            let what = format!("{} is a thread, and limits are a process's", who.tid);
+        if process_of(thread_id.tid)? != thread_id.tid {
+            let what = format!("{} is a thread, and limits are a process's", thread_id.tid);
             return Err(Error::invalid(what, "give the id of its process"));
         }
-        let was = Limits::of(who.tid, resource)?;
+        let was = Limits::of(thread_id.tid, resource)?;
         let is_raised = set.hard > was.hard;
-        let births = is_raised.then(|| Births::since_now(who.tid)).transpose()?;
+        let births = is_raised.then(|| Births::since_now(thread_id.tid)).transpose()?;
         let real_time = match resource {
-            Resource::Rtprio if is_raised => Some(RealTime::of(who.tid)?),
+            Resource::Rtprio if is_raised => Some(RealTime::of(thread_id.tid)?),
             _ => None,
         };
-        let may_raise = has_privilege(who.tid, CAP_SYS_RESOURCE)?;
-        Self { who, resource, was, ours: vec![set], may_raise, real_time, births }.checked()
+        let may_raise = has_privilege(thread_id.tid, CAP_SYS_RESOURCE)?;
+        Self { thread_id, resource, was, ours: vec![set], may_raise, real_time, births }.checked()
     }
 
     pub(crate) fn act(&self) -> Result<(), Error> {
@@ -80,7 +85,7 @@ impl LimitChange {
         self.check()?;
         let undone = self.undo_limit()?;
         let taken = match &self.real_time {
-            Some(real_time) => real_time.take_from(self.who, &self.ours, keeps),
+            Some(real_time) => real_time.take_from(self.thread_id, &self.ours, keeps),
             None => Ok(()),
         };
         self.take_from_children(keeps);
@@ -88,7 +93,7 @@ impl LimitChange {
     }
 
     fn undo_limit(&self) -> Result<Undone, Error> {
-        let present = Limits::of(self.who.tid, self.resource)?;
+        let present = Limits::of(self.thread_id.tid, self.resource)?;
         let own = self.limits_without(present);
         if own != present {
             self.set(own)?;
@@ -114,7 +119,7 @@ impl LimitChange {
     pub(crate) fn take_from_children(&self, keeps: &Keeps) {
         let Some(births) = &self.births else { return };
         births.each_process(|process, _| {
-            if process != self.who {
+            if process != self.thread_id {
                 let _ = self.take_from_child(process, keeps); // it ends just now
             }
         });
@@ -129,12 +134,12 @@ impl LimitChange {
         has_own: impl Fn(Identity) -> bool,
     ) {
         let Some(births) = &self.births else { return };
-        let is_ours = |who: &Identity| {
+        let is_ours = |thread_id: &Identity| {
             let inherits = |limits: Limits| self.ours.iter().any(|own| own.hard == limits.hard);
-            Limits::of(who.tid, self.resource).is_ok_and(inherits)
+            Limits::of(thread_id.tid, self.resource).is_ok_and(inherits)
         };
         for orphan in births.all_processes() {
-            if orphan != self.who
+            if orphan != self.thread_id
                 && is_ours(&orphan)
                 && user_of(orphan.tid).is_ok_and(|its| its == uid)
                 && !has_own(orphan)
@@ -153,7 +158,7 @@ impl LimitChange {
         let is_ours = self.ours.iter().any(|ours| ours.hard == present.hard);
         let is_inherited = is_ours || self.limits_without(present) != present;
         if is_inherited && wanted != present {
-            Self { who: child, was: present, ..self.clone() }.set(wanted)?;
+            Self { thread_id: child, was: present, ..self.clone() }.set(wanted)?;
         }
         match &self.real_time {
             Some(real_time) => real_time.take_from(child, &self.ours, keeps),
@@ -165,19 +170,20 @@ impl LimitChange {
         let failed = |source| {
             let tried =
                 format!("set {:?} to {} of {} for", self.resource, limits.soft, limits.hard);
-            Error::thread(self.who.tid, tried, source)
+            Error::thread(self.thread_id.tid, tried, source)
         };
         self.check()?;
         let number = self.resource.number();
-        let was = sys::set_limits(self.who.tid, number, limits).map_err(failed)?;
-        match self.who.check_after(|| drop(sys::set_limits(self.who.tid, number, was))) {
+        let was = sys::set_limits(self.thread_id.tid, number, limits).map_err(failed)?;
+        match self.thread_id.check_after(|| drop(sys::set_limits(self.thread_id.tid, number, was)))
+        {
             Ok(()) => Ok(()),
             Err(_) => self.check(), // perhaps only its first thread ended
         }
     }
 
     fn check(&self) -> Result<(), Error> {
-        self.who.check_process()
+        self.thread_id.check_process()
     }
 
     fn checked(self) -> Result<Self, Error> {
@@ -185,7 +191,7 @@ impl LimitChange {
     }
 
     pub(crate) fn is_sensible(&self) -> bool {
-        self.who.tid > 0
+        self.thread_id.tid > 0
             && !self.ours.is_empty()
             && self.ours.iter().chain([&self.was]).all(|limits| limits.soft <= limits.hard)
     }
@@ -204,12 +210,12 @@ impl RealTime {
     }
 
     /// Takes away the policies that threads of a process have only by the limit.
-    fn take_from(&self, who: Identity, ours: &[Limits], keeps: &Keeps) -> Result<(), Error> {
+    fn take_from(&self, thread_id: Identity, ours: &[Limits], keeps: &Keeps) -> Result<(), Error> {
         let highest = ours.iter().map(|ours| ours.hard).max().unwrap_or(0);
-        for _ in 0..MOST_LOOKS {
-            who.check_process()?;
+        for _ in 0..MOST_CHECKS {
+            thread_id.check_process()?;
             let mut taken = false;
-            for tid in threads(who.tid) {
+            for tid in threads(thread_id.tid) {
                 let Ok(has) = sys::rule(tid) else { continue };
                 if self.is_lent(has, highest) && !keeps(tid, has) {
                     let ordinary = Rule { policy: ORDINARY, priority: 0, ..has };
@@ -225,7 +231,7 @@ impl RealTime {
                 return Ok(());
             }
         }
-        Err(Error::Contended { tid: who.tid })
+        Err(Error::Contended { tid: thread_id.tid })
     }
 
     fn is_lent(&self, rule: Rule, highest: u64) -> bool {
@@ -251,7 +257,7 @@ mod tests {
 
     fn raised() -> LimitChange {
         LimitChange {
-            who: Identity { tid: 1, start_ticks: 0 },
+            thread_id: Identity { tid: 1, start_ticks: 0 },
             resource: Resource::Rtprio,
             was: Limits { soft: 5, hard: 10 },
             ours: vec![Limits { soft: 50, hard: 50 }],
@@ -358,7 +364,7 @@ mod tests {
         let mut forker = Forker::new(110);
         let limits = |limit| Limits { soft: limit, hard: limit };
         let change = LimitChange {
-            who: Identity::of(forker.pid()).unwrap(),
+            thread_id: Identity::of(forker.pid()).unwrap(),
             resource: Resource::Nofile,
             was: limits(100),
             ours: vec![limits(110)],

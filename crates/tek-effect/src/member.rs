@@ -13,14 +13,15 @@ const TOPMOST: &str = "/";
 
 /// First wait before a thread that is being made is checked again. Each later wait is twice as
 /// long, a second in all: the creating thread may have lost its CPU halfway.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
-const MOST_LOOKS: u32 = 10;
+const CHECK_AGAIN: Duration = Duration::from_millis(1);
+const MOST_CHECKS: u32 = 10;
 
 /// A thread that was moved to another group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemberChange {
-    pub(crate) who: Identity,
+    #[serde(rename = "who")]
+    pub(crate) thread_id: Identity,
     pub(crate) hierarchy: String,
     pub(crate) was: String,
     pub(crate) ours: Vec<String>,
@@ -60,17 +61,17 @@ impl Heirs {
     }
 
     fn take_from(&self, within: &Hierarchy, group: &str, child: Identity) -> Result<bool, Error> {
-        if child == self.0.who || !self.0.ours.iter().any(|ours| ours == group) {
+        if child == self.0.thread_id || !self.0.ours.iter().any(|ours| ours == group) {
             return Ok(false);
         }
-        let home = self.home(within);
-        let change = MemberChange { who: child, ..self.0.clone() };
-        change.put(within, &home, Hierarchy::put_back).map(|()| true)
+        let original = self.original(within);
+        let change = MemberChange { thread_id: child, ..self.0.clone() };
+        change.put(within, &original, Hierarchy::put_back).map(|()| true)
     }
 
     /// The thread's group, or its original group if it is still away or has ended.
-    fn home(&self, within: &Hierarchy) -> String {
-        let now = self.0.who.check().and_then(|()| within.group_of(self.0.who.tid));
+    fn original(&self, within: &Hierarchy) -> String {
+        let now = self.0.thread_id.check().and_then(|()| within.group_of(self.0.thread_id.tid));
         let is_back = |now: &String| !self.0.ours.contains(now);
         now.ok().filter(is_back).unwrap_or_else(|| within.nearest(&self.0.was))
     }
@@ -98,22 +99,26 @@ impl Heirs {
 }
 
 impl MemberChange {
-    pub(crate) fn planned(who: Identity, within: &Hierarchy, to: &Path) -> Result<Self, Error> {
+    pub(crate) fn planned(
+        thread_id: Identity,
+        within: &Hierarchy,
+        to: &Path,
+    ) -> Result<Self, Error> {
         let to = within.group(to)?;
-        let was = settled_group_of(within, who.tid)?;
-        who.check()?; // so that it was this thread's
+        let was = settled_group_of(within, thread_id.tid)?;
+        thread_id.check()?; // so that it was this thread's
         let hierarchy = within.key().to_owned();
-        Ok(Self { who, hierarchy, was, ours: vec![to], births: None })
+        Ok(Self { thread_id, hierarchy, was, ours: vec![to], births: None })
     }
 
     /// The same for a thread with children that are to go to its original group.
     pub(crate) fn planned_with_births(
-        who: Identity,
+        thread_id: Identity,
         within: &Hierarchy,
         to: &Path,
     ) -> Result<Self, Error> {
-        let births = Some(Births::since_now(who.tid)?);
-        Ok(Self { births, ..Self::planned(who, within, to)? })
+        let births = Some(Births::since_now(thread_id.tid)?);
+        Ok(Self { births, ..Self::planned(thread_id, within, to)? })
     }
 
     pub(crate) fn act(&self, within: &Hierarchy) -> Result<(), Error> {
@@ -121,13 +126,13 @@ impl MemberChange {
     }
 
     pub(crate) fn undo(&self) -> Result<Undone, Error> {
-        self.who.check()?;
+        self.thread_id.check()?;
         let within = Hierarchy::named(&self.hierarchy)?.ok_or_else(|| {
             let what = format!("the cgroup hierarchy \"{}\" is not mounted", self.hierarchy);
             Error::invalid(what, "mount it again")
         })?;
-        let present = within.group_of(self.who.tid)?;
-        self.who.check()?;
+        let present = within.group_of(self.thread_id.tid)?;
+        self.thread_id.check()?;
         if present == self.was {
             return Ok(Undone::Undone);
         }
@@ -135,9 +140,9 @@ impl MemberChange {
             return Ok(Undone::Changed);
         }
         // Another process may have removed the group meanwhile.
-        let home = within.nearest(&self.was);
-        self.put(&within, &home, Hierarchy::put_back)?;
-        Ok(if home == self.was { Undone::Undone } else { Undone::Changed })
+        let original = within.nearest(&self.was);
+        self.put(&within, &original, Hierarchy::put_back)?;
+        Ok(if original == self.was { Undone::Undone } else { Undone::Changed })
     }
 
     /// If another thread got the id during the move, that thread goes to the group of its process.
@@ -147,16 +152,16 @@ impl MemberChange {
         group: &str,
         put: fn(&Hierarchy, i32, &str) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.who.check()?;
-        put(within, self.who.tid, group)?;
-        self.who.check_after(|| {
-            let _ = home_of(within, self.who.tid, group)
-                .and_then(|home| within.put_back(self.who.tid, &home).ok());
+        self.thread_id.check()?;
+        put(within, self.thread_id.tid, group)?;
+        self.thread_id.check_after(|| {
+            let _ = original_of(within, self.thread_id.tid, group)
+                .and_then(|original| within.put_back(self.thread_id.tid, &original).ok());
         })
     }
 
     pub(crate) fn is_sensible(&self) -> bool {
-        self.who.tid > 0
+        self.thread_id.tid > 0
             && !self.ours.is_empty()
             && self.ours.iter().chain([&self.was]).all(|group| is_group(group))
     }
@@ -169,8 +174,8 @@ fn is_group(group: &str) -> bool {
 /// The group for a thread that started in `group`: that of its process, or else of the parent
 /// process, if that is outside of `group`. After its parent has ended a process is a child of
 /// process 1, which did not make it, so process 1 does not count.
-fn home_of(within: &Hierarchy, tid: i32, group: &str) -> Option<String> {
-    groups_of_relatives(within, tid).find(|home| !Path::new(home).starts_with(group))
+fn original_of(within: &Hierarchy, tid: i32, group: &str) -> Option<String> {
+    groups_of_relatives(within, tid).find(|original| !Path::new(original).starts_with(group))
 }
 
 fn groups_of_relatives(within: &Hierarchy, tid: i32) -> impl Iterator<Item = String> + '_ {
@@ -185,13 +190,13 @@ fn settled_group_of(within: &Hierarchy, tid: i32) -> Result<String, Error> {
     if group != TOPMOST || groups_of_relatives(within, tid).all(|relatives| relatives == TOPMOST) {
         return Ok(group);
     }
-    for look in 0..MOST_LOOKS {
+    for examine in 0..MOST_CHECKS {
         let is_new = has_never_run(tid);
         let group = within.group_of(tid)?;
         if group != TOPMOST || !is_new {
             return Ok(group);
         }
-        sleep(LOOK_AGAIN * 2u32.pow(look));
+        sleep(CHECK_AGAIN * 2u32.pow(examine));
     }
     within.group_of(tid)
 }
@@ -202,8 +207,9 @@ pub(crate) fn empty(directory: &Path) -> Result<(), Error> {
     let group = within.group(directory)?;
     let above = Path::new(&group).parent().unwrap_or(Path::new("/")).to_string_lossy();
     for tid in members(directory) {
-        let home = home_of(&within, tid, &group).unwrap_or_else(|| above.clone().into_owned());
-        let put = match within.put_back(tid, &home) {
+        let original =
+            original_of(&within, tid, &group).unwrap_or_else(|| above.clone().into_owned());
+        let put = match within.put_back(tid, &original) {
             // A group of version 2 takes no processes while it has controlled groups beneath; the
             // one that this process is in does.
             Err(error) if error.errno() == libc::EBUSY => {

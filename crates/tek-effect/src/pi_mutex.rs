@@ -90,7 +90,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn who_does_not_wait_gets_it_when_nobody_has_it() {
+    fn a_process_that_does_not_wait_gets_it_when_nobody_has_it() {
         let lock = PiMutex::new(1);
         let guard = lock.lock();
         std::thread::scope(|scope| {

@@ -46,8 +46,8 @@ mod tests {
             Resource::Memlock,
             Resource::Nofile,
         ] {
-            let told = Limits::in_proc(own, resource).unwrap();
-            assert_eq!(told, sys::limits(own, resource.number()).unwrap(), "{resource:?}");
+            let reported = Limits::in_proc(own, resource).unwrap();
+            assert_eq!(reported, sys::limits(own, resource.number()).unwrap(), "{resource:?}");
         }
         assert!(Limits::parse("Max open files            1024\n", "Max open files").is_none());
     }

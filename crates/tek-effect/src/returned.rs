@@ -12,7 +12,7 @@ use std::collections::HashMap;
 /// The time until the first check, and the factor for each further one.
 const FIRST_NS: u64 = 100_000_000;
 const LONGER: u64 = 4;
-const LOOKS: u32 = 4;
+const CHECKS: u32 = 4;
 
 /// The threads to check.
 #[derive(Default)]
@@ -22,18 +22,18 @@ struct Entry {
     change: SchedulingChange,
     next_ns: u64,
     wait_ns: u64,
-    looks_left: u32,
+    checks_left: u32,
 }
 
 impl Entry {
     fn new(change: SchedulingChange) -> Self {
         let next_ns = sys::monotonic_ns() + FIRST_NS;
-        Self { change, next_ns, wait_ns: FIRST_NS, looks_left: LOOKS }
+        Self { change, next_ns, wait_ns: FIRST_NS, checks_left: CHECKS }
     }
 
     /// `false`: no further check is needed.
-    fn look(&mut self, is_changed: &impl Fn(Identity) -> bool) -> bool {
-        if matches!(self.change.is_kept(), Ok(false)) {
+    fn examine(&mut self, is_changed: &impl Fn(Identity) -> bool) -> bool {
+        if matches!(self.change.is_unchanged(), Ok(false)) {
             return self.wait_longer();
         }
         // It has ended, or has become the first thread of its process.
@@ -52,10 +52,10 @@ impl Entry {
     }
 
     fn wait_longer(&mut self) -> bool {
-        self.looks_left -= 1;
+        self.checks_left -= 1;
         self.wait_ns *= LONGER;
         self.next_ns += self.wait_ns;
-        self.looks_left > 0
+        self.checks_left > 0
     }
 }
 
@@ -63,7 +63,7 @@ impl Returned {
     /// A change was undone.
     pub(crate) fn note(&mut self, change: &SchedulingChange) {
         if change.lends_real_time() {
-            self.0.insert(change.who, Entry::new(change.clone()));
+            self.0.insert(change.thread_id, Entry::new(change.clone()));
         }
     }
 
@@ -78,15 +78,16 @@ impl Returned {
 
     /// Checks the threads that are due. A thread for which `is_changed` is true has been changed
     /// again, and is dropped.
-    pub(crate) fn look(&mut self, now_ns: u64, is_changed: impl Fn(Identity) -> bool) {
-        let look = |entry: &mut Entry| !is_changed(entry.change.who) && entry.look(&is_changed);
-        self.0.retain(|_, entry| entry.next_ns > now_ns || look(entry));
+    pub(crate) fn examine(&mut self, now_ns: u64, is_changed: impl Fn(Identity) -> bool) {
+        let examine =
+            |entry: &mut Entry| !is_changed(entry.change.thread_id) && entry.examine(&is_changed);
+        self.0.retain(|_, entry| entry.next_ns > now_ns || examine(entry));
     }
 
     /// Checks a thread for the last time: it is about to be changed again.
-    pub(crate) fn settle(&mut self, who: Identity) {
-        if let Some(mut entry) = self.0.remove(&who) {
-            entry.look(&|_| false);
+    pub(crate) fn settle(&mut self, thread_id: Identity) {
+        if let Some(mut entry) = self.0.remove(&thread_id) {
+            entry.examine(&|_| false);
         }
     }
 }

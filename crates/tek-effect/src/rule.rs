@@ -55,9 +55,10 @@ impl Scheduling {
         matches!(self.policy, NORMAL | BATCH | EXT)
     }
 
-    /// This, with the nice value that the thread gets: `kept` under policies that do not set one.
-    pub(crate) fn keeping(self, kept: i32) -> Self {
-        Self { nice: if self.sets_nice() { self.nice } else { kept }, ..self }
+    /// This, with the nice value that the thread gets: `retained` under policies that do not set
+    /// one.
+    pub(crate) fn keeping(self, retained: i32) -> Self {
+        Self { nice: if self.sets_nice() { self.nice } else { retained }, ..self }
     }
 
     /// Whether a thread can have it.

@@ -21,7 +21,8 @@ const MOST_TRIES: usize = 16;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SchedulingChange {
-    pub(crate) who: Identity,
+    #[serde(rename = "who")]
+    pub(crate) thread_id: Identity,
     pub(crate) was: Scheduling,
     /// The values that were set, the latest last.
     pub(crate) ours: Vec<Scheduling>,
@@ -41,24 +42,27 @@ pub(crate) struct SchedulingChange {
 
 impl SchedulingChange {
     /// The change to note in the journal.
-    pub(crate) fn planned(who: Identity, wanted: Scheduling) -> Result<Self, Error> {
+    pub(crate) fn planned(thread_id: Identity, wanted: Scheduling) -> Result<Self, Error> {
         wanted.check()?;
-        let was = Scheduling::of(who.tid)?;
-        let slice_ns = sys::own_slice_ns(who.tid).unwrap_or(None);
-        who.check()?; // so that they were this thread's
+        let was = Scheduling::of(thread_id.tid)?;
+        let slice_ns = sys::own_slice_ns(thread_id.tid).unwrap_or(None);
+        thread_id.check()?; // so that they were this thread's
         if was.policy == DEADLINE {
-            return Err(Error::Deadline { tid: who.tid });
+            return Err(Error::Deadline { tid: thread_id.tid });
         }
-        let right = Right::of(who.tid)?;
-        let program = Program::of_other_thread(who.tid)?;
+        let right = Right::of(thread_id.tid)?;
+        let program = Program::of_other_thread(thread_id.tid)?;
         let ours = vec![wanted.keeping(was.nice)];
-        Ok(Self { who, was, ours, right, program, slice_ns, births: None })
+        Ok(Self { thread_id, was, ours, right, program, slice_ns, births: None })
     }
 
     /// The same for a change that is to be undone for the thread's children, too.
-    pub(crate) fn planned_with_births(who: Identity, wanted: Scheduling) -> Result<Self, Error> {
-        let births = Some(Births::since_now(who.tid)?);
-        Ok(Self { births, ..Self::planned(who, wanted)? })
+    pub(crate) fn planned_with_births(
+        thread_id: Identity,
+        wanted: Scheduling,
+    ) -> Result<Self, Error> {
+        let births = Some(Births::since_now(thread_id.tid)?);
+        Ok(Self { births, ..Self::planned(thread_id, wanted)? })
     }
 
     pub(crate) fn act(&self) -> Result<(), Error> {
@@ -68,13 +72,13 @@ impl SchedulingChange {
     /// The value to note before [`SchedulingChange::act_again`].
     pub(crate) fn planned_again(&self, wanted: Scheduling) -> Result<Scheduling, Error> {
         wanted.check()?;
-        let present = Scheduling::of(self.who.tid)?;
-        self.who.check()?;
+        let present = Scheduling::of(self.thread_id.tid)?;
+        self.thread_id.check()?;
         let is_ours = self.ours.iter().any(|ours| ours.rule() == present.rule());
         if is_ours || self.loan().is_lent(present.rule()) {
             return Ok(wanted.keeping(self.latest().nice));
         }
-        Err(Error::Changed { what: format!("the policy of thread {}", self.who.tid) })
+        Err(Error::Changed { what: format!("the policy of thread {}", self.thread_id.tid) })
     }
 
     pub(crate) fn act_again(&self, wanted: Scheduling) -> Result<(), Error> {
@@ -84,12 +88,12 @@ impl SchedulingChange {
     /// The value to note before [`SchedulingChange::act_after_rest`]: the thread has its own.
     pub(crate) fn planned_after_rest(&self, wanted: Scheduling) -> Result<Scheduling, Error> {
         wanted.check()?;
-        let tid = self.who.tid;
+        let tid = self.thread_id.tid;
         let present = sys::rule(tid).map_err(|e| Error::thread(tid, "ask for the policy of", e))?;
         if present == self.was.rule() {
             return Ok(wanted.keeping(self.latest().nice));
         }
-        self.who.check()?;
+        self.thread_id.check()?;
         Err(Error::Changed { what: format!("the policy of thread {tid}") })
     }
 
@@ -103,7 +107,7 @@ impl SchedulingChange {
 
     /// Whether it is why a thread has this rule.
     pub(crate) fn gave(&self, tid: i32, rule: Rule) -> bool {
-        self.who.tid == tid && self.ours.iter().any(|ours| ours.rule() == rule)
+        self.thread_id.tid == tid && self.ours.iter().any(|ours| ours.rule() == rule)
     }
 
     fn loan(&self) -> Loan<'_> {
@@ -117,17 +121,17 @@ impl SchedulingChange {
 
     /// Whether the thread, after the undo, has a policy that only the change can have lent it.
     /// Makes one system call.
-    pub(crate) fn is_kept(&self) -> io::Result<bool> {
-        Ok(self.loan().is_lent(sys::rule(self.who.tid)?))
+    pub(crate) fn is_unchanged(&self) -> io::Result<bool> {
+        Ok(self.loan().is_lent(sys::rule(self.thread_id.tid)?))
     }
 
     fn set(&self, from: Scheduling, to: Scheduling) -> Result<(), Error> {
-        let tid = self.who.tid;
+        let tid = self.thread_id.tid;
         let failed = |source| {
             let tried = format!("give policy {}, priority {} to", to.policy, to.priority);
             Error::thread(tid, tried, source)
         };
-        self.who.check()?;
+        self.thread_id.check()?;
         set_rule(tid, from.rule(), to.rule()).map_err(failed)?;
         if to.nice != from.nice {
             if let Err(error) = sys::set_nice(tid, to.nice) {
@@ -142,9 +146,9 @@ impl SchedulingChange {
     /// If another thread got the id during the change, its previous policy is unknown. Nearly all
     /// threads have the usual policy, so it gets that.
     fn check_after(&self) -> Result<(), Error> {
-        self.who.check_after(|| {
+        self.thread_id.check_after(|| {
             let usual = Rule { policy: NORMAL, priority: 0, reset_on_fork: false };
-            let _ = sys::set_rule(self.who.tid, usual);
+            let _ = sys::set_rule(self.thread_id.tid, usual);
         })
     }
 
@@ -152,7 +156,7 @@ impl SchedulingChange {
     pub(crate) fn undo(&self) -> Result<Undone, Error> {
         let undone = match self.undo_itself() {
             Err(Error::Gone { .. }) => match self.heir()? {
-                Some(who) => Self { who, ..self.clone() }.undo_itself()?,
+                Some(thread_id) => Self { thread_id, ..self.clone() }.undo_itself()?,
                 None => Undone::Gone,
             },
             undone => undone?,
@@ -180,7 +184,7 @@ impl SchedulingChange {
             // It may be about to be, or the first thread has the same by itself, as most have that
             // are not real-time.
             _ if matches!(self.latest().policy, FIFO | RR) => {
-                Err(Error::Executing { tid: self.who.tid })
+                Err(Error::Executing { tid: self.thread_id.tid })
             }
             _ => Ok(None),
         }
@@ -207,7 +211,7 @@ impl SchedulingChange {
     /// Whether the first thread of the `other` change may now be this change's thread, which
     /// executed a program: both had the same rule.
     pub(crate) fn may_be(&self, other: &Self) -> bool {
-        let is_first = self.program.is_some_and(|program| program.process() == other.who);
+        let is_first = self.program.is_some_and(|program| program.process() == other.thread_id);
         is_first && self.ours.iter().any(|ours| ours.rule() == other.latest().rule())
     }
 
@@ -215,19 +219,19 @@ impl SchedulingChange {
     /// the present first thread is this change's thread and not the other, after an exec. The nice
     /// value decides, because a real-time thread keeps its own.
     pub(crate) fn fits_better(&self, other: &Self) -> bool {
-        let (own, others) = (self.latest().nice, other.latest().nice);
-        own != others && Scheduling::of(self.who.tid).is_ok_and(|has| has.nice == own)
+        let (own, remaining) = (self.latest().nice, other.latest().nice);
+        own != remaining && Scheduling::of(self.thread_id.tid).is_ok_and(|has| has.nice == own)
     }
 
     /// As `undo`, if the thread certainly has executed a program. With patience it is an error that
     /// it may just be doing so.
     pub(crate) fn undo_of_heir(&self, patience: bool) -> Result<(), Error> {
-        if self.who.is_there() {
+        if self.thread_id.is_there() {
             return Ok(());
         }
         match self.program.map_or(Ok(false), Program::is_executed_anew)? {
             true => self.undo().map(drop),
-            false if patience => Err(Error::Executing { tid: self.who.tid }),
+            false if patience => Err(Error::Executing { tid: self.thread_id.tid }),
             false => Ok(()),
         }
     }
@@ -235,14 +239,14 @@ impl SchedulingChange {
     /// Whether what is there before the `later` change is what this one had set: its thread is
     /// executing a program, and is the first of its process by now.
     pub(crate) fn is_inherited_by(&self, later: &Self) -> bool {
-        let is_first = self.program.is_some_and(|program| program.process() == later.who);
+        let is_first = self.program.is_some_and(|program| program.process() == later.thread_id);
         let its = later.was.rule();
         let has_ours = self.ours.iter().any(|ours| ours.rule() == its) || self.loan().is_lent(its);
-        is_first && has_ours && !self.who.is_there()
+        is_first && has_ours && !self.thread_id.is_there()
     }
 
     fn undo_itself(&self) -> Result<Undone, Error> {
-        self.who.check()?;
+        self.thread_id.check()?;
         let has = self.give_back_rule()?;
         let nice = self.give_back_nice()?;
         self.check_after()?;
@@ -256,7 +260,7 @@ impl SchedulingChange {
 
     /// The rule that the thread has then: its own.
     fn give_back_rule(&self) -> Result<Rule, Error> {
-        let tid = self.who.tid;
+        let tid = self.thread_id.tid;
         let failed = |source| Error::thread(tid, "give its own policy back to", source);
         for _ in 0..MOST_TRIES {
             let has = sys::rule(tid).map_err(failed)?;
@@ -276,12 +280,12 @@ impl SchedulingChange {
     /// The slice goes with the rule that the thread had.
     fn give_slice_under(&self, rule: Rule) -> io::Result<()> {
         let is_its_own = rule == self.was.rule();
-        sys::give_slice(self.who.tid, self.slice_ns.filter(|_| is_its_own))
+        sys::give_slice(self.thread_id.tid, self.slice_ns.filter(|_| is_its_own))
     }
 
     /// The nice value that it has then.
     fn give_back_nice(&self) -> Result<i32, Error> {
-        let tid = self.who.tid;
+        let tid = self.thread_id.tid;
         let failed = |source| Error::thread(tid, "give its own nice value back to", source);
         let has = sys::nice(tid).map_err(failed)?;
         let own = match self.ours.iter().any(|ours| ours.nice == has) {
@@ -295,7 +299,7 @@ impl SchedulingChange {
     }
 
     pub(crate) fn is_sensible(&self) -> bool {
-        self.who.tid > 0
+        self.thread_id.tid > 0
             && self.was.is_possible()
             && !self.ours.is_empty()
             && self.ours.iter().all(|ours| ours.is_possible())

@@ -14,12 +14,12 @@ pub struct Watch(Identity);
 
 impl Watch {
     /// Begins. [`Error::Gone`]: the thread has ended.
-    pub fn of(who: Identity) -> Result<Self, Error> {
-        let failed = |source| Error::thread(who.tid, "watch", source);
-        let fd = sys::open_pidfd(who.tid).map_err(failed)?;
-        who.check()?; // so that it is this thread's
-        watched::insert(who.key(), fd);
-        Ok(Self(who))
+    pub fn of(thread_id: Identity) -> Result<Self, Error> {
+        let failed = |source| Error::thread(thread_id.tid, "watch", source);
+        let fd = sys::open_pidfd(thread_id.tid).map_err(failed)?;
+        thread_id.check()?; // so that it is this thread's
+        watched::insert(thread_id.key(), fd);
+        Ok(Self(thread_id))
     }
 }
 
@@ -37,18 +37,18 @@ mod tests {
     #[test]
     fn one_that_is_watched_is_there_until_it_ends() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        let who = Identity::of(child.id() as i32).unwrap();
-        assert!(!watched::is_there(who.key()));
-        let watch = Watch::of(who).unwrap();
-        assert!(watched::is_there(who.key()) && who.is_there());
+        let thread_id = Identity::of(child.id() as i32).unwrap();
+        assert!(!watched::is_there(thread_id.key()));
+        let watch = Watch::of(thread_id).unwrap();
+        assert!(watched::is_there(thread_id.key()) && thread_id.is_there());
         child.kill().unwrap();
-        while who.is_there() {
+        while thread_id.is_there() {
             std::thread::yield_now();
         }
-        assert!(!watched::is_there(who.key()));
+        assert!(!watched::is_there(thread_id.key()));
         child.wait().unwrap();
         drop(watch);
-        assert!(matches!(Watch::of(who), Err(Error::Gone { .. })));
+        assert!(matches!(Watch::of(thread_id), Err(Error::Gone { .. })));
     }
 
     #[test]

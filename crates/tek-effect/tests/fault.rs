@@ -56,8 +56,8 @@ fn change_for_ever(
         }
         match numbers.below(8) {
             0..3 => {
-                let who = Identity::of(tids[numbers.below(tids.len() as u64) as usize])?;
-                changes.push(effect.set_scheduling(who, wanted(numbers))?);
+                let thread_id = Identity::of(tids[numbers.below(tids.len() as u64) as usize])?;
+                changes.push(effect.set_scheduling(thread_id, wanted(numbers))?);
             }
             3 if !changes.is_empty() => {
                 let change = changes[numbers.below(changes.len() as u64) as usize];

@@ -60,13 +60,16 @@ impl Bench {
 fn a_thread_is_moved_to_a_group_and_back_without_the_others_of_its_process() {
     let Some(mut bench) = Bench::v1() else { return };
     let (moved, stays) = (Sleeper::new(), Sleeper::new());
-    let home = bench.is_at(moved.tid);
+    let base_directory = bench.is_at(moved.tid);
     let group = bench.group.clone();
     let made = bench.effect.make_directory(&group).unwrap();
     let change = bench.move_to(moved.tid, &group).unwrap();
-    assert_eq!((bench.is_at(moved.tid), bench.is_at(stays.tid)), (group.clone(), home.clone()));
+    assert_eq!(
+        (bench.is_at(moved.tid), bench.is_at(stays.tid)),
+        (group.clone(), base_directory.clone())
+    );
     assert_eq!(bench.effect.undo(change).unwrap(), Undone::Undone);
-    assert_eq!(bench.is_at(moved.tid), home);
+    assert_eq!(bench.is_at(moved.tid), base_directory);
     assert_eq!(bench.effect.undo(made).unwrap(), Undone::Undone);
     assert!(!group.exists());
 }
@@ -75,7 +78,7 @@ fn a_thread_is_moved_to_a_group_and_back_without_the_others_of_its_process() {
 fn groups_weights_and_members_are_as_before_once_the_journal_is_opened() {
     let Some(mut bench) = Bench::v1() else { return };
     let (thread, process) = (Sleeper::new(), Process::new());
-    let home = bench.is_at(thread.tid);
+    let base_directory = bench.is_at(thread.tid);
     let group = bench.group.clone();
     bench.effect.make_directory(&group).unwrap();
     bench.effect.write_file(&group.join("cpu.shares"), b"19456").unwrap();
@@ -86,7 +89,10 @@ fn groups_weights_and_members_are_as_before_once_the_journal_is_opened() {
     assert_eq!(fs::read_to_string(group.join("cpu.shares")).unwrap(), "19456\n");
     let restored = bench.reopen();
     assert_eq!((restored.undone, restored.failed.len()), (6, 0), "{restored:?}");
-    assert_eq!((bench.is_at(thread.tid), bench.is_at(process.pid())), (home.clone(), home));
+    assert_eq!(
+        (bench.is_at(thread.tid), bench.is_at(process.pid())),
+        (base_directory.clone(), base_directory)
+    );
     assert!(!group.exists());
 }
 
@@ -104,9 +110,9 @@ fn a_weight_that_the_kernel_rounds_is_still_ours() {
 }
 
 #[test]
-fn who_was_born_in_a_group_leaves_it_before_it_is_removed() {
+fn a_thread_that_was_born_in_a_group_leaves_it_before_it_is_removed() {
     let Some(mut bench) = Bench::v1() else { return };
-    let home = bench.is_at(std::process::id() as i32);
+    let base_directory = bench.is_at(std::process::id() as i32);
     let group = bench.group.clone();
     bench.effect.make_directory(&group).unwrap();
     let born = Process::new();
@@ -114,7 +120,7 @@ fn who_was_born_in_a_group_leaves_it_before_it_is_removed() {
     fs::write(group.join("tasks"), born.pid().to_string()).unwrap();
     let restored = bench.effect.undo_all();
     assert_eq!((restored.undone, restored.failed.len()), (1, 0), "{restored:?}");
-    assert_eq!(bench.is_at(born.pid()), home);
+    assert_eq!(bench.is_at(born.pid()), base_directory);
     assert!(!group.exists());
 }
 
@@ -130,10 +136,10 @@ fn a_group_in_which_others_made_groups_stays() {
 }
 
 #[test]
-fn whom_somebody_else_moved_meanwhile_stays_there() {
+fn a_thread_moved_by_another_program_meanwhile_stays_there() {
     let Some(mut bench) = Bench::v1() else { return };
     let thread = Sleeper::new();
-    let home = bench.is_at(thread.tid);
+    let base_directory = bench.is_at(thread.tid);
     let group = bench.group.clone();
     bench.effect.make_directory(&group).unwrap();
     bench.effect.make_directory(&group.join("a")).unwrap();
@@ -142,21 +148,21 @@ fn whom_somebody_else_moved_meanwhile_stays_there() {
     assert_eq!(bench.effect.undo(change).unwrap(), Undone::Changed);
     assert_eq!(bench.is_at(thread.tid), group);
     assert_eq!(bench.effect.undo_all().failed, [""; 0]);
-    assert_eq!(bench.is_at(thread.tid), home);
+    assert_eq!(bench.is_at(thread.tid), base_directory);
 }
 
 #[test]
-fn whose_own_group_is_no_more_goes_to_the_one_above() {
+fn a_thread_without_its_own_group_goes_to_the_one_above() {
     let Some(mut bench) = Bench::v1() else { return };
     let thread = Sleeper::new();
-    let home = bench.is_at(thread.tid);
+    let base_directory = bench.is_at(thread.tid);
     let group = bench.group.clone();
     fs::create_dir(&group).unwrap();
     fs::write(group.join("tasks"), thread.tid.to_string()).unwrap();
-    let change = bench.move_to(thread.tid, &home).unwrap();
+    let change = bench.move_to(thread.tid, &base_directory).unwrap();
     fs::remove_dir(&group).unwrap();
     assert_eq!(bench.effect.undo(change).unwrap(), Undone::Changed);
-    assert_eq!(bench.is_at(thread.tid), home);
+    assert_eq!(bench.is_at(thread.tid), base_directory);
 }
 
 #[test]
@@ -184,7 +190,7 @@ fn a_directory_of_no_hierarchy_is_no_group() {
 fn threads_of_one_process_are_in_several_groups_of_a_threaded_subtree() {
     let Some(mut bench) = Bench::v2() else { return };
     let process = Process::new();
-    let (home, group) = (bench.is_at(process.pid()), bench.group.clone());
+    let (base_directory, group) = (bench.is_at(process.pid()), bench.group.clone());
     let fast = group.join("fast");
     bench.effect.make_directory(&group).unwrap();
     bench.effect.make_directory(&fast).unwrap();
@@ -195,7 +201,7 @@ fn threads_of_one_process_are_in_several_groups_of_a_threaded_subtree() {
     assert_eq!(bench.is_at(process.pid()), fast);
     let restored = bench.reopen();
     assert_eq!((restored.undone, restored.failed.len()), (5, 0), "{restored:?}");
-    assert_eq!(bench.is_at(process.pid()), home);
+    assert_eq!(bench.is_at(process.pid()), base_directory);
     assert!(!group.exists());
 }
 
@@ -203,8 +209,8 @@ fn threads_of_one_process_are_in_several_groups_of_a_threaded_subtree() {
 fn in_a_threaded_group_of_the_same_domain_one_thread_is_moved_alone() {
     let Some(mut bench) = Bench::v2() else { return };
     let (moved, stays) = (Sleeper::new(), Sleeper::new());
-    let home = bench.is_at(moved.tid);
-    if home != bench.hierarchy.mount_point() {
+    let base_directory = bench.is_at(moved.tid);
+    if base_directory != bench.hierarchy.mount_point() {
         println!("skipped: needs to be in the topmost group");
         return;
     }
@@ -212,9 +218,12 @@ fn in_a_threaded_group_of_the_same_domain_one_thread_is_moved_alone() {
     bench.effect.make_directory(&group).unwrap();
     bench.effect.write_file(&group.join("cgroup.type"), b"threaded").unwrap();
     bench.move_to(moved.tid, &group).unwrap();
-    assert_eq!((bench.is_at(moved.tid), bench.is_at(stays.tid)), (group.clone(), home.clone()));
+    assert_eq!(
+        (bench.is_at(moved.tid), bench.is_at(stays.tid)),
+        (group.clone(), base_directory.clone())
+    );
     let restored = bench.effect.undo_all();
     assert_eq!((restored.undone, restored.failed.len()), (3, 0), "{restored:?}");
-    assert_eq!(bench.is_at(moved.tid), home);
+    assert_eq!(bench.is_at(moved.tid), base_directory);
     wait_until(|| !group.exists());
 }

@@ -90,28 +90,28 @@ impl Owner {
         let group = numbers.one_of(&Group::ALL);
         let victims = [scene.sleeping.pid, scene.busy[0].pid, scene.busy[1].pid];
         let pid = numbers.one_of(&victims);
-        let who = Identity::of(numbers.one_of(&scene.sleeping.tids()))?;
+        let thread_id = Identity::of(numbers.one_of(&scene.sleeping.tids()))?;
         let is_v1 = scene.within.version() == Version::V1;
-        let is_rr = real_time.iter().any(|(one, _)| *one == who);
+        let is_rr = real_time.iter().any(|(one, _)| *one == thread_id);
         match numbers.below(12) {
             0..3 => groups.place_process(effect, Identity::of(pid)?, group).map(drop),
-            3 => groups.place_thread(effect, who, group).map(drop),
-            4 if !is_rr => groups.fast(effect, who),
-            5 if !is_rr => groups.lazy_again(effect, who),
+            3 => groups.place_thread(effect, thread_id, group).map(drop),
+            4 if !is_rr => groups.fast(effect, thread_id),
+            5 if !is_rr => groups.lazy_again(effect, thread_id),
             6 => {
                 groups.fast(effect, Identity::of(pid)?).and(groups.return_strays(effect)).map(drop)
             }
             7 if groups.without_weights().is_none() => groups.enter(effect),
             8 => groups.leave(effect),
             9 if is_v1 && !is_rr => {
-                groups.for_real_time(effect, who)?;
-                real_time.push((who, effect.set_scheduling(who, RR)?));
+                groups.for_real_time(effect, thread_id)?;
+                real_time.push((thread_id, effect.set_scheduling(thread_id, RR)?));
                 Ok(())
             }
             10 if !real_time.is_empty() => {
-                let (who, change) = real_time.remove(0);
+                let (thread_id, change) = real_time.remove(0);
                 effect.undo(change)?;
-                groups.lazy_again(effect, who)
+                groups.lazy_again(effect, thread_id)
             }
             _ => groups.forget_ended(effect),
         }
@@ -165,7 +165,7 @@ fn play(within: Hierarchy) {
         round += 1;
     }
     assert!(undone > 10 * ROUNDS, "only {undone} changes were in force at the kills");
-    common::tell(&format!("{round} kills, {undone} changes undone, no difference"));
+    common::report(&format!("{round} kills, {undone} changes undone, no difference"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod common;
 
 use common::ground::Ground;
-use common::{cpu_groups, in_child, kill_child, tell, unified_groups};
+use common::{cpu_groups, in_child, kill_child, report, unified_groups};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 use std::fs;
@@ -16,7 +16,7 @@ use tek_policy::{Group, Weights};
 /// The CPU time that both must get together: so long that one time slice is a small part of it. On
 /// a busy machine this takes a while.
 const ENOUGH: Duration = Duration::from_millis(1500);
-const LONGEST_LOOK: Duration = Duration::from_secs(30);
+const LONGEST_CHECK: Duration = Duration::from_secs(30);
 /// A hog ends by itself, whatever becomes of the test.
 const LONGEST: Duration = Duration::from_secs(80);
 
@@ -80,7 +80,7 @@ fn share_of_second(first: &Hog, second: &Hog, enough: Duration) -> f64 {
         if one + other >= enough.as_nanos() as f64 {
             return other * 100.0 / (one + other);
         }
-        assert!(start.elapsed() < LONGEST_LOOK, "they got {one} ns and {other} ns");
+        assert!(start.elapsed() < LONGEST_CHECK, "they got {one} ns and {other} ns");
     }
 }
 
@@ -107,7 +107,7 @@ fn in_responsiveness_mode_the_lazy_region_keeps_its_floor() {
     let entered = share_of_second(&fast, &lazy, ENOUGH);
     groups.leave(&mut effect).unwrap();
     let left = share_of_second(&fast, &lazy, ENOUGH / 4);
-    tell(&format!(
+    report(&format!(
         "the Lazy Region gets {entered:.2}% in responsiveness mode, {left:.0}% in normal mode"
     ));
     assert!((2.0..=8.0).contains(&entered), "{entered:.2}%");

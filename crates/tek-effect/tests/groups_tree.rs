@@ -71,12 +71,12 @@ impl Bench {
 
     fn fast(&mut self, tid: i32) {
         let (groups, effect) = self.parts();
-        groups.fast(effect, who(tid)).unwrap();
+        groups.fast(effect, thread_id(tid)).unwrap();
     }
 
     fn lazy_again(&mut self, tid: i32) {
         let (groups, effect) = self.parts();
-        groups.lazy_again(effect, who(tid)).unwrap();
+        groups.lazy_again(effect, thread_id(tid)).unwrap();
     }
 
     /// The group of a thread, within the test's own; its whole path if it is elsewhere.
@@ -127,7 +127,7 @@ impl Bench {
     }
 }
 
-fn who(tid: i32) -> Identity {
+fn thread_id(tid: i32) -> Identity {
     Identity::of(tid).unwrap()
 }
 
@@ -238,14 +238,14 @@ fn a_thread_is_placed_alone() {
         let before = picture(&victim);
         let tids = victim.tids();
         let (groups, effect) = bench.parts();
-        assert!(groups.place_thread(effect, who(tids[1]), Group::Urgent).unwrap());
-        assert_eq!(groups.group_of(who(tids[1])), Some(Group::Urgent));
+        assert!(groups.place_thread(effect, thread_id(tids[1]), Group::Urgent).unwrap());
+        assert_eq!(groups.group_of(thread_id(tids[1])), Some(Group::Urgent));
         assert_eq!(bench.is_at(tids[1]).unwrap(), Path::new("tek/lazy/urgent"));
-        let others = match bench.within.version() {
+        let remaining = match bench.within.version() {
             Version::V1 => bench.within.mount_point(),
             Version::V2 => Path::new("tek/lazy/normal"),
         };
-        assert_eq!(bench.is_at(tids[2]).unwrap(), others);
+        assert_eq!(bench.is_at(tids[2]).unwrap(), remaining);
         bench.remove();
         assert_eq!(picture(&victim), before);
     }
@@ -293,14 +293,14 @@ fn a_thread_that_was_placed_while_fast_gets_there_afterwards() {
 fn threads_that_are_born_and_end_meanwhile_are_placed_and_get_back() {
     for mut bench in Bench::all() {
         let victim = Victim::new(3, Does::Threads);
-        let home = bench.within.mount_point().to_str().unwrap().to_owned();
+        let base_directory = bench.within.mount_point().to_str().unwrap().to_owned();
         bench.place(victim.pid, Group::Background).unwrap();
         for _ in 0..20 {
             assert!(bench.are_all_at(&victim, "tek/lazy/background"));
             sleep(Duration::from_millis(1));
         }
         bench.remove();
-        assert!(bench.are_all_at(&victim, &home));
+        assert!(bench.are_all_at(&victim, &base_directory));
     }
 }
 
@@ -351,7 +351,7 @@ fn a_child_whose_parent_has_ended_goes_to_the_group_above() {
 }
 
 #[test]
-fn who_is_born_in_the_fast_region_is_returned_to_its_group() {
+fn a_thread_that_is_born_in_the_fast_region_is_returned_to_its_group() {
     for mut bench in Bench::all() {
         let victim = Victim::new(2, Does::Threads);
         bench.place(victim.pid, Group::Service).unwrap();
@@ -372,13 +372,13 @@ fn who_is_born_in_the_fast_region_is_returned_to_its_group() {
 }
 
 #[test]
-fn who_has_ended_is_forgotten() {
+fn a_thread_that_has_ended_is_forgotten() {
     for mut bench in Bench::all() {
         let victim = Victim::new(10, Does::Sleep);
         let before = bench.effect.count();
         bench.place(victim.pid, Group::Urgent).unwrap();
         bench.fast(victim.pid);
-        let pid = who(victim.pid);
+        let pid = thread_id(victim.pid);
         drop(victim);
         let (groups, effect) = bench.parts();
         assert!(matches!(groups.fast(effect, pid), Err(Error::Gone { .. })));
@@ -411,9 +411,9 @@ fn entering_and_leaving_takes_as_many_writes_with_2000_threads_as_with_20() {
         groups.leave(effect).unwrap();
         groups.leave(effect).unwrap();
         counts.push((middle - from, writes() - again));
-        let both = start.elapsed();
-        common::tell(&format!(
-            "{threads} threads: placed in {placed:?}, entered and left in {both:?}"
+        let pair = start.elapsed();
+        common::report(&format!(
+            "{threads} threads: placed in {placed:?}, entered and left in {pair:?}"
         ));
         assert_eq!(bench.weight("tek/fast"), 1.0);
         bench.remove();
@@ -421,7 +421,7 @@ fn entering_and_leaving_takes_as_many_writes_with_2000_threads_as_with_20() {
         bench = Bench::with_weights().unwrap();
     }
     // The journal's, the group's, and what was found then; the group's, and the journal's.
-    common::tell(&format!("writes to enter and to leave: {counts:?}"));
+    common::report(&format!("writes to enter and to leave: {counts:?}"));
     assert_eq!(counts, [(3, 2), (3, 2)]);
 }
 
@@ -433,7 +433,7 @@ fn two_thousand_threads_get_back_once_the_journal_is_opened() {
         assert_eq!(bench.place(victim.pid, Group::Background).unwrap().moved, 2000);
         let start = Instant::now();
         bench.reopen();
-        common::tell(&format!("2,000 threads are back after {:?}", start.elapsed()));
+        common::report(&format!("2,000 threads are back after {:?}", start.elapsed()));
         assert_eq!(picture(&victim), before);
     }
 }
@@ -450,7 +450,7 @@ fn a_thread_can_be_real_time_once_it_was_moved_for_that() {
     }
     assert!(!set(victim.pid, RR), "the group has real-time runtime");
     let (groups, effect) = bench.parts();
-    groups.for_real_time(effect, who(victim.pid)).unwrap();
+    groups.for_real_time(effect, thread_id(victim.pid)).unwrap();
     assert!(set(victim.pid, RR));
     assert_eq!(bench.is_at(victim.pid).unwrap(), bench.within.mount_point());
     assert_eq!(bench.place(victim.pid, Group::Service).unwrap(), Placed { moved: 1, left: 0 });
@@ -471,7 +471,7 @@ fn threads_that_a_real_time_thread_made_are_returned() {
     let victim = Victim::new(1, Does::Threads);
     bench.place(victim.pid, Group::Service).unwrap();
     let (groups, effect) = bench.parts();
-    groups.for_real_time(effect, who(victim.pid)).unwrap();
+    groups.for_real_time(effect, thread_id(victim.pid)).unwrap();
     let (mut returned, start) = (0, Instant::now());
     while returned == 0 && start.elapsed() < Duration::from_secs(20) {
         let (groups, effect) = bench.parts();
@@ -484,22 +484,22 @@ fn threads_that_a_real_time_thread_made_are_returned() {
 }
 
 #[test]
-fn who_is_away_keeps_a_group_of_his_own_while_strays_are_returned() {
+fn a_thread_that_is_away_keeps_a_group_of_its_own_while_strays_are_returned() {
     for mut bench in Bench::all() {
         let victim = Victim::new(3, Does::Sleep);
         bench.place(victim.pid, Group::Service).unwrap();
         let tids = victim.tids();
         let (groups, effect) = bench.parts();
         for &tid in &tids[..2] {
-            groups.place_thread(effect, who(tid), Group::Urgent).unwrap();
+            groups.place_thread(effect, thread_id(tid), Group::Urgent).unwrap();
         }
-        groups.for_real_time(effect, who(tids[0])).unwrap();
-        groups.fast(effect, who(tids[1])).unwrap();
+        groups.for_real_time(effect, thread_id(tids[0])).unwrap();
+        groups.fast(effect, thread_id(tids[1])).unwrap();
         assert_eq!(groups.return_strays(effect).unwrap(), 0);
         assert_eq!(groups.return_from_topmost(effect, |pid| pid == victim.pid).unwrap(), 0);
         for &tid in &tids[..2] {
-            groups.lazy_again(effect, who(tid)).unwrap();
-            assert_eq!(groups.group_of(who(tid)), Some(Group::Urgent));
+            groups.lazy_again(effect, thread_id(tid)).unwrap();
+            assert_eq!(groups.group_of(thread_id(tid)), Some(Group::Urgent));
         }
         assert_eq!(bench.is_at(tids[0]).unwrap(), Path::new("tek/lazy/urgent"));
         assert_eq!(bench.is_at(tids[1]).unwrap(), Path::new("tek/lazy/urgent"));
@@ -557,7 +557,7 @@ fn a_tree_that_is_there_already_is_left_alone() {
 }
 
 #[test]
-fn whom_somebody_else_moved_out_meanwhile_stays_there() {
+fn a_thread_moved_out_by_another_program_meanwhile_stays_there() {
     for mut bench in Bench::all() {
         let victim = Victim::new(1, Does::Sleep);
         let theirs = bench.ground.0.join("theirs");
@@ -576,11 +576,11 @@ fn whom_somebody_else_moved_out_meanwhile_stays_there() {
 fn a_sleeper_of_the_test_itself_is_placed_by_its_thread() {
     let Some(mut bench) = Bench::v1() else { return };
     let (sleeper, other) = (Sleeper::new(), Sleeper::new());
-    let home = bench.is_at(other.tid);
+    let base_directory = bench.is_at(other.tid);
     let (groups, effect) = bench.parts();
-    groups.place_thread(effect, who(sleeper.tid), Group::Urgent).unwrap();
+    groups.place_thread(effect, thread_id(sleeper.tid), Group::Urgent).unwrap();
     assert_eq!(bench.is_at(sleeper.tid).unwrap(), Path::new("tek/lazy/urgent"));
-    assert_eq!(bench.is_at(other.tid), home);
+    assert_eq!(bench.is_at(other.tid), base_directory);
     bench.remove();
-    assert_eq!(bench.is_at(sleeper.tid), home);
+    assert_eq!(bench.is_at(sleeper.tid), base_directory);
 }

@@ -77,9 +77,9 @@ fn it_is_empty_while_nothing_is_in_force() {
 #[test]
 fn it_stays_short_however_often_things_change() {
     let (place, sleeper) = (Place::new(), Sleeper::new());
-    let who = Identity::of(sleeper.tid).unwrap();
+    let thread_id = Identity::of(sleeper.tid).unwrap();
     let (mut effect, _) = place.open();
-    let change = effect.set_scheduling(who, BATCH).unwrap();
+    let change = effect.set_scheduling(thread_id, BATCH).unwrap();
     let mut longest = 0;
     for wanted in [OTHER, BATCH].into_iter().cycle().take(4000) {
         effect.set_again(change, wanted).unwrap();
@@ -122,8 +122,8 @@ fn a_damaged_line_is_told_and_kept_and_the_others_count() {
     let (_effect, restored) = place.open();
     assert_eq!(restored.undone, 1);
     assert!(restored.failed[0].contains("the first are 3"), "{restored:?}");
-    let kept = fs::read_to_string(place.state().join("journal.damaged")).unwrap();
-    assert!(kept.ends_with("nonsense\n"));
+    let retained = fs::read_to_string(place.state().join("journal.damaged")).unwrap();
+    assert!(retained.ends_with("nonsense\n"));
     assert_eq!(place.length(), 0);
 }
 

@@ -70,7 +70,7 @@ impl Bench {
     }
 }
 
-fn who(sleeper: &Sleeper) -> Identity {
+fn thread_id(sleeper: &Sleeper) -> Identity {
     Identity::of(sleeper.tid).unwrap()
 }
 
@@ -85,7 +85,8 @@ fn every_policy_gives_way_to_every_other_and_comes_back_exactly() {
             assert!(set(sleeper.tid, before));
             let had = Scheduling::of(sleeper.tid).unwrap();
             assert_eq!(had, scheduling(before));
-            let change = bench.effect().set_scheduling(who(&sleeper), scheduling(wanted)).unwrap();
+            let change =
+                bench.effect().set_scheduling(thread_id(&sleeper), scheduling(wanted)).unwrap();
             let nice = if sets_nice(wanted) { wanted.1 } else { before.1 };
             assert_eq!(seen(sleeper.tid), (wanted.0, nice, wanted.2), "from {before:?}");
             if wanted.2 % 2 == 0 {
@@ -106,7 +107,7 @@ fn another_value_for_a_change_does_not_change_what_is_given_back() {
     for reopened in [false, true] {
         let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
         assert!(set(sleeper.tid, (libc::SCHED_BATCH, 6, 0)));
-        let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+        let change = bench.effect().set_scheduling(thread_id(&sleeper), RR).unwrap();
         for wanted in ALL {
             bench.effect().set_again(change, scheduling(wanted)).unwrap();
             let (policy, _, priority) = seen(sleeper.tid);
@@ -130,7 +131,7 @@ fn a_change_that_rests_has_given_back_what_there_was_and_can_be_resumed() {
         let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
         let own = (libc::SCHED_BATCH, 6, 0);
         assert!(set(sleeper.tid, own));
-        let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+        let change = bench.effect().set_scheduling(thread_id(&sleeper), RR).unwrap();
         for priority in [40, 48, 40, 48, 12] {
             assert_eq!(bench.effect().rest(change).unwrap(), Undone::Undone);
             assert_eq!(seen(sleeper.tid), own);
@@ -154,7 +155,7 @@ fn what_somebody_else_set_while_a_change_rested_stays() {
         return;
     }
     let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
-    let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+    let change = bench.effect().set_scheduling(thread_id(&sleeper), RR).unwrap();
     bench.effect().rest(change).unwrap();
     let theirs = (libc::SCHED_FIFO, 0, 3);
     assert!(set(sleeper.tid, theirs));
@@ -170,7 +171,7 @@ fn another_value_that_is_refused_leaves_the_change_as_it_was() {
         return;
     }
     let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
-    let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+    let change = bench.effect().set_scheduling(thread_id(&sleeper), RR).unwrap();
     let impossible = Scheduling { priority: 100, ..RR };
     assert!(bench.effect().set_again(change, impossible).is_err());
     let without_sched_ext = Scheduling { policy: 7, ..USUAL };
@@ -188,7 +189,7 @@ fn a_nice_value_that_was_set_meanwhile_is_in_force_afterwards() {
         return;
     }
     let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
-    let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+    let change = bench.effect().set_scheduling(thread_id(&sleeper), RR).unwrap();
     assert!(set_nice(sleeper.tid, 7));
     assert_eq!(bench.effect().undo(change).unwrap(), Undone::Undone);
     assert_eq!(seen(sleeper.tid), (0, 7, 0));
@@ -200,7 +201,7 @@ fn what_somebody_else_set_meanwhile_is_the_last_word() {
         return;
     }
     let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
-    let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+    let change = bench.effect().set_scheduling(thread_id(&sleeper), RR).unwrap();
     let theirs = (libc::SCHED_FIFO, 0, 3);
     assert!(set(sleeper.tid, theirs));
     let again = bench.effect().set_again(change, Scheduling { priority: 21, ..RR });
@@ -226,14 +227,14 @@ fn what_a_thread_without_rights_made_of_a_real_time_policy_is_undone() {
         for priority in [1, 20, 48, 49] {
             let (mut bench, process) = (Bench::new(), without_rights());
             assert!(set_nice(process.pid(), 0));
-            let who = Identity::of(process.pid()).unwrap();
-            let change = bench.effect().set_scheduling(who, given).unwrap();
-            assert!(set(who.tid, (libc::SCHED_RR | FLAG, 0, priority)));
+            let thread_id = Identity::of(process.pid()).unwrap();
+            let change = bench.effect().set_scheduling(thread_id, given).unwrap();
+            assert!(set(thread_id.tid, (libc::SCHED_RR | FLAG, 0, priority)));
             match reopened {
                 true => assert_eq!(bench.reopen().undone, 1),
                 false => assert_eq!(bench.effect().undo(change).unwrap(), Undone::Undone),
             }
-            assert_eq!(seen(who.tid), (0, 0, 0), "{priority}");
+            assert_eq!(seen(thread_id.tid), (0, 0, 0), "{priority}");
         }
     }
 }
@@ -246,22 +247,22 @@ fn a_policy_that_comes_back_after_it_was_taken_away_is_taken_away_again() {
     let given = Scheduling { priority: 49, reset_on_fork: true, ..RR };
     let (mut bench, process) = (Bench::new(), without_rights());
     assert!(set_nice(process.pid(), 0));
-    let who = Identity::of(process.pid()).unwrap();
+    let thread_id = Identity::of(process.pid()).unwrap();
     // As if a call of its own had been let pass before.
-    let late = |priority| assert!(set(who.tid, (libc::SCHED_RR | FLAG, 0, priority)));
-    let change = bench.effect().set_scheduling(who, given).unwrap();
+    let late = |priority| assert!(set(thread_id.tid, (libc::SCHED_RR | FLAG, 0, priority)));
+    let change = bench.effect().set_scheduling(thread_id, given).unwrap();
     bench.effect().undo(change).unwrap();
     late(48);
-    assert!(bench.effect().next_look_ns().is_some());
-    bench.effect().look_at_returned(u64::MAX);
-    assert_eq!(seen(who.tid), (0, 0, 0));
+    assert!(bench.effect().next_check_ns().is_some());
+    bench.effect().check_returned(u64::MAX);
+    assert_eq!(seen(thread_id.tid), (0, 0, 0));
     // Before it is changed again, that is looked at, too.
     late(49);
-    let change = bench.effect().set_scheduling(who, given).unwrap();
-    bench.effect().look_at_returned(u64::MAX);
-    assert_eq!(seen(who.tid), (libc::SCHED_RR | FLAG, 0, 49));
+    let change = bench.effect().set_scheduling(thread_id, given).unwrap();
+    bench.effect().check_returned(u64::MAX);
+    assert_eq!(seen(thread_id.tid), (libc::SCHED_RR | FLAG, 0, 49));
     bench.effect().undo(change).unwrap();
-    assert_eq!(seen(who.tid), (0, 0, 0));
+    assert_eq!(seen(thread_id.tid), (0, 0, 0));
 }
 
 #[test]
@@ -272,7 +273,7 @@ fn of_a_policy_and_a_nice_value_each_is_given_back_unless_somebody_else_changed_
     let batch = Scheduling { policy: libc::SCHED_BATCH as u32, nice: 9, ..USUAL };
     for (theirs, after) in [((libc::SCHED_BATCH, 4, 0), (0, 4, 0)), ((2, 9, 1), (2, 0, 1))] {
         let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
-        let change = bench.effect().set_scheduling(who(&sleeper), batch).unwrap();
+        let change = bench.effect().set_scheduling(thread_id(&sleeper), batch).unwrap();
         assert!(set(sleeper.tid, theirs));
         assert_eq!(bench.effect().undo(change).unwrap(), Undone::Changed);
         assert_eq!(seen(sleeper.tid), after);
@@ -288,8 +289,8 @@ fn changes_of_one_thread_are_undone_in_any_order() {
         let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
         assert!(set(sleeper.tid, (0, 3, 0)));
         let wanted = [Scheduling { nice: 8, ..USUAL }, RR, Scheduling { priority: 50, ..RR }];
-        let changes =
-            wanted.map(|wanted| bench.effect().set_scheduling(who(&sleeper), wanted).unwrap());
+        let changes = wanted
+            .map(|wanted| bench.effect().set_scheduling(thread_id(&sleeper), wanted).unwrap());
         for one in order {
             assert_eq!(bench.effect().undo(changes[one]).unwrap(), Undone::Undone);
         }
@@ -300,24 +301,24 @@ fn changes_of_one_thread_are_undone_in_any_order() {
 #[test]
 fn a_thread_that_ended_is_gone() {
     let (mut bench, mut sleeper) = (Bench::new(), Sleeper::new());
-    let who = who(&sleeper);
-    assert!(who.is_there());
-    let change = bench.effect().set_scheduling(who, Scheduling { nice: 4, ..USUAL }).unwrap();
+    let thread_id = thread_id(&sleeper);
+    assert!(thread_id.is_there());
+    let change = bench.effect().set_scheduling(thread_id, Scheduling { nice: 4, ..USUAL }).unwrap();
     sleeper.end();
-    assert!(!who.is_there());
+    assert!(!thread_id.is_there());
     assert_eq!(bench.effect().undo(change).unwrap(), Undone::Gone);
-    let late = bench.effect().set_scheduling(who, USUAL);
-    assert!(matches!(late, Err(Error::Gone { tid }) if tid == who.tid), "{late:?}");
+    let late = bench.effect().set_scheduling(thread_id, USUAL);
+    assert!(matches!(late, Err(Error::Gone { tid }) if tid == thread_id.tid), "{late:?}");
     assert_eq!(bench.effect().count(), 0);
 }
 
 #[test]
 fn a_thread_with_another_start_time_is_not_touched() {
     let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
-    let mut who = who(&sleeper);
-    who.start_ticks += 1;
-    assert!(!who.is_there());
-    let change = bench.effect().set_scheduling(who, Scheduling { nice: 4, ..USUAL });
+    let mut thread_id = thread_id(&sleeper);
+    thread_id.start_ticks += 1;
+    assert!(!thread_id.is_there());
+    let change = bench.effect().set_scheduling(thread_id, Scheduling { nice: 4, ..USUAL });
     assert!(matches!(change, Err(Error::Gone { .. })), "{change:?}");
     assert_eq!(seen(sleeper.tid), (0, 0, 0));
 }
@@ -329,11 +330,11 @@ fn a_process_that_got_the_id_of_another_is_not_touched() {
     }
     let mut bench = Bench::new();
     let first = Process::new();
-    let who = Identity::of(first.pid()).unwrap();
-    bench.effect().set_scheduling(who, RR).unwrap();
+    let thread_id = Identity::of(first.pid()).unwrap();
+    bench.effect().set_scheduling(thread_id, RR).unwrap();
     drop(first);
     sleep(Duration::from_millis(30)); // start times are told in ticks of 10 ms
-    let Some(second) = process_with_id(who.tid) else {
+    let Some(second) = process_with_id(thread_id.tid) else {
         println!("skipped: needs CAP_CHECKPOINT_RESTORE");
         return;
     };
@@ -341,7 +342,7 @@ fn a_process_that_got_the_id_of_another_is_not_touched() {
     let was_set = set(second.as_raw(), theirs);
     let restored = bench.reopen();
     let after = seen(second.as_raw());
-    let (is_there, is_known) = (Identity::of(who.tid).is_ok(), who.is_there());
+    let (is_there, is_known) = (Identity::of(thread_id.tid).is_ok(), thread_id.is_there());
     common::kill_child(second);
     waitpid(second, None).unwrap();
     assert!(was_set && is_there && !is_known);
@@ -355,21 +356,21 @@ fn whichever_thread_executes_a_program_its_own_is_given_back() {
         return;
     }
     let own = [(libc::SCHED_BATCH, 5, 0), (libc::SCHED_OTHER, 0, 0)];
-    for (first_executes, others_first) in
+    for (first_executes, remaining_first) in
         [(false, false), (false, true), (true, false), (true, true)]
     {
         let (mut bench, mut executer) = (Bench::new(), Executer::new(first_executes));
         let (first, other) = executer.threads().unwrap();
         assert!(set(first, own[0]) && set(other, own[1]));
-        let in_turn = if others_first { [other, first] } else { [first, other] };
-        for tid in in_turn {
+        let ordered = if remaining_first { [other, first] } else { [first, other] };
+        for tid in ordered {
             // The same for both, so that it does not tell them apart.
             bench.effect().set_scheduling(Identity::of(tid).unwrap(), RR).unwrap();
         }
         executer.execute();
         assert!(bench.reopen().failed.is_empty());
         let expected = if first_executes { own[0] } else { own[1] };
-        assert_eq!(seen(first), expected, "{first_executes}, {others_first}");
+        assert_eq!(seen(first), expected, "{first_executes}, {remaining_first}");
     }
 }
 
@@ -377,10 +378,10 @@ fn whichever_thread_executes_a_program_its_own_is_given_back() {
 fn a_zombie_is_gone() {
     let mut bench = Bench::new();
     let mut process = Process::new();
-    let who = Identity::of(process.pid()).unwrap();
-    let change = bench.effect().set_scheduling(who, Scheduling { nice: 4, ..USUAL }).unwrap();
+    let thread_id = Identity::of(process.pid()).unwrap();
+    let change = bench.effect().set_scheduling(thread_id, Scheduling { nice: 4, ..USUAL }).unwrap();
     process.become_zombie();
-    assert!(!who.is_there());
+    assert!(!thread_id.is_there());
     assert!(matches!(Identity::of(process.pid()), Err(Error::Gone { .. })));
     assert_eq!(bench.effect().undo(change).unwrap(), Undone::Gone);
 }
@@ -392,13 +393,13 @@ fn a_thread_with_a_deadline_is_left_alone() {
         println!("skipped: needs CAP_SYS_NICE, and room for a deadline");
         return;
     }
-    let refused = bench.effect().set_scheduling(who(&sleeper), RR).unwrap_err();
+    let refused = bench.effect().set_scheduling(thread_id(&sleeper), RR).unwrap_err();
     assert!(matches!(refused, Error::Deadline { .. }));
     assert!(refused.to_string().contains("is left alone"), "{refused}");
     assert_eq!(seen(sleeper.tid).0, libc::SCHED_DEADLINE);
     assert_eq!(bench.effect().count(), 0);
     follow(&refused);
-    bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+    bench.effect().set_scheduling(thread_id(&sleeper), RR).unwrap();
 }
 
 /// Runs the command in the parentheses of a message.
@@ -429,10 +430,10 @@ fn there_is_no_thread_with_the_id_0_or_a_negative_one() {
 fn an_error_names_the_thread_what_was_tried_and_what_to_do() {
     let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
     let wrong = Scheduling { priority: 3, ..USUAL };
-    let error = bench.effect().set_scheduling(who(&sleeper), wrong).unwrap_err();
+    let error = bench.effect().set_scheduling(thread_id(&sleeper), wrong).unwrap_err();
     assert_eq!(error.errno(), libc::EINVAL);
     assert!(error.to_string().contains("priority 3"), "{error}");
-    let change = bench.effect().set_scheduling(who(&sleeper), USUAL).unwrap();
+    let change = bench.effect().set_scheduling(thread_id(&sleeper), USUAL).unwrap();
     bench.effect().undo(change).unwrap();
     let error = bench.effect().undo(change).unwrap_err();
     assert!(error.to_string().contains("not in force"), "{error}");
@@ -466,7 +467,7 @@ fn may_have_slices() -> bool {
     set_slice(sleeper.tid, OWN_SLICE_NS);
     let has = slice_ns(sleeper.tid) == OWN_SLICE_NS;
     if !has {
-        common::tell("this kernel has no slices of threads");
+        common::report("this kernel has no slices of threads");
     }
     has
 }
@@ -479,7 +480,7 @@ fn a_slice_of_its_own_comes_back_with_the_policy() {
     for reopened in [false, true] {
         let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
         set_slice(sleeper.tid, OWN_SLICE_NS);
-        let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+        let change = bench.effect().set_scheduling(thread_id(&sleeper), RR).unwrap();
         assert_eq!(bench.effect().rest(change).unwrap(), Undone::Undone);
         assert_eq!(slice_ns(sleeper.tid), OWN_SLICE_NS);
         bench.effect().resume(change, RR).unwrap();
@@ -499,7 +500,7 @@ fn a_slice_that_was_set_meanwhile_stays() {
     }
     let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
     set_slice(sleeper.tid, OWN_SLICE_NS);
-    let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+    let change = bench.effect().set_scheduling(thread_id(&sleeper), RR).unwrap();
     set_slice(sleeper.tid, 2 * OWN_SLICE_NS);
     bench.effect().undo(change).unwrap();
     assert_eq!(slice_ns(sleeper.tid), 2 * OWN_SLICE_NS);

@@ -29,8 +29,8 @@ fn a_thread_that_may_not_be_real_time_keeps_no_flag_either() {
         let before = seen(sleeper.tid);
         let (mut effect, _) = Effect::open(&journal).unwrap();
         let wanted = Scheduling { policy: 2, nice: 0, priority: 1, reset_on_fork: true };
-        let who = Identity::of(sleeper.tid).unwrap();
-        let error = effect.set_scheduling(who, wanted).unwrap_err();
+        let thread_id = Identity::of(sleeper.tid).unwrap();
+        let error = effect.set_scheduling(thread_id, wanted).unwrap_err();
         assert_eq!(seen(sleeper.tid), before);
         error.errno()
     });

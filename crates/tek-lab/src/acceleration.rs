@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_want_it_notes_nothing() {
+    fn a_thread_that_does_not_want_it_notes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let unwanted = Acceleration::new(false, Some(directory.path().into()), "7.2");
         unwanted.has_failed();

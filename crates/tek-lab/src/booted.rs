@@ -147,14 +147,14 @@ impl Booted {
         // Its last output is still in the sockets.
         let until = Instant::now() + self.grace;
         while (self.console_is_open || self.words_are_open) && Instant::now() < until {
-            self.hear(until.saturating_duration_since(Instant::now()), false, listener)?;
+            self.receive(until.saturating_duration_since(Instant::now()), false, listener)?;
         }
         if let Some(why) = self.console.panic() {
             return Ok(End::Panicked(why.to_owned()));
         }
         let how = match status {
             Some(status) if status.success() => return Ok(End::Off),
-            Some(status) => told(status),
+            Some(status) => log(status),
             None => "QEMU closed its port".to_owned(),
         };
         let words = self.words.since(0);
@@ -164,7 +164,7 @@ impl Booted {
 
     /// Waits for input from the guest or room to send; false when the port is closed.
     fn exchange(&mut self, within: Duration, listener: &mut dyn Listener) -> io::Result<bool> {
-        let ready = self.hear(within, true, listener)?;
+        let ready = self.receive(within, true, listener)?;
         if ready.intersects(PollFlags::POLLOUT) {
             match (&self.machine.port).write(&self.outgoing) {
                 Ok(length) => drop(self.outgoing.drain(..length)),
@@ -183,7 +183,7 @@ impl Booted {
     }
 
     /// Waits, reads all of the console and of QEMU's output, and returns the port's poll events.
-    fn hear(
+    fn receive(
         &mut self,
         within: Duration,
         port: bool,
@@ -253,7 +253,7 @@ pub fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-fn told(status: ExitStatus) -> String {
+fn log(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("QEMU ended with status {code}"),
         (None, Some(signal)) => format!("QEMU was killed by {}", signal_name(signal)),

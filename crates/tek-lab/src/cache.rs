@@ -12,7 +12,7 @@ use tempfile::TempDir;
 const MAKING: &str = ".making-";
 
 /// Receives a message before each operation that takes long.
-pub(crate) type Told<'a> = dyn FnMut(&str) + 'a;
+pub(crate) type Log<'a> = dyn FnMut(&str) + 'a;
 
 /// A directory of complete entries: each is made beside its place and moved into it, by one process
 /// at a time.
@@ -139,33 +139,33 @@ impl Cache {
         &self,
         newest: bool,
         here: impl Fn() -> Result<Option<T>, Damage>,
-        fetch: impl FnOnce(&Lock, &mut Told) -> Result<T, E>,
+        fetch: impl FnOnce(&Lock, &mut Log) -> Result<T, E>,
         name: impl FnOnce(&T) -> String,
-        told: &mut Told,
+        log: &mut Log,
     ) -> Result<T, E> {
         match here() {
             Ok(Some(it)) if !newest => return Ok(it),
             Ok(_) => (),
-            Err(damage) => told(&format!("{damage}: it is fetched anew")),
+            Err(damage) => log(&format!("{damage}: it is fetched anew")),
         }
-        let lock = self.lock(told)?;
+        let lock = self.lock(log)?;
         // Another process may have fetched it while this one waited.
         if let Some(it) = here().ok().flatten().filter(|_| !newest) {
             return Ok(it);
         }
-        let error = match fetch(&lock, told) {
+        let error = match fetch(&lock, log) {
             Ok(it) => return Ok(it),
             Err(error) => error,
         };
         let Ok(Some(it)) = here() else { return Err(error) };
-        told(&error.to_string());
-        told(&format!("Taking {} from the cache", name(&it)));
+        log(&error.to_string());
+        log(&format!("Taking {} from the cache", name(&it)));
         Ok(it)
     }
 
     /// Waits until no other process changes the cache, then locks it against changes. Removes
     /// unfinished entries of processes that were killed.
-    pub(crate) fn lock(&self, told: &mut dyn FnMut(&str)) -> Result<Lock<'_>, Error> {
+    pub(crate) fn lock(&self, log: &mut dyn FnMut(&str)) -> Result<Lock<'_>, Error> {
         fs::create_dir_all(&self.directory).map_err(Error::doing("create", &self.directory))?;
         let path = self.directory.join("lock");
         let file = OpenOptions::new()
@@ -177,7 +177,7 @@ impl Cache {
         let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => lock,
             Err((file, nix::Error::EWOULDBLOCK)) => {
-                told(&format!(
+                log(&format!(
                     "Waiting for another tek that fetches into {}",
                     self.directory.display()
                 ));
@@ -195,7 +195,9 @@ impl Cache {
 fn usual(variable: impl Fn(&'static str) -> Option<PathBuf>) -> Option<PathBuf> {
     // The XDG specification: a path that is not absolute counts as none.
     let base = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| {
-        variable("HOME").filter(|path| path.is_absolute()).map(|home| home.join(".cache"))
+        variable("HOME")
+            .filter(|path| path.is_absolute())
+            .map(|base_directory| base_directory.join(".cache"))
     })?;
     Some(base.join("tek/lab"))
 }
@@ -311,9 +313,9 @@ mod tests {
 
     #[test]
     fn the_usual_place_is_where_xdg_says_or_else_below_home() {
-        let place = |xdg: Option<&str>, home: Option<&str>| {
-            let (xdg, home) = (xdg.map(PathBuf::from), home.map(PathBuf::from));
-            usual(|name| if name == "HOME" { home.clone() } else { xdg.clone() })
+        let place = |xdg: Option<&str>, base_directory: Option<&str>| {
+            let (xdg, base_directory) = (xdg.map(PathBuf::from), base_directory.map(PathBuf::from));
+            usual(|name| if name == "HOME" { base_directory.clone() } else { xdg.clone() })
         };
         assert_eq!(place(Some("/x"), Some("/h")), Some("/x/tek/lab".into()));
         assert_eq!(place(Some(""), Some("/h")), Some("/h/.cache/tek/lab".into()));
@@ -356,12 +358,12 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let cache = Cache::at(top.path());
         let lock = cache.lock(&mut quiet).unwrap();
-        let (waits, told) = std::sync::mpsc::channel();
+        let (waits, log) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 drop(cache.lock(&mut |what| waits.send(what.to_owned()).unwrap()).unwrap());
             });
-            assert!(told.recv().unwrap().starts_with("Waiting for another tek"));
+            assert!(log.recv().unwrap().starts_with("Waiting for another tek"));
             assert!(!waiter.is_finished());
             drop(lock);
         });

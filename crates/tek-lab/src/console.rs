@@ -22,7 +22,7 @@ pub struct Console {
     panic: Option<String>,
     out_of_memory: bool,
     files_do_not_fit: bool,
-    said: Option<String>,
+    message: Option<String>,
     kvm_error: Option<String>,
 }
 
@@ -49,8 +49,8 @@ impl Console {
         self.out_of_memory |= ["Out of memory: Killed", "out of memory: Killed", "oom-kill:"]
             .iter()
             .any(|sign| line.contains(sign));
-        if let Some((_, said)) = line.split_once("tek-lab: ") {
-            self.said = Some(said.to_owned());
+        if let Some((_, message)) = line.split_once("tek-lab: ") {
+            self.message = Some(message.to_owned());
         }
         if line.starts_with("KVM internal error") {
             self.kvm_error = Some(line.clone());
@@ -93,8 +93,8 @@ impl Console {
     }
 
     /// The last line of the guest's init or agent, which write only if something is wrong.
-    pub fn said(&self) -> Option<&str> {
-        self.said.as_deref()
+    pub fn message(&self) -> Option<&str> {
+        self.message.as_deref()
     }
 
     /// The line in which QEMU reported that KVM failed: QEMU stays, and its guest never runs again.

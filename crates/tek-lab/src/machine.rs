@@ -380,14 +380,14 @@ mod tests {
         }
     }
 
-    fn told(kind: &str, gdb: Option<u16>, accelerated: bool, disk: Option<i32>) -> String {
+    fn log(kind: &str, gdb: Option<u16>, accelerated: bool, disk: Option<i32>) -> String {
         let kinds = Kinds::own();
         let kind = kinds.kind(kind).unwrap();
         let kernel = kernel(&kinds.kernel(&kind.kernel).unwrap().architecture);
         let initramfs = &tempfile::tempfile().unwrap();
         let acceleration = &Acceleration::new(false, None, "7.2");
         let plan = Plan { gdb, ..simple(kind, &kernel, initramfs, acceleration) };
-        told_of(&plan, accelerated, disk)
+        described(&plan, accelerated, disk)
     }
 
     fn simple<'a>(
@@ -399,7 +399,7 @@ mod tests {
         Plan { kind, kernel, initramfs, gdb: None, terminal: None, acceleration, in_turns: false }
     }
 
-    fn told_of(plan: &Plan, accelerated: bool, disk: Option<i32>) -> String {
+    fn described(plan: &Plan, accelerated: bool, disk: Option<i32>) -> String {
         let files = Files { port: 5, console: 6, initramfs: 7, disk, terminal: Some(9) };
         let processor = Processor::of(&plan.kernel.architecture).unwrap();
         arguments(plan, &processor, accelerated, &files).join(" ")
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_machine_has_what_its_kind_says() {
-        let told = told("irqthreads", None, false, Some(8));
+        let log = log("irqthreads", None, false, Some(8));
         for part in [
             "-machine q35",
             "-cpu max",
@@ -423,26 +423,26 @@ mod tests {
             "name=tek.lab",
             "file=/proc/self/fd/8",
         ] {
-            assert!(told.contains(part), "{part} is not in {told}");
+            assert!(log.contains(part), "{part} is not in {log}");
         }
-        assert!(!told.contains("kvm") && !told.contains("gdb") && !told.contains(" -S"));
+        assert!(!log.contains("kvm") && !log.contains("gdb") && !log.contains(" -S"));
     }
 
     #[test]
     fn the_board_is_a_32_bit_arm() {
-        let told = told("board", None, false, None);
+        let log = log("board", None, false, None);
         for part in ["-machine virt,highmem=off", "-cpu cortex-a15", "console=ttyAMA0", "-smp 4"] {
-            assert!(told.contains(part), "{part} is not in {told}");
+            assert!(log.contains(part), "{part} is not in {log}");
         }
-        assert!(!told.contains("-drive"));
+        assert!(!log.contains("-drive"));
         assert!(!Processor::of("armhf").unwrap().own);
     }
 
     #[test]
     fn a_64_bit_arm_signs_no_pointers() {
-        let told = told("arm64", None, true, None);
+        let log = log("arm64", None, true, None);
         for part in ["-machine virt -cpu cortex-a72", "console=ttyAMA0", "-smp 4"] {
-            assert!(told.contains(part), "{part} is not in {told}");
+            assert!(log.contains(part), "{part} is not in {log}");
         }
         let arm64 = Processor::of("arm64").unwrap();
         assert_eq!((arm64.qemu, arm64.package[0].0), ("qemu-system-aarch64", "qemu-system-arm"));
@@ -456,8 +456,8 @@ mod tests {
         let kernel = kernel("amd64");
         let initramfs = &tempfile::tempfile().unwrap();
         let acceleration = &Acceleration::new(false, None, "7.2");
-        let told = told_of(&simple(&kind, &kernel, initramfs, acceleration), false, None);
-        assert!(told.contains("-m 1048576K "), "{told}");
+        let log = described(&simple(&kind, &kernel, initramfs, acceleration), false, None);
+        assert!(log.contains("-m 1048576K "), "{log}");
     }
 
     #[test]
@@ -467,7 +467,8 @@ mod tests {
         let initramfs = &tempfile::tempfile().unwrap();
         let acceleration = &Acceleration::new(false, None, "7.2");
         let plan = Plan { in_turns: true, ..simple(kind, &kernel, initramfs, acceleration) };
-        assert!(told_of(&plan, true, None).contains("-accel kvm -accel tcg,thread=single -smp 2"));
+        let text = described(&plan, true, None);
+        assert!(text.contains("-accel kvm -accel tcg,thread=single -smp 2"));
     }
 
     #[test]
@@ -478,27 +479,27 @@ mod tests {
         let acceleration = &Acceleration::new(false, None, "7.2");
         let plan = simple(kind, &kernel, initramfs, acceleration);
         let in_turns = Plan { in_turns: true, ..simple(kind, &kernel, initramfs, acceleration) };
-        assert!(told_of(&in_turns, false, None).contains("-icount shift=2,sleep=off -smp 2"));
+        assert!(described(&in_turns, false, None).contains("-icount shift=2,sleep=off -smp 2"));
         // QEMU refuses it where the processor is this machine's own.
-        assert!(!told_of(&in_turns, true, None).contains("icount"));
-        assert!(!told_of(&plan, false, None).contains("icount"));
+        assert!(!described(&in_turns, true, None).contains("icount"));
+        assert!(!described(&plan, false, None).contains("icount"));
         for release in ["6.1.0-49-rt-amd64", ""] {
             let older = Obtained { release: release.into(), ..kernel.clone() };
             let plan = Plan { in_turns: true, ..simple(kind, &older, initramfs, acceleration) };
-            assert!(!told_of(&plan, false, None).contains("icount"), "{release}");
+            assert!(!described(&plan, false, None).contains("icount"), "{release}");
         }
     }
 
     #[test]
     fn gdb_finds_symbols_where_they_are() {
-        let told = told("rt", Some(1234), false, None);
-        assert!(told.contains("-gdb tcp:127.0.0.1:1234 -S"));
-        assert!(told.contains("panic=-1 no_timer_check tsc=reliable nokaslr"));
+        let log = log("rt", Some(1234), false, None);
+        assert!(log.contains("-gdb tcp:127.0.0.1:1234 -S"));
+        assert!(log.contains("panic=-1 no_timer_check tsc=reliable nokaslr"));
     }
 
     #[test]
     fn an_own_processor_is_tried_first() {
-        assert!(told("rt", None, true, None).contains("-accel kvm -accel tcg"));
+        assert!(log("rt", None, true, None).contains("-accel kvm -accel tcg"));
     }
 
     #[test]

@@ -56,8 +56,8 @@ mod tests {
     #[test]
     fn all_that_is_missing_is_told_at_once_with_one_command() {
         let missing = Missing(vec![("a (x)".into(), BUSYBOX), ("b (y)".into(), KMOD)]);
-        let told = missing.to_string();
-        assert!(told.starts_with("not installed here: a (x), b (y): "), "{told}");
-        assert!(told.contains("busybox-static kmod"), "{told}");
+        let log = missing.to_string();
+        assert!(log.starts_with("not installed here: a (x), b (y): "), "{log}");
+        assert!(log.contains("busybox-static kmod"), "{log}");
     }
 }

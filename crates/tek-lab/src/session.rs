@@ -196,8 +196,10 @@ impl Session<'_> {
                 None => format!("no sign of life from the guest in {limit:?}"),
             },
             Event::Ended => match guest.autopsy(self.listener)? {
-                End::Off => match guest.console.said() {
-                    Some(said) => format!("the guest powered off before it was up: {said}"),
+                End::Off => match guest.console.message() {
+                    Some(complaint) => {
+                        format!("the guest powered off before it was up: {complaint}")
+                    }
                     None if guest.console.since(0).is_empty() => NEVER_STARTED.to_owned(),
                     None => "the guest powered off before it was up".to_owned(),
                 },
@@ -246,7 +248,7 @@ impl Session<'_> {
         limit: Instant,
     ) -> Result<(Outcome, Done, bool), Error> {
         let mut deadline = limit;
-        let mut told_to_end = false;
+        let mut asked_to_end = false;
         let mut over = None;
         loop {
             let garbled = match guest.next(deadline, self.listener)? {
@@ -267,13 +269,13 @@ impl Session<'_> {
                     over = Some(how);
                     let now = Instant::now();
                     deadline = now + self.limits.clearing;
-                    if !told_to_end {
+                    if !asked_to_end {
                         self.listener.until(limit.max(now + self.limits.grace));
                     }
                     continue;
                 }
                 Event::Frame(Frame::Done(done)) => match over {
-                    Some(_) if told_to_end => return Ok((Outcome::TimedOut, done, true)),
+                    Some(_) if asked_to_end => return Ok((Outcome::TimedOut, done, true)),
                     Some(how) => return Ok((self.outcome(guest, how)?, done, true)),
                     None => "that all was said of a job that is not over".to_owned(),
                 },
@@ -292,10 +294,10 @@ impl Session<'_> {
                         let outcome = Outcome::Panicked { why: why.to_owned() };
                         return Ok((outcome, Done::default(), false));
                     }
-                    if told_to_end || over.is_some() {
+                    if asked_to_end || over.is_some() {
                         return Ok((Outcome::Hung, Done::default(), false));
                     }
-                    told_to_end = true;
+                    asked_to_end = true;
                     guest.send(&Frame::End);
                     deadline = Instant::now() + self.limits.grace;
                     continue;

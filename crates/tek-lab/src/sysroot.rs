@@ -2,7 +2,7 @@
 //! Debian packages of another architecture, unpacked into one directory: to build programs against,
 //! and to take what a guest of that architecture runs from.
 use crate::archive::{self, Archive, Package, Source};
-use crate::cache::{self, Cache, Damage, Lock, Told};
+use crate::cache::{self, Cache, Damage, Lock, Log};
 use crate::kinds::Sysroot;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -69,30 +69,30 @@ pub fn obtain(
     cache: &Cache,
     newest: bool,
     source: &Source,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Record, Error> {
     let here = || cached(cache, sysroot);
-    let fetch = |lock: &Lock, told: &mut Told| fetch(sysroot, lock, source, told);
-    cache.have(newest, here, fetch, |record| format!("the packages for {}", record.sysroot), told)
+    let fetch = |lock: &Lock, log: &mut Log| fetch(sysroot, lock, source, log);
+    cache.have(newest, here, fetch, |record| format!("the packages for {}", record.sysroot), log)
 }
 
 fn fetch(
     sysroot: &Sysroot,
     lock: &Lock,
     source: &Source,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Record, Error> {
     let error = |source: archive::Error| Error::Archive { sysroot: sysroot.name.clone(), source };
     let state = lock.temporary()?;
     let archive =
         Archive::open(source, &sysroot.suite, &sysroot.architecture, state).map_err(error)?;
-    let packages = archive.with_dependencies(&sysroot.packages, told).map_err(error)?;
+    let packages = archive.with_dependencies(&sysroot.packages, log).map_err(error)?;
     let directory = format!("sysroots/{}-{}", sysroot.architecture, key(&packages));
     if !lock.has(&directory) {
         let room = lock.temporary()?;
         let tree = room.path().join("tree");
         fs::create_dir(&tree).map_err(cache::Error::doing("create", &tree))?;
-        archive.unpack(&packages, room.path(), &tree, told).map_err(error)?;
+        archive.unpack(&packages, room.path(), &tree, log).map_err(error)?;
         make_links_relative(&tree, &tree)
             .map_err(cache::Error::doing("make links relative in", &tree))?;
         lock.keep(&tree, &directory)?;

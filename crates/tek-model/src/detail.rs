@@ -62,10 +62,10 @@ impl Detail {
 /// The kernel takes a lock of the process's address space for this, so the answer can take long
 /// while the process is stuck: after `patience` it is an error.
 pub fn environment(pid: u32, variable: &str, patience: Duration) -> io::Result<Option<String>> {
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     // If the read never returns, the thread ends with this process, or the read with the other one.
-    thread::Builder::new().spawn(move || tell.send(fs::read(format!("/proc/{pid}/environ"))))?;
-    let environ = told.recv_timeout(patience).map_err(|_| io::ErrorKind::TimedOut)??;
+    thread::Builder::new().spawn(move || report.send(fs::read(format!("/proc/{pid}/environ"))))?;
+    let environ = reported.recv_timeout(patience).map_err(|_| io::ErrorKind::TimedOut)??;
     let value = environ.split(|&byte| byte == 0).find_map(|entry| {
         entry.strip_prefix(variable.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
     });

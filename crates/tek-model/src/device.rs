@@ -54,11 +54,11 @@ pub struct Device {
 
 impl Device {
     /// Reads it once. It fails only if /proc cannot be read at all.
-    pub fn look(wanted: &Wanted) -> io::Result<Self> {
-        Self::look_with(wanted, &mut Sleepers::default())
+    pub fn examine(wanted: &Wanted) -> io::Result<Self> {
+        Self::examine_with(wanted, &mut Sleepers::default())
     }
 
-    pub(crate) fn look_with(wanted: &Wanted, sleepers: &mut Sleepers) -> io::Result<Self> {
+    pub(crate) fn examine_with(wanted: &Wanted, sleepers: &mut Sleepers) -> io::Result<Self> {
         let mut problems = Vec::new();
         let tables = files::tables_in(&wanted.directories, &mut problems);
         let mut pids = if wanted.pids.is_empty() { processes()? } else { wanted.pids.clone() };
@@ -81,14 +81,14 @@ impl Device {
             if wanted.tracked && found.is_empty() {
                 continue;
             }
-            programs.extend(look_at(&process, found, wanted, sleepers, &mut problems));
+            programs.extend(examine_program(&process, found, wanted, sleepers, &mut problems));
         }
         Ok(Self { time_ns: boot_time_ns(), programs, problems })
     }
 }
 
 /// `None` when the process ended meanwhile.
-fn look_at(
+fn examine_program(
     process: &Process,
     tables: Vec<(Table, TableHeader)>,
     wanted: &Wanted,
@@ -161,8 +161,8 @@ fn look_at(
         }
         task.record = records.remove(&tid).and_then(|records| own_record(records, &task.stat));
         task.stack = task.record.and_then(|own| {
-            let told = StackUse::of(&own.record, program.page_bytes).or(before);
-            told.or_else(|| look_into(&own, program.page_bytes, &mut stacks))
+            let reported = StackUse::of(&own.record, program.page_bytes).or(before);
+            reported.or_else(|| examine_stacks(&own, program.page_bytes, &mut stacks))
         });
         entries.push(entry);
         tasks.push(task);
@@ -182,10 +182,10 @@ fn uthreads(
 ) -> Vec<Uthread> {
     records.sort_unstable_by_key(|own| own.record.tid);
     let uthread = |own: Thread| {
-        let told = StackUse::of(&own.record, program.page_bytes);
+        let reported = StackUse::of(&own.record, program.page_bytes);
         Uthread {
             own,
-            stack: told.or_else(|| look_into(&own, program.page_bytes, stacks)),
+            stack: reported.or_else(|| examine_stacks(&own, program.page_bytes, stacks)),
             worker: Worker::of(own.side.worker, &program.workers),
         }
     };
@@ -194,7 +194,7 @@ fn uthreads(
 
 /// Use of a thread's stack as seen from outside. The measurement of its process is better: it knows
 /// the traces that earlier threads left there.
-fn look_into(own: &Thread, page_bytes: u32, stacks: &mut Option<Stacks>) -> Option<StackUse> {
+fn examine_stacks(own: &Thread, page_bytes: u32, stacks: &mut Option<Stacks>) -> Option<StackUse> {
     let Thread { record, side, .. } = own;
     let bytes = u64::from(record.stack_pages) * u64::from(page_bytes);
     stacks.as_mut()?.measure(side.stack_end, bytes)

@@ -327,15 +327,15 @@ pub(crate) mod tests {
     #[test]
     fn a_thread_of_this_process_is_found_with_its_name_age_and_cpu_time() {
         let before = boot_time_ns();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (report, reported) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("gas ) (x".into()).spawn(move || {
             let until = Instant::now() + Duration::from_millis(60);
             while Instant::now() < until {}
-            tell.send(nix::unistd::gettid().as_raw() as u32).unwrap();
+            report.send(nix::unistd::gettid().as_raw() as u32).unwrap();
             let _ = ended.recv();
         });
-        let tid: u32 = told.recv().unwrap();
+        let tid: u32 = reported.recv().unwrap();
         let process = own();
         let threads = process.threads().unwrap();
         let stat = threads.iter().find(|stat| stat.tid == tid).unwrap();

@@ -16,7 +16,7 @@ pub(crate) struct Sleepers {
     last: HashMap<u32, Remembered>,
     pub next: HashMap<u32, Remembered>,
     in_sight: HashSet<u32>,
-    pub looks: u32,
+    pub samples: u32,
 }
 
 /// A process.
@@ -40,7 +40,7 @@ impl Sleepers {
     pub fn begin(&mut self, in_sight: HashSet<u32>) {
         self.is_remembering = true;
         self.in_sight = in_sight;
-        self.looks = self.looks.wrapping_add(1);
+        self.samples = self.samples.wrapping_add(1);
         self.last = std::mem::take(&mut self.next);
     }
 
@@ -122,7 +122,7 @@ impl Sleepers {
     }
 
     fn is_due(&self, tid: u32) -> bool {
-        tid.wrapping_add(self.looks).is_multiple_of(ROUND) || self.in_sight.contains(&tid)
+        tid.wrapping_add(self.samples).is_multiple_of(ROUND) || self.in_sight.contains(&tid)
     }
 }
 

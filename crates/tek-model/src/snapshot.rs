@@ -61,8 +61,8 @@ impl Snapshot {
                 if attempt >= SPINS {
                     std::thread::yield_now();
                 }
-                let look = Look::take(file, low..high + 1)?;
-                pending.retain(|&slot| match look.at(slot) {
+                let examine = Sample::take(file, low..high + 1)?;
+                pending.retain(|&slot| match examine.at(slot) {
                     Some(thread) => {
                         snapshot.threads.extend((thread.record.tid != 0).then_some(thread));
                         false
@@ -89,7 +89,7 @@ impl Snapshot {
 }
 
 /// Three copies of the records of some slots of one chunk; the middle one with the side records.
-struct Look {
+struct Sample {
     first: u32,
     before: Vec<Record>,
     records: Vec<Record>,
@@ -97,7 +97,7 @@ struct Look {
     after: Vec<Record>,
 }
 
-impl Look {
+impl Sample {
     fn take(file: &File, slots: Range<u32>) -> io::Result<Self> {
         let (record_at, side_at) = places_of(slots.start);
         let records = || -> io::Result<Vec<Record>> {

@@ -167,14 +167,14 @@ mod tests {
 
     #[test]
     fn what_a_thread_used_lies_between_peak_and_bound_and_looking_adds_nothing() {
-        let (tell, told) = mpsc::channel();
+        let (report, reported) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let thread = std::thread::Builder::new().stack_size(4 << 20).spawn(move || {
             std::hint::black_box(use_up(300_000));
-            tell.send(own_area()).unwrap();
+            report.send(own_area()).unwrap();
             let _ = ended.recv();
         });
-        let (stack_end, bytes) = told.recv().unwrap();
+        let (stack_end, bytes) = reported.recv().unwrap();
         let process = Process::open(std::process::id()).unwrap();
         let mut stacks = Stacks::open(&process).unwrap();
         let first = stacks.measure(stack_end, bytes).unwrap();

@@ -155,12 +155,12 @@ mod tests {
 
     /// The wait of a new thread of this process that calls `sleep`, once it has begun.
     fn wait_in(sleep: impl FnOnce() + Send + 'static) -> Wait {
-        let (tell, told) = channel();
+        let (report, reported) = channel();
         std::thread::spawn(move || {
-            tell.send(nix::unistd::gettid().as_raw() as u32).unwrap();
+            report.send(nix::unistd::gettid().as_raw() as u32).unwrap();
             sleep();
         });
-        let tid = told.recv().unwrap();
+        let tid = reported.recv().unwrap();
         let own = Process::open(std::process::id()).unwrap();
         let end = Instant::now() + Duration::from_secs(20);
         while Instant::now() < end {
@@ -182,9 +182,9 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_for_another_one_waits_without_an_end() {
-        let (keep, kept) = channel::<()>();
+        let (keep, retained) = channel::<()>();
         let wait = wait_in(move || {
-            let _ = kept.recv();
+            let _ = retained.recv();
         });
         assert_eq!(wait, Wait { end: End::Never, has_events: true });
         drop(keep);
@@ -213,15 +213,15 @@ mod tests {
 
     #[test]
     fn a_thread_that_runs_does_not_wait() {
-        let (tell, told) = channel();
+        let (report, reported) = channel();
         let is_over = Arc::new(AtomicBool::new(false));
         let ends = is_over.clone();
         let thread = std::thread::spawn(move || {
-            tell.send(nix::unistd::gettid().as_raw() as u32).unwrap();
+            report.send(nix::unistd::gettid().as_raw() as u32).unwrap();
             while !ends.load(Ordering::Relaxed) {}
         });
         let own = Process::open(std::process::id()).unwrap();
-        let tid = told.recv().unwrap();
+        let tid = reported.recv().unwrap();
         // Its message may still be on its way.
         let runs = (0..20_000).any(|_| own.wait(tid).is_none());
         is_over.store(true, Ordering::Relaxed);

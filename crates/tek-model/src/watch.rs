@@ -27,15 +27,15 @@ impl Watch {
     }
 
     /// Reads everything.
-    pub fn look(&self) -> io::Result<Device> {
-        Device::look(&self.wanted)
+    pub fn examine(&self) -> io::Result<Device> {
+        Device::examine(&self.wanted)
     }
 
     /// Reads all of the threads that ran since the last call and of those with these tids; of the
     /// other threads only that they slept.
-    pub fn look_at_changes(&mut self, in_sight: HashSet<u32>) -> io::Result<Device> {
+    pub fn examine_changes(&mut self, in_sight: HashSet<u32>) -> io::Result<Device> {
         self.sleepers.begin(in_sight);
-        Device::look_with(&self.wanted, &mut self.sleepers)
+        Device::examine_with(&self.wanted, &mut self.sleepers)
     }
 }
 
@@ -68,12 +68,12 @@ mod tests {
 
     impl Sleeper {
         fn new() -> Self {
-            let ((tell, done), (orders, heard)) = (channel(), channel::<fn()>());
+            let ((report, done), (orders, received)) = (channel(), channel::<fn()>());
             let thread = std::thread::spawn(move || {
-                tell.send(nix::unistd::gettid().as_raw() as u32).unwrap();
-                for order in heard {
+                report.send(nix::unistd::gettid().as_raw() as u32).unwrap();
+                for order in received {
                     order();
-                    tell.send(0).unwrap();
+                    report.send(0).unwrap();
                 }
             });
             let tid = done.recv().unwrap();
@@ -107,10 +107,10 @@ mod tests {
 
     /// Looks until a thread's data stay the same. A thread that waits for a CPU has not settled.
     fn settle(watch: &mut Watch, tid: u32) -> Task {
-        let mut look = || find(&watch.look_at_changes(HashSet::new()).unwrap(), tid).unwrap();
-        let mut task = look();
+        let mut examine = || find(&watch.examine_changes(HashSet::new()).unwrap(), tid).unwrap();
+        let mut task = examine();
         for _ in 0..1000 {
-            let next = look();
+            let next = examine();
             if slept(&next, task.schedstat) && next.stat.state == 'S' {
                 return next;
             }
@@ -132,7 +132,7 @@ mod tests {
         assert!(after.schedstat.unwrap().slices > before.schedstat.unwrap().slices);
         assert!(after.switches.unwrap().voluntary > before.switches.unwrap().voluntary);
         sleeper.end();
-        let device = watch.look_at_changes(HashSet::new()).unwrap();
+        let device = watch.examine_changes(HashSet::new()).unwrap();
         assert_eq!(find(&device, tid).map(|task| task.stat.tid), None);
     }
 
@@ -144,14 +144,14 @@ mod tests {
         settle(&mut watch, tid);
         let name = format!("/proc/self/task/{tid}/comm");
         std::fs::write(&name, "other").unwrap();
-        let looks = |watch: &mut Watch, in_sight: HashSet<u32>| {
-            let device = watch.look_at_changes(in_sight).unwrap();
+        let samples = |watch: &mut Watch, in_sight: HashSet<u32>| {
+            let device = watch.examine_changes(in_sight).unwrap();
             find(&device, tid).unwrap().stat.name
         };
-        let seen = (0..ROUND).position(|_| looks(&mut watch, HashSet::new()) == "other");
+        let seen = (0..ROUND).position(|_| samples(&mut watch, HashSet::new()) == "other");
         assert!(seen.is_some());
         std::fs::write(&name, "third").unwrap();
-        assert_eq!(looks(&mut watch, HashSet::from([tid])), "third");
+        assert_eq!(samples(&mut watch, HashSet::from([tid])), "third");
     }
 
     #[test]
@@ -203,12 +203,12 @@ mod tests {
         another.stat.tid = 4_194_305;
         threads.push((Entry { tid: another.stat.tid, inode: 1 }, another));
         let count = |device: Device| device.programs[0].tasks.len();
-        watch.sleepers.looks = ROUND; // so that this look does not reread it
-        assert_eq!(count(watch.look_at_changes(HashSet::new()).unwrap()), 2);
+        watch.sleepers.samples = ROUND; // so that this look does not reread it
+        assert_eq!(count(watch.examine_changes(HashSet::new()).unwrap()), 2);
         use std::io::{Read, Write};
         child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-        assert_eq!(count(watch.look_at_changes(HashSet::new()).unwrap()), 1);
+        assert_eq!(count(watch.examine_changes(HashSet::new()).unwrap()), 1);
         let after = settle(&mut watch, child.id());
         assert!(after.schedstat.unwrap().slices > before.schedstat.unwrap().slices);
         drop(child.stdin.take());

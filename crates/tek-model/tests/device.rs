@@ -33,7 +33,7 @@ fn record(tid: u32, start_ns: u64) -> (u32, Record, Side) {
 }
 
 /// The look at this process with this table beside it.
-fn look(table: impl FnOnce(&Path)) -> (Program, Vec<Error>) {
+fn examine(table: impl FnOnce(&Path)) -> (Program, Vec<Error>) {
     let dir = TempDir::new().unwrap();
     table(&dir.path().join(format!("{}.table", own_pid())));
     let wanted = Wanted {
@@ -43,7 +43,7 @@ fn look(table: impl FnOnce(&Path)) -> (Program, Vec<Error>) {
         uthreads: true,
         ..Wanted::default()
     };
-    let mut device = Device::look(&wanted).unwrap();
+    let mut device = Device::examine(&wanted).unwrap();
     assert_eq!(device.programs.len(), 1);
     (device.programs.remove(0), device.problems)
 }
@@ -55,7 +55,7 @@ fn role_of(program: &Program, tid: u32) -> Option<String> {
 
 #[test]
 fn a_thread_has_the_record_that_is_its_own() {
-    let (program, problems) = look(|path| {
+    let (program, problems) = examine(|path| {
         write(path, &own_header(512), &[record(own_tid(), boot_time_ns())]);
     });
     assert_eq!(problems.len(), 0, "{problems:?}");
@@ -66,7 +66,7 @@ fn a_thread_has_the_record_that_is_its_own() {
 #[test]
 fn a_thread_whose_policy_somebody_else_set_is_not_fast() {
     let fast_at = |rt_priority| {
-        let (program, _) = look(|path| {
+        let (program, _) = examine(|path| {
             let mut own = record(own_tid(), boot_time_ns());
             own.1.place = REGION_FAST << PLACE_REGION_SHIFT;
             own.2.rt_priority = rt_priority;
@@ -88,7 +88,7 @@ fn user(number: u32, worker: u16, waits: u8) -> (u32, Record, Side) {
 
 #[test]
 fn user_level_threads_are_told_of_in_their_order_with_their_workers() {
-    let (program, problems) = look(|path| {
+    let (program, problems) = examine(|path| {
         let threads = [user(9, 0, 0), user(700, 3, 1), user(20, 2, 0)];
         let file = write(path, &TableHeader { workers: 2, ..own_header(512) }, &threads);
         let place = WorkerPlace { tid: own_tid(), reserved: 0 };
@@ -96,10 +96,10 @@ fn user_level_threads_are_told_of_in_their_order_with_their_workers() {
         file.write_all_at(place.as_bytes(), second).unwrap();
     });
     assert_eq!(problems.len(), 0, "{problems:?}");
-    let told: Vec<_> =
+    let reported: Vec<_> =
         program.uthreads.iter().map(|user| (user.number(), user.state(), user.worker)).collect();
     assert_eq!(
-        told,
+        reported,
         [
             (9, 'R', None),
             (20, 'R', Some(Worker { number: 1, tid: Some(own_tid()) })),
@@ -110,7 +110,7 @@ fn user_level_threads_are_told_of_in_their_order_with_their_workers() {
 
 #[test]
 fn the_number_of_a_user_level_thread_is_no_kernel_threads_tid() {
-    let (program, _) = look(|path| {
+    let (program, _) = examine(|path| {
         let (slot, own, side) = user(own_tid(), 1, 0);
         let own = Record { start_ns: boot_time_ns(), ..own };
         write(path, &own_header(512), &[(slot, own, side)]);
@@ -121,7 +121,7 @@ fn the_number_of_a_user_level_thread_is_no_kernel_threads_tid() {
 
 #[test]
 fn a_record_of_a_thread_that_had_the_tid_before_does_not_count() {
-    let (program, problems) = look(|path| {
+    let (program, problems) = examine(|path| {
         write(path, &own_header(512), &[record(own_tid(), 1)]);
     });
     assert_eq!((role_of(&program, own_tid()), problems.len()), (None, 0));
@@ -129,7 +129,7 @@ fn a_record_of_a_thread_that_had_the_tid_before_does_not_count() {
 
 #[test]
 fn a_record_of_a_thread_of_another_process_does_not_count() {
-    let (program, _) = look(|path| {
+    let (program, _) = examine(|path| {
         write(path, &own_header(512), &[record(1, boot_time_ns())]);
     });
     assert!(program.tasks.iter().all(|task| task.record.is_none() && task.stat.tid != 1));
@@ -137,7 +137,7 @@ fn a_record_of_a_thread_of_another_process_does_not_count() {
 
 #[test]
 fn a_table_that_a_process_with_this_pid_left_behind_is_passed_over_in_silence() {
-    let (program, problems) = look(|path| {
+    let (program, problems) = examine(|path| {
         let before = TableHeader { start_ns: 1, ..own_header(512) };
         write(path, &before, &[record(own_tid(), boot_time_ns())]);
     });
@@ -146,7 +146,7 @@ fn a_table_that_a_process_with_this_pid_left_behind_is_passed_over_in_silence() 
 
 /// The threads are shown from /proc, and the problem names this reason.
 fn is_named(what: &str, table: impl FnOnce(&Path)) {
-    let (program, problems) = look(table);
+    let (program, problems) = examine(table);
     assert_eq!(role_of(&program, own_tid()), None);
     assert_eq!(problems.len(), 1, "{problems:?}");
     let problem = format!("{} {:?}", problems[0], problems[0]);
@@ -201,14 +201,14 @@ fn a_full_table_of_a_stopped_writer_does_not_hold_up_the_look() {
 fn a_process_is_seen_once_and_only_by_its_own_pid() {
     // The thread of a test is not the first one.
     let pids = vec![own_tid(), own_pid(), own_pid()];
-    let device = Device::look(&Wanted { pids, ..Wanted::default() }).unwrap();
+    let device = Device::examine(&Wanted { pids, ..Wanted::default() }).unwrap();
     let seen: Vec<_> = device.programs.iter().map(|program| program.pid).collect();
     assert_eq!(seen, [own_pid()]);
 }
 
 #[test]
 fn every_thread_of_the_device_is_seen_the_kernels_marked() {
-    let device = Device::look(&Wanted::default()).unwrap();
+    let device = Device::examine(&Wanted::default()).unwrap();
     let own = device.programs.iter().find(|program| program.pid == own_pid()).unwrap();
     assert!(own.tasks.iter().any(|task| task.stat.tid == own_tid() && !task.stat.kernel));
     // A container may not show the kernel's threads.

@@ -107,7 +107,7 @@ proptest! {
             uthreads: true,
             ..Wanted::default()
         };
-        let device = Device::look(&wanted).unwrap();
+        let device = Device::examine(&wanted).unwrap();
         prop_assert!(device.programs[0].tasks.iter().any(|task| task.stat.tid == pid));
         let user = |task: &tek_model::Task| task.record.is_some_and(|own| own.record.is_user());
         prop_assert!(!device.programs[0].tasks.iter().any(user));

@@ -287,8 +287,8 @@ fn kinds_are_read_with_their_numbers_and_one_that_is_being_written_is_left_out()
         file.write_all_at(kind.as_bytes(), u64::from(KINDS_OFFSET + number * 128)).unwrap();
     }
     let kinds = Table::open(&path).unwrap().kinds().unwrap();
-    let told: Vec<_> = kinds.iter().map(|(number, kind)| (*number, kind.threads)).collect();
-    assert_eq!(told, [(1, 10), (3, 12)]);
+    let reported: Vec<_> = kinds.iter().map(|(number, kind)| (*number, kind.threads)).collect();
+    assert_eq!(reported, [(1, 10), (3, 12)]);
 }
 
 #[test]

@@ -2,15 +2,15 @@
 //! Names as the kernel keeps them: the first 15 bytes.
 
 /// TASK_COMM_LEN, without the zero byte.
-const KEPT: usize = 15;
+const LONGEST: usize = 15;
 
 /// Whether a name is what the kernel keeps of a longer one that begins as the pattern does, as
 /// `systemd-network` of `systemd-networkd`. What stands before the pattern's first wildcard must be
 /// longer than a kept name: of the rest nothing would be known.
 pub fn is_cut_from(name: &[u8], pattern: &str) -> bool {
-    name.len() == KEPT && {
+    name.len() == LONGEST && {
         let literal = literal_beginning(pattern);
-        literal.len() > KEPT && literal.starts_with(name)
+        literal.len() > LONGEST && literal.starts_with(name)
     }
 }
 

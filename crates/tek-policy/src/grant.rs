@@ -4,7 +4,7 @@
 //! The first grant that fits a process decides about it. This module makes no system call: the
 //! requester, its number of threads and the time are arguments.
 use crate::grant_rate::Bucket;
-use crate::grant_who::{Group, Pattern, User};
+use crate::grant_subject::{Group, Pattern, User};
 use crate::{Budget, Priority};
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ pub struct Terms {
     /// The process may switch by itself.
     pub limit: bool,
     /// It may switch threads of other processes; `None`: only root may.
-    pub others: Option<bool>,
+    pub other_users: Option<bool>,
 }
 
 impl Default for Terms {
@@ -83,7 +83,7 @@ impl Default for Terms {
             rate: 100,
             burst: 100,
             limit: false,
-            others: None,
+            other_users: None,
         }
     }
 }
@@ -120,7 +120,7 @@ pub enum Refusal {
     NoGrant(u32),
     /// Threads of other processes.
     #[error("tekd.toml does not let this user change threads of other users: others = true would")]
-    Others,
+    OtherUsers,
     /// Out of the range.
     #[error("priority {asked} is not granted, {first} to {last} are")]
     Priority {
@@ -146,7 +146,7 @@ impl Refusal {
     /// The errno(3) value for this refusal.
     pub fn errno(self) -> i32 {
         match self {
-            Self::NoGrant(_) | Self::Others | Self::Priority { .. } => libc::EPERM,
+            Self::NoGrant(_) | Self::OtherUsers | Self::Priority { .. } => libc::EPERM,
             Self::ProcessThreads(_) | Self::UserThreads(_) => libc::EAGAIN,
             Self::Rate(_) => libc::EBUSY,
         }
@@ -155,13 +155,13 @@ impl Refusal {
 
 impl Grant {
     /// Whether it is for this process: of each kind that it names one must fit.
-    pub fn is_for(&self, who: &Requester) -> bool {
+    pub fn is_for(&self, owner: &Requester) -> bool {
         let program = |pattern: &Pattern| {
-            who.program.as_deref().is_some_and(|program| pattern.is_path_of(program))
+            owner.program.as_deref().is_some_and(|program| pattern.is_path_of(program))
         };
-        let cgroup = |pattern: &Pattern| who.cgroups.iter().any(|cgroup| pattern.matches(cgroup));
-        one_of(&self.users, |user| user.is(who.uid, who.active))
-            && one_of(&self.groups, |group| group.is_among(&who.gids))
+        let cgroup = |pattern: &Pattern| owner.cgroups.iter().any(|cgroup| pattern.matches(cgroup));
+        one_of(&self.users, |user| user.is(owner.uid, owner.active))
+            && one_of(&self.groups, |group| group.is_among(&owner.gids))
             && one_of(&self.programs, program)
             && one_of(&self.cgroups, cgroup)
     }
@@ -174,10 +174,10 @@ fn one_of<T>(all: &[T], fits: impl FnMut(&T) -> bool) -> bool {
 
 impl Terms {
     /// Whether a user may switch threads of other processes.
-    pub fn may_change_others(&self, uid: u32) -> Result<(), Refusal> {
-        match self.others.unwrap_or(uid == 0) {
+    pub fn may_change_other_users(&self, uid: u32) -> Result<(), Refusal> {
+        match self.other_users.unwrap_or(uid == 0) {
             true => Ok(()),
-            false => Err(Refusal::Others),
+            false => Err(Refusal::OtherUsers),
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! tekd.toml: the configuration of tekd, read with the place of every mistake.
 use crate::grant::{Grant, RealTime, Refusal, Requester, Terms};
-use crate::grant_who::{paths, Group, Pattern, User};
+use crate::grant_subject::{paths, Group, Pattern, User};
 use crate::kthread::{self, KthreadSettings, KthreadsTable};
 use crate::number::number;
 use crate::placing::{Backend, GroupSettings, GroupsTable, PlaceTable, Placing, Resident};
@@ -58,13 +58,13 @@ impl Default for Configuration {
 
 impl Configuration {
     /// The grant for a process.
-    pub fn grant_for(&self, who: &Requester) -> Result<&Grant, Refusal> {
-        self.grants.iter().find(|grant| grant.is_for(who)).ok_or(Refusal::NoGrant(who.uid))
+    pub fn grant_for(&self, owner: &Requester) -> Result<&Grant, Refusal> {
+        self.grants.iter().find(|grant| grant.is_for(owner)).ok_or(Refusal::NoGrant(owner.uid))
     }
 
     /// The place for a process; `None`: no entry matches it.
-    pub fn place_for(&self, who: &Resident) -> Option<&Placing> {
-        self.places.iter().find(|place| place.is_for(who))
+    pub fn place_for(&self, owner: &Resident) -> Option<&Placing> {
+        self.places.iter().find(|place| place.is_for(owner))
     }
 
     /// The users that grants name by their numbers.
@@ -86,7 +86,7 @@ impl Configuration {
 
     /// Replaces names of users and groups by their numbers. Returns the names that no user or group
     /// has, in the order of the file: such a name grants nothing.
-    pub fn look_up(
+    pub fn resolve(
         &mut self,
         mut user_id: impl FnMut(&str) -> Option<u32>,
         mut group_id: impl FnMut(&str) -> Option<u32>,
@@ -183,7 +183,8 @@ struct GrantTable {
     burst: Option<u32>,
     #[serde(default)]
     limit: bool,
-    others: Option<bool>,
+    #[serde(rename = "others")]
+    other_users: Option<bool>,
 }
 
 impl GrantTable {
@@ -212,7 +213,7 @@ impl GrantTable {
             rate,
             burst: self.burst.unwrap_or(rate),
             limit: self.limit,
-            others: self.others,
+            other_users: self.other_users,
         };
         let Self { users, groups, programs, cgroups, .. } = self;
         Ok(Grant { source, users, groups, programs, cgroups, terms })

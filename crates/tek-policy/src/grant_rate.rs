@@ -39,8 +39,8 @@ impl Bucket {
         let interval = interval_ns(rate);
         let missing = self.full_at_ns.saturating_sub(now_ns);
         let most = (interval * u64::from(burst.max(1)) + 1_000_000_000).max(missing);
-        let owed = (missing + interval * u64::from(tokens)).min(most);
-        self.full_at_ns = now_ns.saturating_add(owed);
+        let due = (missing + interval * u64::from(tokens)).min(most);
+        self.full_at_ns = now_ns.saturating_add(due);
     }
 
     /// How long it takes until it is full.
@@ -95,7 +95,10 @@ mod tests {
         }
 
         #[test]
-        fn who_keeps_to_the_rate_is_never_refused(rate in 1u32..1000, burst in 1u32..100) {
+        fn a_thread_that_keeps_to_the_rate_is_never_refused(
+            rate in 1u32..1000,
+            burst in 1u32..100,
+        ) {
             let mut bucket = Bucket::default();
             let interval = 1_000_000_000u64.div_ceil(u64::from(rate));
             prop_assert!((0..500).all(|n| bucket.take(rate, burst, n * interval)));

@@ -24,11 +24,11 @@ fn nice(nice: i64) -> Priority {
 fn without_a_file_root_and_the_user_at_the_device_may() {
     let usual = Configuration::default();
     assert_eq!(usual, read(""));
-    assert!(usual.grant_for(&user(0)).unwrap().terms.may_change_others(0).is_ok());
+    assert!(usual.grant_for(&user(0)).unwrap().terms.may_change_other_users(0).is_ok());
     assert_eq!(usual.grant_for(&user(1000)), Err(Refusal::NoGrant(1000)));
     let active = Requester { active: true, ..user(1000) };
     let terms = &usual.grant_for(&active).unwrap().terms;
-    assert_eq!(terms.may_change_others(1000), Err(Refusal::Others));
+    assert_eq!(terms.may_change_other_users(1000), Err(Refusal::OtherUsers));
 }
 
 #[test]
@@ -47,22 +47,22 @@ fn of_each_kind_that_a_grant_names_one_must_fit() {
         "[[grant]]\nusers = [7, 8]\ngroups = [20]\nprograms = [\"/usr/bin/*\"]\n\
          cgroups = [\"/app.slice/*\"]\n",
     );
-    let who = Requester {
+    let owner = Requester {
         uid: 8,
         gids: vec![8, 20],
         program: Some("/usr/bin/player".to_owned()),
         cgroups: vec!["/".to_owned(), "/app.slice/a/b".to_owned()],
         active: false,
     };
-    assert!(all.grant_for(&who).is_ok());
-    let others = [
-        Requester { uid: 9, ..who.clone() },
-        Requester { gids: vec![8], ..who.clone() },
-        Requester { program: None, ..who.clone() },
-        Requester { program: Some("/usr/bin/x/player".to_owned()), ..who.clone() },
-        Requester { cgroups: vec!["/app.slice".to_owned()], ..who.clone() },
+    assert!(all.grant_for(&owner).is_ok());
+    let remaining = [
+        Requester { uid: 9, ..owner.clone() },
+        Requester { gids: vec![8], ..owner.clone() },
+        Requester { program: None, ..owner.clone() },
+        Requester { program: Some("/usr/bin/x/player".to_owned()), ..owner.clone() },
+        Requester { cgroups: vec!["/app.slice".to_owned()], ..owner.clone() },
     ];
-    for other in others {
+    for other in remaining {
         assert_eq!(all.grant_for(&other), Err(Refusal::NoGrant(other.uid)), "{other:?}");
     }
 }
@@ -79,7 +79,7 @@ fn names_are_looked_up_and_unknown_ones_grant_nothing() {
     let mut file =
         read("[[grant]]\nusers = [\"ann\", \"bob\"]\n[[grant]]\ngroups = [\"x\", \"y\"]");
     let unknown =
-        file.look_up(|name| (name == "ann").then_some(3), |name| (name == "y").then_some(4));
+        file.resolve(|name| (name == "ann").then_some(3), |name| (name == "y").then_some(4));
     assert_eq!(unknown, ["tekd.toml:1: there is no user bob", "tekd.toml:3: there is no group x"]);
     assert!(file.grant_for(&user(3)).is_ok());
     assert!(file.grant_for(&Requester { gids: vec![1, 4], ..user(9) }).is_ok());
@@ -107,8 +107,8 @@ fn a_mistake_is_told_with_its_place() {
         ("real_time = [9, 8]", "tekd.toml:1:13: write the lowest"),
     ];
     for (text, wanted) in cases {
-        let told = complaint(text);
-        assert!(told.starts_with(wanted), "{text:?}: {told}");
+        let reported = complaint(text);
+        assert!(reported.starts_with(wanted), "{text:?}: {reported}");
     }
     assert_eq!(complaint(b"users\xff"), "tekd.toml:1:6: this is not UTF-8");
 }
@@ -138,7 +138,7 @@ fn what_is_beyond_the_terms_is_refused() {
 fn a_refusal_fits_into_a_reply() {
     let refusals = [
         Refusal::NoGrant(u32::MAX),
-        Refusal::Others,
+        Refusal::OtherUsers,
         Refusal::Priority { asked: -20, first: -20, last: -20 },
         Refusal::ProcessThreads(1024),
         Refusal::UserThreads(1024),

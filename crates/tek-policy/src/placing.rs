@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Backends and groups of tekd.toml: the backend that makes threads Fast, the groups, and the
 //! processes in each group.
-use crate::grant_who::{paths, Pattern, User};
+use crate::grant_subject::{paths, Pattern, User};
 use crate::rule::Group;
 use crate::weights::{Floor, Weight, Weights};
 use serde::de::{Deserializer, Error};
@@ -79,10 +79,11 @@ pub struct Resident {
 
 impl Placing {
     /// Whether it means this process: of each kind that it names one must fit.
-    pub fn is_for(&self, who: &Resident) -> bool {
-        let cgroup = |pattern: &Pattern| who.cgroups.iter().any(|cgroup| pattern.matches(cgroup));
-        (self.names.is_empty() || self.names.iter().any(|name| name.matches_process(&who.name)))
-            && (self.users.is_empty() || self.users.iter().any(|user| user.is(who.uid, who.active)))
+    pub fn is_for(&self, owner: &Resident) -> bool {
+        let cgroup = |pattern: &Pattern| owner.cgroups.iter().any(|cgroup| pattern.matches(cgroup));
+        (self.names.is_empty() || self.names.iter().any(|name| name.matches_process(&owner.name)))
+            && (self.users.is_empty()
+                || self.users.iter().any(|user| user.is(owner.uid, owner.active)))
             && (self.cgroups.is_empty() || self.cgroups.iter().any(cgroup))
     }
 }
@@ -219,8 +220,8 @@ mod tests {
             "urgent = 10001",
             "lazy = 1",
         ] {
-            let told = complaint(&format!("[groups]\n{bad}"));
-            assert!(told.starts_with("tekd.toml:2:"), "{bad}: {told}");
+            let reported = complaint(&format!("[groups]\n{bad}"));
+            assert!(reported.starts_with("tekd.toml:2:"), "{bad}: {reported}");
         }
         assert!(complaint("[[groups]]\nfloor = 5").starts_with("tekd.toml:1:"));
     }

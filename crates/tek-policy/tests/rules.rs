@@ -310,17 +310,17 @@ fn a_file_may_hold_settings_of_the_stack_tuner() {
     assert_eq!(stack.margin, Some(tek_policy::Margin(200)));
     assert_eq!(stack.floor, Some(tek_policy::StackSize(65536)));
     let later = tek_policy::read("stack.low = \"20%\"\nstack.high = \"90%\"", "g").unwrap().stack;
-    let both = stack.overridden_by(later);
+    let pair = stack.overridden_by(later);
     assert_eq!(
-        (both.low, both.high),
+        (pair.low, pair.high),
         (Some(tek_policy::Percent(20)), Some(tek_policy::Percent(90)))
     );
-    assert_eq!(both.margin, stack.margin);
+    assert_eq!(pair.margin, stack.margin);
 }
 
 #[test]
 fn a_mistake_in_the_settings_is_named_with_its_place() {
-    for (text, told) in [
+    for (text, reported) in [
         ("[stack]\nlow = \"x\"", "f:2:7: write a share of the stack from 0% to 100%, as in 25%"),
         ("[stack]\nmargin = 0.5", "f:2:10: write how much of what was used a stack gets"),
         ("\n[stack]\nfloor = \"9G\"", "f:3:9: write a size up to 1G"),
@@ -328,6 +328,6 @@ fn a_mistake_in_the_settings_is_named_with_its_place() {
         ("[stack]\nlow = \"90%\"\nhigh = \"80%\"", "f:1:1: low is above high"),
     ] {
         let error = tek_policy::read(text, "f").unwrap_err().to_string();
-        assert!(error.starts_with(told), "{error}");
+        assert!(error.starts_with(reported), "{error}");
     }
 }

@@ -205,10 +205,10 @@ impl Profile {
         let Some(own) = self.kinds.get(key) else { return Kind::default() };
         let Some(bare) = self.kinds.get(&bare) else { return own.clone() };
         let growth = bare.growth().max(own.growth());
-        let mut both = bare.clone();
-        both.merge(own);
-        both.least = both.bound - growth;
-        Kind { stack: own.stack, explicit: own.explicit, ..both }
+        let mut pair = bare.clone();
+        pair.merge(own);
+        pair.least = pair.bound - growth;
+        Kind { stack: own.stack, explicit: own.explicit, ..pair }
     }
 
     /// The kinds of each site together: a thread that is created there with that function may be of

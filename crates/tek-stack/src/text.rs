@@ -128,12 +128,12 @@ fn read_kind(fields: &[u8]) -> Result<(Key, Kind), String> {
         if !known.contains(&name) {
             continue;
         }
-        let told = String::from_utf8_lossy(name);
+        let reported = String::from_utf8_lossy(name);
         if seen.contains(&name) {
-            return Err(format!("{told} is given twice"));
+            return Err(format!("{reported} is given twice"));
         }
         seen.push(name);
-        let wrong = |what: String| format!("{told}: {what}");
+        let wrong = |what: String| format!("{reported}: {what}");
         match name {
             b"function" => function = Some(place(value).map_err(wrong)?),
             b"caller" if value == b"-" => {}

@@ -60,9 +60,9 @@ fn profile() -> impl Strategy<Value = Profile> {
 }
 
 fn merged(a: &Profile, b: &Profile) -> Profile {
-    let mut both = a.clone();
-    both.merge(b);
-    both
+    let mut pair = a.clone();
+    pair.merge(b);
+    pair
 }
 
 #[test]

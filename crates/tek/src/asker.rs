@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Asks.
 pub struct Asker<T> {
     ask: SyncSender<()>,
-    told: Receiver<T>,
+    reported: Receiver<T>,
     asked: Option<Instant>,
     is_waiting: bool,
     last: Option<T>,
@@ -16,11 +16,11 @@ impl<T: Send + 'static> Asker<T> {
     /// Starts the thread, which lives as long as the process.
     pub fn new(question: impl Fn() -> T + Send + 'static) -> std::io::Result<Self> {
         let (ask, asked) = sync_channel(1);
-        let (tell, told) = sync_channel(1);
+        let (announce, reported) = sync_channel(1);
         std::thread::Builder::new()
             .name("ask-tekd".into())
-            .spawn(move || while asked.recv().is_ok() && tell.send(question()).is_ok() {})?;
-        Ok(Self { ask, told, asked: None, is_waiting: false, last: None })
+            .spawn(move || while asked.recv().is_ok() && announce.send(question()).is_ok() {})?;
+        Ok(Self { ask, reported, asked: None, is_waiting: false, last: None })
     }
 
     /// Asks, unless the last question is too recent or its answer is still to come.
@@ -38,8 +38,8 @@ impl<T: Send + 'static> Asker<T> {
         if self.is_waiting {
             let passed = self.asked.map_or(patience, |asked| asked.elapsed());
             let answer = match patience.saturating_sub(passed) {
-                Duration::ZERO => self.told.try_recv(),
-                left => self.told.recv_timeout(left).map_err(|_| TryRecvError::Empty),
+                Duration::ZERO => self.reported.try_recv(),
+                left => self.reported.recv_timeout(left).map_err(|_| TryRecvError::Empty),
             };
             self.is_waiting = answer.is_err();
             self.last = answer.ok();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_keeps_nobody_waiting_and_may_do_so_later() {
+    fn a_source_that_does_not_answer_blocks_no_caller_and_may_answer_later() {
         let (end, ended) = channel::<()>();
         let ended = std::sync::Mutex::new(ended);
         let mut asker = Asker::new(move || ended.lock().unwrap().recv().is_err()).unwrap();

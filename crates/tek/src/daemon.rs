@@ -318,19 +318,22 @@ mod tests {
 
     #[test]
     fn nonsense_and_a_hang_up_are_told_apart() {
-        let told = ask(|_| (vec![b"HTTP/1.1 400 Bad Request".to_vec()], None)).unwrap_err();
-        assert!(told.starts_with("what listens at PATH is not the tekd of this version"), "{told}");
-        let told = ask(|request| {
+        let reported = ask(|_| (vec![b"HTTP/1.1 400 Bad Request".to_vec()], None)).unwrap_err();
+        assert!(
+            reported.starts_with("what listens at PATH is not the tekd of this version"),
+            "{reported}"
+        );
+        let reported = ask(|request| {
             (vec![Reply { version: 9, ..Reply::to(&request) }.as_bytes().to_vec()], None)
         });
-        assert!(told.unwrap_err().contains("version 9"));
-        let told = ask(|request| {
+        assert!(reported.unwrap_err().contains("version 9"));
+        let reported = ask(|request| {
             let reply = Reply::to(&Request { kind: TELL_REFUSED, number: 0, ..request });
             let reply = reply.refused(libc::EAGAIN, "user 7 has too many connections");
             (vec![reply.as_bytes().to_vec()], None)
         });
-        assert_eq!(told.unwrap_err(), "tekd hung up: user 7 has too many connections");
-        let told = ask(|_| (Vec::new(), None)).unwrap_err();
-        assert!(told.starts_with("tekd at PATH does not answer (ECONNRESET"), "{told}");
+        assert_eq!(reported.unwrap_err(), "tekd hung up: user 7 has too many connections");
+        let reported = ask(|_| (Vec::new(), None)).unwrap_err();
+        assert!(reported.starts_with("tekd at PATH does not answer (ECONNRESET"), "{reported}");
     }
 }

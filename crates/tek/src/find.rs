@@ -39,7 +39,7 @@ pub fn target(process: Option<&str>, thread: Option<u32>) -> io::Result<Result<T
         (None, None) => Vec::new(),
     };
     let wanted = Wanted { pids, directories: tek_model::directories(), ..Wanted::default() };
-    let device = Device::look(&wanted)?;
+    let device = Device::examine(&wanted)?;
     Ok(choose(&device.programs, process, thread))
 }
 
@@ -208,16 +208,16 @@ mod tests {
 
     #[test]
     fn a_name_that_several_have_lists_them() {
-        let told = find(Some("sh"), None).unwrap_err();
-        assert_eq!(told, "there are 2 processes sh; say which by its id: sh [900], sh [901]");
+        let reported = find(Some("sh"), None).unwrap_err();
+        assert_eq!(reported, "there are 2 processes sh; say which by its id: sh [900], sh [901]");
     }
 
     #[test]
     fn a_name_that_no_process_has_and_one_of_the_kernels_are_not_found() {
         for name in ["fridg", "kthreadd", "gas", "4711", "\u{1b}[2J"] {
-            let told = find(Some(name), None).unwrap_err();
-            assert!(told.starts_with("there is no process "), "{told}");
-            assert!(!told.contains('\u{1b}'));
+            let reported = find(Some(name), None).unwrap_err();
+            assert!(reported.starts_with("there is no process "), "{reported}");
+            assert!(!reported.contains('\u{1b}'));
         }
     }
 

@@ -113,14 +113,14 @@ fn tek() -> ExitCode {
             if let Some(misuse) = error.downcast_ref() {
                 cli::refuse(misuse);
             }
-            eprintln!("tek: {}", printable_lines(&told(&error)));
+            eprintln!("tek: {}", printable_lines(&reported(&error)));
             ExitCode::from(125)
         }
     }
 }
 
 /// The error and its causes. Some errors contain their cause already.
-fn told(error: &anyhow::Error) -> String {
+fn reported(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !text.ends_with(&cause) {
@@ -143,10 +143,10 @@ mod tests {
     #[test]
     fn a_cause_is_told_once() {
         let cause = || std::io::Error::from_raw_os_error(libc::ENOENT);
-        let plain = super::told(&anyhow::Error::new(cause()).context("cannot read x"));
+        let plain = super::reported(&anyhow::Error::new(cause()).context("cannot read x"));
         assert_eq!(plain, "cannot read x: No such file or directory (os error 2)");
         let own = anyhow::Error::new(cause()).context(format!("x: {}", cause()));
-        assert_eq!(super::told(&own), "x: No such file or directory (os error 2)");
-        assert_eq!(super::told(&anyhow!("no")), "no");
+        assert_eq!(super::reported(&own), "x: No such file or directory (os error 2)");
+        assert_eq!(super::reported(&anyhow!("no")), "no");
     }
 }

@@ -175,10 +175,10 @@ fn probe_alike(prepare: impl Fn(&mut Command)) -> String {
         // pid.
         let compared = |text: &str| {
             let ours = ["LD_PRELOAD=", "TEK_EVENTS=", "TEK_RUN_DIR="];
-            let kept = |line: &&str| {
+            let retained = |line: &&str| {
                 !ours.iter().any(|name| line.starts_with(name)) && !line.contains(" -> /proc/")
             };
-            text.lines().filter(kept).map(str::to_owned).collect::<Vec<_>>()
+            text.lines().filter(retained).map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(compared(&with_tek), compared(&plain));
         printed += &plain;

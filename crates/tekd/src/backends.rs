@@ -9,7 +9,7 @@ use crate::domain::Domain;
 use crate::kthreads::Kthreads;
 use crate::lineage::{Descent, Way};
 use crate::log;
-use crate::others::Others;
+use crate::noncritical::Noncritical;
 use crate::placement::{give_back, Placement};
 use tek_effect::{Change, Effect, Error, Hierarchy, Identity, Restored, Scheduling, Undone};
 use tek_policy::{Configuration, Priority, RealTime};
@@ -19,12 +19,12 @@ const RR: u32 = libc::SCHED_RR as u32;
 const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 
 /// The state by which tekd changes threads.
-pub struct Means {
+pub struct Backends {
     pub effect: Effect,
     /// The real-time priorities that are handed out.
     pub range: RealTime,
     pub placement: Placement,
-    pub others: Others,
+    pub noncritical: Noncritical,
     /// The kernel's own threads.
     pub kthreads: Kthreads,
     pub backend: Backend,
@@ -50,39 +50,39 @@ impl Given {
     }
 }
 
-impl Means {
+impl Backends {
     /// Makes a thread Fast, or changes the priority of a Fast thread. A thread with the same or a
     /// higher priority of its own keeps it. A thread that another program has changed since keeps
     /// that change. After an error the thread has the values from before the call.
     pub fn give(
         &mut self,
-        who: Identity,
+        thread_id: Identity,
         base: Scheduling,
         given: &mut Given,
         priority: Priority,
     ) -> Result<(), Error> {
         match self.backend {
-            Backend::Rt => self.give_policy(who, base, given, priority),
-            Backend::Fair => self.give_group(who, base, given, priority),
+            Backend::Rt => self.give_policy(thread_id, base, given, priority),
+            Backend::Fair => self.give_group(thread_id, base, given, priority),
         }
     }
 
     fn give_policy(
         &mut self,
-        who: Identity,
+        thread_id: Identity,
         base: Scheduling,
         given: &mut Given,
         priority: Priority,
     ) -> Result<(), Error> {
         let priority = self.range.priority(priority);
         if base.policy == DEADLINE || (is_real_time(base) && base.priority >= priority) {
-            return self.take_back(who, given).map(drop);
+            return self.take_back(thread_id, given).map(drop);
         }
         let wanted = Scheduling { policy: RR, nice: base.nice, priority, reset_on_fork: true };
         let result = match given.change {
             Some(_) if given.wanted == Some(wanted) => Ok(()),
             Some(change) => self.effect.set_again(change, wanted),
-            None => self.give_first(who, given, wanted),
+            None => self.give_first(thread_id, given, wanted),
         };
         match result {
             Ok(()) => given.wanted = Some(wanted),
@@ -95,39 +95,39 @@ impl Means {
     /// Changes only the group: children would inherit another policy or nice value.
     fn give_group(
         &mut self,
-        who: Identity,
+        thread_id: Identity,
         base: Scheduling,
         given: &mut Given,
         priority: Priority,
     ) -> Result<(), Error> {
         if !given.is_away && base.policy != DEADLINE && !is_real_time(base) {
-            given.is_away = self.placement.send_away(&mut self.effect, who, self.backend)?;
+            given.is_away = self.placement.send_away(&mut self.effect, thread_id, self.backend)?;
         }
         if given.is_away {
             // For kernel threads it has the priority that backend rt would give it.
             let priority = self.range.priority(priority);
-            self.kthreads.set_fast(who.tid, u8::try_from(priority).ok());
+            self.kthreads.set_fast(thread_id.tid, u8::try_from(priority).ok());
         }
         Ok(())
     }
 
     fn give_first(
         &mut self,
-        who: Identity,
+        thread_id: Identity,
         given: &mut Given,
         wanted: Scheduling,
     ) -> Result<(), Error> {
-        given.is_away = self.placement.send_away(&mut self.effect, who, self.backend)?;
-        let set = match self.effect.set_scheduling(who, wanted) {
+        given.is_away = self.placement.send_away(&mut self.effect, thread_id, self.backend)?;
+        let set = match self.effect.set_scheduling(thread_id, wanted) {
             Err(error) if error.errno() == libc::EPERM && !given.is_away => {
-                self.set_elsewhere(who, given, wanted, error)
+                self.set_elsewhere(thread_id, given, wanted, error)
             }
             set => set,
         };
         match set {
             Ok(change) => given.change = Some(change),
             Err(error) => {
-                self.bring_back(who, given);
+                self.bring_back(thread_id, given);
                 return Err(error);
             }
         }
@@ -137,34 +137,38 @@ impl Means {
     /// Tries again in the topmost cgroup, if only that one has real-time runtime.
     fn set_elsewhere(
         &mut self,
-        who: Identity,
+        thread_id: Identity,
         given: &mut Given,
         wanted: Scheduling,
         error: Error,
     ) -> Result<Change, Error> {
-        let Some(within) = Hierarchy::without_real_time(who.tid)? else { return Err(error) };
+        let Some(within) = Hierarchy::without_real_time(thread_id.tid)? else { return Err(error) };
         let topmost = within.mount_point().to_owned();
-        self.placement.note_away(who);
+        self.placement.note_away(thread_id);
         given.is_away = true;
-        given.moved = Some(self.effect.move_line_to(who, &within, &topmost)?);
-        self.effect.set_scheduling(who, wanted)
+        given.moved = Some(self.effect.move_line_to(thread_id, &within, &topmost)?);
+        self.effect.set_scheduling(thread_id, wanted)
     }
 
     /// Restores the values of a thread. A change that cannot be undone now is tried again later.
-    pub fn take_back(&mut self, who: Identity, given: &mut Given) -> Result<Option<Undone>, Error> {
+    pub fn take_back(
+        &mut self,
+        thread_id: Identity,
+        given: &mut Given,
+    ) -> Result<Option<Undone>, Error> {
         given.wanted = None;
         let undone = given.change.take().map(|change| self.effect.give_back(change)).transpose();
         // After the policy: the original group may have no runtime for a real-time one.
-        self.bring_back(who, given);
+        self.bring_back(thread_id, given);
         undone
     }
 
-    fn bring_back(&mut self, who: Identity, given: &mut Given) {
+    fn bring_back(&mut self, thread_id: Identity, given: &mut Given) {
         give_back(&mut self.effect, given.moved.take());
         if std::mem::take(&mut given.is_away) {
-            self.placement.bring_back(&mut self.effect, who);
+            self.placement.bring_back(&mut self.effect, thread_id);
             if self.backend == Backend::Fair {
-                self.kthreads.set_fast(who.tid, None);
+                self.kthreads.set_fast(thread_id.tid, None);
             }
         }
     }
@@ -173,16 +177,16 @@ impl Means {
     /// only [`Means::tidy`] finds them.
     pub fn way_of(&self, given: &Given) -> Option<Way> {
         if let Some(moved) = given.moved {
-            return self.effect.heirs_of(moved).map(|heirs| Way::Home(Box::new(heirs)));
+            return self.effect.heirs_of(moved).map(|heirs| Way::Original(Box::new(heirs)));
         }
         (given.is_away && self.backend == Backend::Fair).then_some(Way::OutOfFast)
     }
 
     /// Moves a child of a thread that was away. `false`: the child has ended, or was not away.
-    pub fn bring_home(&mut self, descent: &Descent, child: Identity) -> Result<bool, Error> {
+    pub fn return_one(&mut self, descent: &Descent, child: Identity) -> Result<bool, Error> {
         match &descent.way {
             Way::OutOfFast => self.placement.return_stray(&mut self.effect, child),
-            Way::Home(heirs) => self.effect.take_heir(heirs, child),
+            Way::Original(heirs) => self.effect.take_heir(heirs, child),
         }
     }
 
@@ -201,15 +205,15 @@ impl Means {
     }
 
     /// A thread may become Fast: its own values must be in force when they are read.
-    pub fn before_fast(&mut self, who: Identity) {
-        self.effect.settle(who);
-        self.others.raise(&mut self.effect, who);
+    pub fn before_fast(&mut self, thread_id: Identity) {
+        self.effect.settle(thread_id);
+        self.noncritical.raise(&mut self.effect, thread_id);
     }
 
     /// A thread is no longer Fast; `base` has its own values.
-    pub fn after_fast(&mut self, who: Identity, process: Identity, base: Scheduling) {
+    pub fn after_fast(&mut self, thread_id: Identity, process: Identity, base: Scheduling) {
         if is_real_time(base) {
-            self.others.note_back(who, process);
+            self.noncritical.note_back(thread_id, process);
         }
     }
 

@@ -8,7 +8,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 /// It runs this many times within the limit.
-const TURNS: u32 = 4;
+const ROUNDS: u32 = 4;
 const STACK_BYTES: usize = 64 * 1024;
 
 struct Shared {
@@ -69,7 +69,7 @@ impl Canary {
     /// The thread that polls it is itself late by `late_ns`. If that is long, a signal or a
     /// debugger stopped both, so it does not show that other threads are starved.
     pub fn excuse(&self, now_ns: u64, late_ns: u64) {
-        if late_ns > self.shared.limit_ns.load(Ordering::Relaxed) / u64::from(TURNS) {
+        if late_ns > self.shared.limit_ns.load(Ordering::Relaxed) / u64::from(ROUNDS) {
             self.forgive(now_ns);
         }
     }
@@ -85,7 +85,7 @@ fn live(shared: &Shared) {
         if shared.awake.load(Ordering::Acquire) {
             shared.ran_at_ns.store(sys::monotonic_ns(), Ordering::Relaxed);
             let limit = Duration::from_nanos(shared.limit_ns.load(Ordering::Relaxed));
-            thread::park_timeout(limit / TURNS);
+            thread::park_timeout(limit / ROUNDS);
         } else {
             thread::park();
         }

@@ -44,7 +44,7 @@ pub fn load(file: Option<&PathBuf>) -> Result<Loaded> {
     let mut configuration = read_configuration(text, &path.display().to_string())?;
     let user_id = |name: &str| Some(User::from_name(name).ok()??.uid.as_raw());
     let group_id = |name: &str| Some(SystemGroup::from_name(name).ok()??.gid.as_raw());
-    let mut warnings = configuration.look_up(user_id, group_id);
+    let mut warnings = configuration.resolve(user_id, group_id);
     warnings.extend(configuration.follow_links(|pattern| links::behind(pattern).ok()));
     Ok(Loaded { configuration, warnings, source: path.display().to_string() })
 }
@@ -165,12 +165,12 @@ fn describe_groups(configuration: &Configuration) -> String {
         groups.weights.floor
     );
     for Placing { source, group, names, users, cgroups } in places {
-        let whom = [
+        let subject = [
             list("names", names),
             list("users", &users_by_name(users)),
             list("control groups", cgroups),
         ];
-        let _ = writeln!(text, "{source}: {group} for {}", all_of(whom));
+        let _ = writeln!(text, "{source}: {group} for {}", all_of(subject));
     }
     text
 }
@@ -196,7 +196,7 @@ fn all_of<const N: usize>(lists: [Option<String>; N]) -> String {
 
 fn describe_grant(grant: &Grant) -> String {
     let Grant { source, users, groups, programs, cgroups, terms } = grant;
-    let whom = [
+    let subject = [
         list("users", &users_by_name(users)),
         list("groups", groups),
         list("programs", programs),
@@ -205,7 +205,7 @@ fn describe_grant(grant: &Grant) -> String {
     format!(
         "{source}: {}\n    {} threads a process, {} a user, priorities {} to {}, budget {}, \
          {} switches a second, {} at once{}{}\n",
-        all_of(whom),
+        all_of(subject),
         terms.threads,
         terms.user_threads,
         terms.first.nice(),
@@ -214,7 +214,7 @@ fn describe_grant(grant: &Grant) -> String {
         terms.rate,
         terms.burst,
         if terms.limit { ", may switch by itself" } else { "" },
-        match terms.others {
+        match terms.other_users {
             Some(true) => ", threads of others, too",
             Some(false) => "",
             None => "; root threads of others, too",
@@ -228,7 +228,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn who_sits_at_the_device_is_read_from_the_seats() {
+    fn users_at_the_device_are_read_from_the_seats() {
         let seats = tempfile::tempdir().unwrap();
         fs::write(seats.path().join("seat0"), "# x\nACTIVE=c1\nACTIVE_UID=1000\nUIDS=7\n").unwrap();
         assert!(is_active_in(seats.path(), 1000));
@@ -241,8 +241,8 @@ mod tests {
     fn a_file_that_is_named_must_be_there_and_be_one() {
         let directory = tempfile::tempdir().unwrap();
         for path in [directory.path().join("none"), directory.path().to_owned()] {
-            let told = format!("{:#}", load(Some(&path)).unwrap_err());
-            assert!(told.starts_with("cannot read /"), "{told}");
+            let reported = format!("{:#}", load(Some(&path)).unwrap_err());
+            assert!(reported.starts_with("cannot read /"), "{reported}");
         }
     }
 
@@ -276,12 +276,13 @@ mod tests {
         fs::write(&path, "[[grant]]\nusers = [\"root\", \"nobody-has-it\"]\nlimit = true").unwrap();
         let loaded = load(Some(&path)).unwrap();
         assert_eq!(loaded.warnings.len(), 1);
-        let told = describe(&loaded);
+        let reported = describe(&loaded);
         assert!(
-            told.contains("users root, nobody-has-it") && told.contains("may switch by itself"),
-            "{told}"
+            reported.contains("users root, nobody-has-it")
+                && reported.contains("may switch by itself"),
+            "{reported}"
         );
-        assert!(told.contains("there is no user nobody-has-it"), "{told}");
+        assert!(reported.contains("there is no user nobody-has-it"), "{reported}");
     }
 
     #[test]
@@ -294,10 +295,10 @@ mod tests {
         }
         fs::write(&path, "[[grant]]\nprograms = [\"/bin/sh\", \"/nowhere/none\"]").unwrap();
         let loaded = load(Some(&path)).unwrap();
-        let told = describe(&loaded);
+        let reported = describe(&loaded);
         let programs = format!("programs /bin/sh, /nowhere/none, {}\n", shell.display());
-        assert!(told.contains(&programs), "{told}");
+        assert!(reported.contains(&programs), "{reported}");
         assert_eq!(loaded.warnings.len(), 1);
-        assert!(told.contains("there is no file /nowhere/none\n"), "{told}");
+        assert!(reported.contains("there is no file /nowhere/none\n"), "{reported}");
     }
 }

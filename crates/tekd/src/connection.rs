@@ -46,12 +46,12 @@ pub struct Connection {
 impl Connection {
     /// A connected socket; `None` if the client is in a pid namespace that tekd cannot see.
     pub fn new(socket: OwnedFd) -> Option<Self> {
-        let who = getsockopt(&socket, sockopt::PeerCredentials).ok()?;
+        let credentials = getsockopt(&socket, sockopt::PeerCredentials).ok()?;
         setsockopt(&socket, sockopt::PassCred, &true).ok()?;
         setsockopt(&socket, sockopt::SndBuf, &SEND_BYTES).ok()?;
         sys::refuse_descriptors(socket.as_fd());
         // 0 is a process of a pid namespace that is not beneath tekd's.
-        let (pid, uid, gid) = (who.pid(), who.uid(), who.gid());
+        let (pid, uid, gid) = (credentials.pid(), credentials.uid(), credentials.gid());
         (pid > 0).then_some(Self { socket, pid, uid, gid, user: uid })
     }
 
@@ -128,7 +128,7 @@ impl Connection {
 
 fn sender_of(control: Option<impl Iterator<Item = ControlMessageOwned>>) -> Option<i32> {
     control?.find_map(|message| match message {
-        ControlMessageOwned::ScmCredentials(who) => Some(who.pid()),
+        ControlMessageOwned::ScmCredentials(credentials) => Some(credentials.pid()),
         _ => None,
     })
 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_some_replies_unread_is_behind() {
+    fn a_client_that_has_some_replies_unread_is_behind() {
         let (connection, client) = pair();
         let reply = Reply::to(&Request::new(ASK_STATUS, 1));
         let sent = (0..100)
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_read_is_noticed_soon() {
+    fn a_client_that_does_not_read_is_noticed_soon() {
         let (connection, _client) = pair();
         let reply = Reply::to(&Request::new(ASK_STATUS, 1));
         let sent = (0..1000).take_while(|_| connection.send(&reply, None).is_ok()).count();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The processes that tekd may change: the whole device, cgroups, or trees of processes.
-use crate::homes::Homes;
+use crate::originals::Originals;
 use crate::process::{self, Status};
 use std::fmt;
 use std::str::FromStr;
@@ -118,13 +118,18 @@ impl Domain {
         self.parts.iter().any(|part| !matches!(part, Part::Tree(_)))
     }
 
-    /// Whether tekd may change a process; `homes` has the original cgroups of moved processes.
-    pub fn check(&self, pid: i32, protected: &[Pattern], homes: &Homes) -> Result<(), Outside> {
+    /// Whether tekd may change a process; `originals` has the original cgroups of moved processes.
+    pub fn check(
+        &self,
+        pid: i32,
+        protected: &[Pattern],
+        originals: &Originals,
+    ) -> Result<(), Outside> {
         if pid == 1 {
             return Err(Outside::Never);
         }
         let status = Status::of(pid).map_err(|_| Outside::Gone)?;
-        self.check_known(pid, &status, protected, homes)
+        self.check_known(pid, &status, protected, originals)
     }
 
     /// The same for a process whose status was read already.
@@ -133,7 +138,7 @@ impl Domain {
         pid: i32,
         status: &Status,
         protected: &[Pattern],
-        homes: &Homes,
+        originals: &Originals,
     ) -> Result<(), Outside> {
         if pid == 1 || pid == self.own {
             return Err(Outside::Never);
@@ -145,7 +150,7 @@ impl Domain {
         if self.parts.iter().any(|part| part.is_tree_of(pid, status)) {
             return Ok(());
         }
-        if !self.parts.iter().any(|part| part.is_around(pid, homes)) {
+        if !self.parts.iter().any(|part| part.is_around(pid, originals)) {
             return Err(Outside::Elsewhere);
         }
         if self.ancestors.contains(&pid) {
@@ -169,10 +174,10 @@ impl Part {
         is_within && root.check_process().is_ok()
     }
 
-    fn is_around(&self, pid: i32, homes: &Homes) -> bool {
+    fn is_around(&self, pid: i32, originals: &Originals) -> bool {
         match self {
             Self::Device => true,
-            Self::Cgroup(path) => homes.cgroups(pid).iter().any(|cgroup| {
+            Self::Cgroup(path) => originals.cgroups(pid).iter().any(|cgroup| {
                 cgroup
                     .strip_prefix(path)
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -215,40 +220,40 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id().try_into().unwrap();
         let tree = Domain::new(vec![format!("pid:{pid}").parse().unwrap()]);
-        assert_eq!(tree.check(pid, &[], &Homes::default()), Ok(()));
+        assert_eq!(tree.check(pid, &[], &Originals::default()), Ok(()));
         let parent = parents(own_pid()).nth(1).unwrap().0;
         assert!([Outside::Elsewhere, Outside::Never]
-            .contains(&tree.check(parent, &[], &Homes::default()).unwrap_err()));
+            .contains(&tree.check(parent, &[], &Originals::default()).unwrap_err()));
         let own = Domain::new(vec![format!("pid:{}", own_pid()).parse().unwrap()]);
-        assert_eq!(own.check(pid, &[], &Homes::default()), Ok(()));
+        assert_eq!(own.check(pid, &[], &Originals::default()), Ok(()));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(own.check(pid, &[], &Homes::default()), Err(Outside::Gone));
+        assert_eq!(own.check(pid, &[], &Originals::default()), Err(Outside::Gone));
     }
 
     #[test]
     fn some_are_never_touched() {
         let device = Domain::new(Vec::new());
-        assert_eq!(device.check(1, &[], &Homes::default()), Err(Outside::Never));
-        assert_eq!(device.check(own_pid(), &[], &Homes::default()), Err(Outside::Never));
+        assert_eq!(device.check(1, &[], &Originals::default()), Err(Outside::Never));
+        assert_eq!(device.check(own_pid(), &[], &Originals::default()), Err(Outside::Never));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id().try_into().unwrap();
         // Until it executes `sleep` it has the name of this program.
         while Status::of(pid).unwrap().name() != "sleep" {}
-        assert_eq!(device.check(pid, &[], &Homes::default()), Ok(()));
+        assert_eq!(device.check(pid, &[], &Originals::default()), Ok(()));
         let protected = [Pattern::new("sl*p").unwrap()];
-        assert_eq!(device.check(pid, &protected, &Homes::default()), Err(Outside::Protected));
+        assert_eq!(device.check(pid, &protected, &Originals::default()), Err(Outside::Protected));
         child.kill().unwrap();
         child.wait().unwrap();
         if let Some(&parent) = device.ancestors.iter().find(|&&pid| pid != 1) {
-            assert_eq!(device.check(parent, &[], &Homes::default()), Err(Outside::Ancestor));
+            assert_eq!(device.check(parent, &[], &Originals::default()), Err(Outside::Ancestor));
         }
     }
 
     #[test]
     fn a_cgroup_has_those_beneath_it() {
         let around =
-            |path: &str| Part::Cgroup(path.to_owned()).is_around(own_pid(), &Homes::default());
+            |path: &str| Part::Cgroup(path.to_owned()).is_around(own_pid(), &Originals::default());
         assert!(around(""));
         for path in process::cgroups(own_pid()).iter().filter(|path| *path != "/") {
             assert!(around(path));

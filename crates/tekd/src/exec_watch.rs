@@ -96,7 +96,7 @@ impl ExecWatch {
 
     /// Changes of these processes arrive from now on, and the executed programs of all processes if
     /// `all` is true. If the kernel's filter has no room for them, changes of all processes arrive.
-    pub fn hear_changes_of(&mut self, processes: &[i32], all: bool) -> io::Result<()> {
+    pub fn watch_changes_of(&mut self, processes: &[i32], all: bool) -> io::Result<()> {
         let changes = [EXEC, UID, GID];
         let always: &[u32] = if all { &[ANSWER, EXEC] } else { &[ANSWER] };
         let some = Wanted { always, some: &changes, processes };
@@ -124,7 +124,7 @@ impl ExecWatch {
         let number = sys::monotonic_ns() as u32;
         nix::unistd::write(&self.socket, &order(if listen { LISTEN } else { IGNORE }, number))?;
         if listen {
-            self.hear_answer(number)?;
+            self.receive_answer(number)?;
         }
         self.listening = listen;
         Ok(())
@@ -132,7 +132,7 @@ impl ExecWatch {
 
     /// Waits for an acknowledgement, which the kernel sends at once. In another pid or user
     /// namespace the socket opens, but the kernel sends neither an acknowledgement nor events.
-    fn hear_answer(&mut self, number: u32) -> io::Result<()> {
+    fn receive_answer(&mut self, number: u32) -> io::Result<()> {
         let mut buffer = [0; 1024];
         loop {
             match sys::receive_from_kernel(self.socket.as_fd(), &mut buffer) {
@@ -200,8 +200,8 @@ fn word_in(message: &[u8], at: usize) -> Option<u32> {
 
 /// The error in the acknowledgement of the message with this number; 0 is none.
 fn answer(message: &[u8], number: u32) -> Option<i32> {
-    let told = (word_in(message, KIND_AT)?, word_in(message, NUMBER_AT)?);
-    let is_answer = told == (ANSWER, number.wrapping_add(1));
+    let reported = (word_in(message, KIND_AT)?, word_in(message, NUMBER_AT)?);
+    let is_answer = reported == (ANSWER, number.wrapping_add(1));
     is_answer.then(|| word_in(message, ERROR_AT)).flatten().map(|error| error as i32)
 }
 
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_born_is_news_and_of_whom() {
+    fn a_birth_is_news_with_its_parent() {
         let words = [FORK, 0, 5, 0, 7, 8, 10, 9];
         let mut message = vec![0; KIND_AT];
         message.extend(words.into_iter().flat_map(u32::to_ne_bytes));
@@ -272,7 +272,7 @@ mod tests {
         watch.listen(true).unwrap();
         let end = Instant::now() + Duration::from_secs(20);
         // Events of other processes may crowd out this one: then another process is started.
-        while !is_heard(&mut watch, end) {
+        while !is_received(&mut watch, end) {
             assert!(Instant::now() < end, "nothing was heard");
         }
         watch.listen(false).unwrap();
@@ -286,26 +286,26 @@ mod tests {
         let shell = shell.args(["-c", "read x; exec true"]).stdin(std::process::Stdio::piped());
         let mut wanted = shell.spawn().unwrap();
         let pid = i32::try_from(wanted.id()).unwrap();
-        watch.hear_changes_of(&[1_000_000_000, pid], false).unwrap();
+        watch.watch_changes_of(&[1_000_000_000, pid], false).unwrap();
         watch.listen(true).unwrap();
         // If another program listens, earlier events arrive.
         while watch.next().is_some() {}
         assert!(Command::new("true").status().unwrap().success());
         drop(wanted.stdin.take());
         wanted.wait().unwrap();
-        let heard: Vec<News> = std::iter::from_fn(|| watch.next()).collect();
+        let received: Vec<News> = std::iter::from_fn(|| watch.next()).collect();
         // The event of the shell itself may come late.
         let is_its = |news: &News| matches!(news, News::Executed(its, _) if *its == pid);
-        assert!(!heard.is_empty() && heard.iter().all(is_its), "{heard:?}");
-        watch.hear_changes_of(&[], true).unwrap();
+        assert!(!received.is_empty() && received.iter().all(is_its), "{received:?}");
+        watch.watch_changes_of(&[], true).unwrap();
         let end = Instant::now() + Duration::from_secs(20);
-        while !is_heard(&mut watch, end) {
+        while !is_received(&mut watch, end) {
             assert!(Instant::now() < end, "nothing was heard");
         }
     }
 
     /// Executes a program; whether its event arrives before events are lost and before `end`.
-    fn is_heard(watch: &mut ExecWatch, end: Instant) -> bool {
+    fn is_received(watch: &mut ExecWatch, end: Instant) -> bool {
         let before = sys::monotonic_ns();
         let mut child = Command::new("true").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tek_policy::Budget;
 
 /// The guard polls an account this many times in a window.
-pub const LOOKS: u64 = 16;
+pub const CHECKS: u64 = 16;
 /// The n-th overrun bans a thread for 2^(n-1) windows, up to 64.
 const MAX_BAN_SHIFT: u32 = 6;
 /// The window without a budget: polls must still notice the end of the thread.
@@ -33,13 +33,13 @@ struct Window {
     window_ns: u64,
     /// The time of each poll, and the CPU time that the account had used by then. The oldest is
     /// first; there is at most one for each interval of the guard.
-    looks: VecDeque<(u64, u64)>,
+    samples: VecDeque<(u64, u64)>,
 }
 
 impl Window {
     fn new(budget: Budget, now_ns: u64, used_ns: u64) -> Self {
-        let looks = VecDeque::from([(now_ns, used_ns)]);
-        let mut window = Self { cpu_ns: 0, window_ns: USUAL_WINDOW_NS, looks };
+        let samples = VecDeque::from([(now_ns, used_ns)]);
+        let mut window = Self { cpu_ns: 0, window_ns: USUAL_WINDOW_NS, samples };
         window.set(budget);
         window
     }
@@ -56,10 +56,10 @@ impl Window {
     fn overrun(&mut self, now_ns: u64, used_ns: u64) -> Option<(u64, u64)> {
         let window_ago = now_ns.saturating_sub(self.window_ns);
         // Of the polls older than a window only the last matters.
-        while self.looks.get(1).is_some_and(|(at, _)| *at <= window_ago) {
-            self.looks.pop_front();
+        while self.samples.get(1).is_some_and(|(at, _)| *at <= window_ago) {
+            self.samples.pop_front();
         }
-        let (at, before) = self.looks.front().copied().unwrap_or((now_ns, used_ns));
+        let (at, before) = self.samples.front().copied().unwrap_or((now_ns, used_ns));
         self.note(now_ns, used_ns);
         let elapsed = now_ns.saturating_sub(at).max(self.window_ns);
         let allowed = u128::from(self.cpu_ns) * u128::from(elapsed) / u128::from(self.window_ns);
@@ -72,19 +72,19 @@ impl Window {
         let last = self.last_ns();
         // A poll a little earlier than planned counts as well.
         if now_ns.saturating_sub(last) >= self.interval_ns() - self.interval_ns() / 4 {
-            self.looks.push_back((now_ns, used_ns));
+            self.samples.push_back((now_ns, used_ns));
         }
-        while self.looks.len() > 2 * LOOKS as usize {
-            self.looks.pop_front();
+        while self.samples.len() > 2 * CHECKS as usize {
+            self.samples.pop_front();
         }
     }
 
     fn last_ns(&self) -> u64 {
-        self.looks.back().map_or(0, |(at, _)| *at)
+        self.samples.back().map_or(0, |(at, _)| *at)
     }
 
     fn interval_ns(&self) -> u64 {
-        self.window_ns / LOOKS
+        self.window_ns / CHECKS
     }
 }
 
@@ -151,7 +151,7 @@ impl Account {
     }
 
     /// Polls the account. An overrun bans the thread.
-    pub fn look(&mut self, now_ns: u64, cpu_ns: u64) -> Option<Overrun> {
+    pub fn examine(&mut self, now_ns: u64, cpu_ns: u64) -> Option<Overrun> {
         let used_ns = self.used(cpu_ns);
         let overran =
             |window: &mut Window| Some((window.window_ns, window.overrun(now_ns, used_ns)?));
@@ -199,7 +199,7 @@ impl Account {
     /// Its burden for a thread that takes it over: the end of its ban, its overruns, and the CPU
     /// time that was used of it recently.
     pub fn burden(&self) -> (u64, u32, u64) {
-        let before = self.granted.looks.front().map_or(0, |(_, used)| *used);
+        let before = self.granted.samples.front().map_or(0, |(_, used)| *used);
         (self.banned_until_ns, self.overruns, self.booked_ns.saturating_sub(before))
     }
 
@@ -234,17 +234,17 @@ mod tests {
     fn overran_at(account: &mut Account, from: u64, percent: u64, ms: u64) -> Option<u64> {
         (0..ms / 10).find_map(|n| {
             let ms = 10 * (n + 1);
-            account.look(from + ms * MS, ms * MS * percent / 100).map(|_| ms)
+            account.examine(from + ms * MS, ms * MS * percent / 100).map(|_| ms)
         })
     }
 
     #[test]
-    fn who_keeps_to_his_budget_stays() {
+    fn a_thread_that_keeps_to_its_budget_stays() {
         assert_eq!(overran_at(&mut account(), START, 49, 10_000), None);
     }
 
     #[test]
-    fn who_does_not_is_found_out_within_a_window() {
+    fn a_thread_that_does_not_is_detected_within_a_window() {
         assert_eq!(overran_at(&mut account(), START, 100, 1000), Some(90));
         assert!(overran_at(&mut account(), START, 60, 1000).is_some_and(|ms| ms <= 160));
     }
@@ -273,7 +273,7 @@ mod tests {
             let now = START + n * 11 * MS;
             account.leave(n * 8 * MS);
             account.enter(now, n * 8 * MS);
-            account.look(now, n * 8 * MS).is_some()
+            account.examine(now, n * 8 * MS).is_some()
         });
         assert!(overran.is_some_and(|n| n < 20));
     }
@@ -285,15 +285,15 @@ mod tests {
             let now = START + n * 10 * MS;
             account.leave((n - 1) * 10 * MS);
             account.enter(now, n * 10 * MS);
-            assert_eq!(account.look(now, n * 10 * MS), None);
+            assert_eq!(account.examine(now, n * 10 * MS), None);
         }
     }
 
     #[test]
     fn a_guard_that_came_late_allows_more() {
         let mut account = account();
-        assert_eq!(account.look(START + 1600 * MS, 700 * MS), None);
-        assert!(account.look(START + 1610 * MS, 1000 * MS).is_some());
+        assert_eq!(account.examine(START + 1600 * MS, 700 * MS), None);
+        assert!(account.examine(START + 1610 * MS, 1000 * MS).is_some());
     }
 
     #[test]
@@ -315,13 +315,13 @@ mod tests {
             let now = START + n * 10 * MS;
             let asked = if n % 2 == 0 { granted } else { limit(4 + n % 3, 10) };
             account.set_budgets(granted, asked, now, (n - 1) * 9 * MS);
-            account.look(now, n * 9 * MS).is_some_and(|over| over.window_ns == 160 * MS)
+            account.examine(now, n * 9 * MS).is_some_and(|over| over.window_ns == 160 * MS)
         });
         assert!(overran.is_some_and(|n| n <= 16), "{overran:?}");
     }
 
     #[test]
-    fn who_asks_for_a_narrower_budget_is_held_to_it() {
+    fn a_thread_that_asks_for_a_narrower_budget_is_held_to_it() {
         let asked =
             Budget::Limit { cpu: Duration::from_millis(5), window: Duration::from_millis(160) };
         let granted = Budget::Off;
@@ -339,7 +339,7 @@ mod tests {
         let mut account = account.taken_over();
         account.enter(START + 75 * MS, 0);
         assert_eq!(account.used_by_thread(5 * MS), 5 * MS);
-        assert_eq!(account.look(START + 85 * MS, 5 * MS), None);
-        assert!(account.look(START + 95 * MS, 15 * MS).is_some());
+        assert_eq!(account.examine(START + 85 * MS, 5 * MS), None);
+        assert!(account.examine(START + 95 * MS, 15 * MS).is_some());
     }
 }

@@ -37,7 +37,7 @@ impl History {
 
     /// The refusals of the users that `is_seen` accepts, as JSON.
     pub fn refusals(&self, now_ns: u64, is_seen: impl Fn(u32) -> bool) -> Vec<Value> {
-        let told = |(at, asker, why): &(u64, Asker, String)| {
+        let reported = |(at, asker, why): &(u64, Asker, String)| {
             json!({
                 "pid": asker.pid,
                 "uid": asker.uid,
@@ -46,12 +46,12 @@ impl History {
                 "why": why,
             })
         };
-        self.refused.iter().filter(|(_, asker, _)| is_seen(asker.uid)).map(told).collect()
+        self.refused.iter().filter(|(_, asker, _)| is_seen(asker.uid)).map(reported).collect()
     }
 
     /// The overruns of the processes that `is_seen` accepts, as JSON.
     pub fn overruns(&self, now_ns: u64, is_seen: impl Fn(i32) -> bool) -> Vec<Value> {
-        let told = |(at, left, over): &(u64, Left, Overrun)| {
+        let reported = |(at, left, over): &(u64, Left, Overrun)| {
             json!({
                 "tid": left.tid,
                 "pid": left.to.first(),
@@ -63,7 +63,7 @@ impl History {
         };
         let of_seen =
             |(_, left, _): &&(u64, Left, Overrun)| left.to.first().is_some_and(|&pid| is_seen(pid));
-        self.overran.iter().filter(of_seen).map(told).collect()
+        self.overran.iter().filter(of_seen).map(reported).collect()
     }
 }
 

@@ -27,7 +27,7 @@ pub struct Owner {
     pub by_itself: bool,
 }
 
-struct Kept {
+struct Entry {
     owner: Owner,
     account: Account,
     /// Its process has closed its connections, or has ended.
@@ -37,41 +37,41 @@ struct Kept {
 /// All accounts of threads that are not Fast.
 #[derive(Default)]
 pub struct Ledger {
-    kept: HashMap<Identity, Kept>,
+    entries: HashMap<Identity, Entry>,
 }
 
 impl Ledger {
     /// The account of a thread, if it has one.
     pub fn of(&self, thread: Identity) -> Option<&Account> {
-        self.kept.get(&thread).map(|kept| &kept.account)
+        self.entries.get(&thread).map(|entries| &entries.account)
     }
 
     /// The number of barred accounts of a process and of a user.
     pub fn barred(&self, process: Identity, uid: u32, now_ns: u64) -> Counts {
-        self.count(process, uid, |kept| kept.account.banned_for(now_ns).is_some())
+        self.count(process, uid, |entries| entries.account.banned_for(now_ns).is_some())
     }
 
-    fn count(&self, process: Identity, uid: u32, which: impl Fn(&Kept) -> bool) -> Counts {
+    fn count(&self, process: Identity, uid: u32, which: impl Fn(&Entry) -> bool) -> Counts {
         let mut counts = Counts::default();
-        for kept in self.kept.values().filter(|kept| which(kept)) {
-            counts.process += u32::from(kept.owner.process == process);
-            counts.user += u32::from(kept.owner.uid == uid);
+        for entries in self.entries.values().filter(|entries| which(entries)) {
+            counts.process += u32::from(entries.owner.process == process);
+            counts.user += u32::from(entries.owner.uid == uid);
         }
         counts
     }
 
     /// Stores the account of a thread that is no longer Fast.
     pub fn keep(&mut self, thread: Identity, owner: Owner, account: Account, now_ns: u64) {
-        if self.kept.len() > MANY {
-            self.kept.retain(|_, kept| !kept.account.is_settled(now_ns));
+        if self.entries.len() > MANY {
+            self.entries.retain(|_, entries| !entries.account.is_settled(now_ns));
         }
-        self.kept.insert(thread, Kept { owner, account, is_orphan: false });
+        self.entries.insert(thread, Entry { owner, account, is_orphan: false });
     }
 
     /// A process has closed its connections, or has ended.
     pub fn orphan(&mut self, process: Identity) {
-        let of_process = |kept: &&mut Kept| kept.owner.process == process;
-        self.kept.values_mut().filter(of_process).for_each(|kept| kept.is_orphan = true);
+        let of_process = |entries: &&mut Entry| entries.owner.process == process;
+        self.entries.values_mut().filter(of_process).for_each(|entries| entries.is_orphan = true);
     }
 
     /// The thread whose account this thread takes over; `None`: it gets a new one. `there` counts
@@ -84,23 +84,23 @@ impl Ledger {
         most: Counts,
         now_ns: u64,
     ) -> Option<Identity> {
-        if self.kept.contains_key(&thread) {
+        if self.entries.contains_key(&thread) {
             return Some(thread);
         }
-        self.kept.retain(|_, kept| !kept.account.is_settled(now_ns));
-        let free = || self.kept.iter().filter(|(_, kept)| kept.is_free_for(owner));
+        self.entries.retain(|_, entries| !entries.account.is_settled(now_ns));
+        let free = || self.entries.iter().filter(|(_, entries)| entries.is_free_for(owner));
         // A ban is for the whole process, and for the next process: else it would go on with other
         // threads.
-        let banned = free().filter(|(_, kept)| kept.account.banned_for(now_ns).is_some());
-        let last_banned = banned.max_by_key(|(_, kept)| kept.account.banned_for(now_ns));
-        let least_used = || free().min_by_key(|(_, kept)| kept.account.burden());
+        let banned = free().filter(|(_, entries)| entries.account.banned_for(now_ns).is_some());
+        let last_banned = banned.max_by_key(|(_, entries)| entries.account.banned_for(now_ns));
+        let least_used = || free().min_by_key(|(_, entries)| entries.account.burden());
         let found = last_banned.or_else(least_used).map(|(thread, _)| *thread);
         found.or_else(|| self.shared_with_user(owner, there, most, now_ns))
     }
 
     /// Removes an account, for a thread that becomes Fast.
     pub fn remove(&mut self, thread: Identity) -> Option<Account> {
-        self.kept.remove(&thread).map(|kept| kept.account)
+        self.entries.remove(&thread).map(|entries| entries.account)
     }
 
     /// The least used account of an earlier process of the user, if the user has its maximum of
@@ -112,18 +112,18 @@ impl Ledger {
         most: Counts,
         now_ns: u64,
     ) -> Option<Identity> {
-        let kept = self.count(owner.process, owner.uid, |_| true);
-        if there.user + kept.user < most.user {
+        let entries = self.count(owner.process, owner.uid, |_| true);
+        if there.user + entries.user < most.user {
             return None;
         }
-        let of_user = self.kept.iter().filter(|(_, kept)| {
-            kept.owner.is_predecessor_of(owner) && kept.account.banned_for(now_ns).is_none()
+        let of_user = self.entries.iter().filter(|(_, entries)| {
+            entries.owner.is_predecessor_of(owner) && entries.account.banned_for(now_ns).is_none()
         });
-        of_user.min_by_key(|(_, kept)| kept.account.burden()).map(|(thread, _)| *thread)
+        of_user.min_by_key(|(_, entries)| entries.account.burden()).map(|(thread, _)| *thread)
     }
 }
 
-impl Kept {
+impl Entry {
     /// Whether a thread without an account takes this one over.
     fn is_free_for(&self, owner: &Owner) -> bool {
         let is_gone = || matches!(self.owner.process.check_process(), Err(Error::Gone { .. }));
@@ -172,7 +172,7 @@ mod tests {
         let budget = Budget::Limit { cpu, window };
         account.set_budgets(budget, budget, NOW, 0);
         account.enter(NOW, 0);
-        account.look(NOW + 500 * MS, ms * MS);
+        account.examine(NOW + 500 * MS, ms * MS);
         account.leave(ms * MS);
         account
     }
@@ -221,13 +221,13 @@ mod tests {
     #[test]
     fn a_new_process_takes_over_what_is_left_of_the_users_with_its_grant() {
         let own = owner(there());
-        let others = [
+        let rest = [
             Owner { uid: 8, ..owner(ended(1)) },
             Owner { grant: "another".to_owned(), ..owner(ended(1)) },
             Owner { by_itself: false, ..owner(ended(1)) },
             Owner { connected_ns: NOW + 1, ..owner(ended(1)) },
         ];
-        for other in others {
+        for other in rest {
             let mut bench = Bench::with(&[(ended(2), other, 90)]);
             assert_eq!(bench.take(ended(9), &own, 0), None);
         }

@@ -17,14 +17,14 @@ pub enum Way {
     /// Out of the group of the Fast Region.
     OutOfFast,
     /// To the original cgroup of the thread.
-    Home(Box<Heirs>),
+    Original(Box<Heirs>),
 }
 
 impl Way {
     fn leads_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::OutOfFast, Self::OutOfFast) => true,
-            (Self::Home(heirs), Self::Home(others)) => heirs.lead_as(others),
+            (Self::Original(heirs), Self::Original(theirs)) => heirs.lead_as(theirs),
             _ => false,
         }
     }

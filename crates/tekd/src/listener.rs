@@ -93,15 +93,16 @@ fn bind_at(path: &Path) -> Result<OwnedFd> {
     }
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
-    let told = || format!("cannot listen at {}: name another path with --socket", path.display());
-    let address = UnixAddr::new(path).with_context(told)?;
+    let reported =
+        || format!("cannot listen at {}: name another path with --socket", path.display());
+    let address = UnixAddr::new(path).with_context(reported)?;
     // All users may connect; grants decide about their requests. A later change of the mode could
     // be redirected to another file.
     let mask = umask(Mode::from_bits_truncate(0o111));
     let bound = bind(socket.as_raw_fd(), &address);
     umask(mask);
-    bound.with_context(told)?;
-    listen(&socket, Backlog::new(WAITING)?).with_context(told)?;
+    bound.with_context(reported)?;
+    listen(&socket, Backlog::new(WAITING)?).with_context(reported)?;
     Ok(socket)
 }
 

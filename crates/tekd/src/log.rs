@@ -76,21 +76,21 @@ const SELDOM_NS: u64 = 60_000_000_000;
 /// Warns of a frequent event at a low rate.
 #[derive(Default)]
 pub struct Seldom {
-    told_ns: Option<u64>,
+    reported_ns: Option<u64>,
 }
 
 impl Seldom {
     /// Logs a warning, unless the last one was a short while ago.
-    pub fn tell(&mut self, line: impl FnOnce() -> String) {
+    pub fn announce(&mut self, line: impl FnOnce() -> String) {
         if self.is_due(sys::monotonic_ns()) {
             warning(&line());
         }
     }
 
     fn is_due(&mut self, now_ns: u64) -> bool {
-        let is_due = self.told_ns.is_none_or(|at| now_ns.saturating_sub(at) > SELDOM_NS);
+        let is_due = self.reported_ns.is_none_or(|at| now_ns.saturating_sub(at) > SELDOM_NS);
         if is_due {
-            self.told_ns = Some(now_ns);
+            self.reported_ns = Some(now_ns);
         }
         is_due
     }
@@ -151,8 +151,8 @@ fn write_all() {
         };
         let Some((level, line)) = line else { return };
         if left_out > 0 {
-            let told = format!("{left_out} lines were left out here");
-            put(for_journal, Level::Warning, &told);
+            let reported = format!("{left_out} lines were left out here");
+            put(for_journal, Level::Warning, &reported);
         }
         put(for_journal, level, &line);
     }

@@ -2,6 +2,7 @@
 //! The daemon `tekd`: it alone grants time-critical threads on the whole device.
 mod backend;
 mod backlog;
+mod backends;
 mod canary;
 mod configuration;
 mod connection;
@@ -10,18 +11,17 @@ mod domain;
 mod exec_watch;
 mod guard;
 mod history;
-mod homes;
 mod kthreads;
 mod ledger;
 mod lineage;
 mod links;
 mod listener;
 mod log;
-mod means;
 mod member;
+mod noncritical;
 mod notify;
 mod options;
-mod others;
+mod originals;
 mod own_priority;
 mod peer;
 mod placement;

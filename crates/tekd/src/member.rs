@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One Fast thread: the requests for it, and its values.
+use crate::backends::{Backends, Given};
 use crate::guard::{Account, Overrun};
 use crate::ledger::Owner;
 use crate::lineage::Way;
-use crate::means::{Given, Means};
 use crate::process;
 use std::fs::File;
 use tek_effect::{Error, Identity, Scheduling, Undone};
@@ -39,7 +39,7 @@ pub enum Reason {
     /// Its own process.
     Own,
     /// Another process.
-    Others,
+    ByHand,
 }
 
 /// A thread, and the process and user that it belongs to.
@@ -53,10 +53,10 @@ pub struct Target {
 pub struct Member {
     pub target: Target,
     pub own: Option<Ask>,
-    pub others: Option<Ask>,
+    pub by_hand: Option<Ask>,
     pub owner: Owner,
     pub account: Account,
-    pub next_look_ns: u64,
+    pub next_check_ns: u64,
     /// Its own values.
     pub base: Scheduling,
     given: Given,
@@ -77,10 +77,10 @@ impl Member {
         Ok(Self {
             target,
             own: None,
-            others: None,
+            by_hand: None,
             owner,
             account,
-            next_look_ns: 0,
+            next_check_ns: 0,
             base,
             given: Given::default(),
             clock,
@@ -95,9 +95,9 @@ impl Member {
     }
 
     /// Polls the CPU time that it used.
-    pub fn look(&mut self, now_ns: u64) -> Option<Overrun> {
+    pub fn examine(&mut self, now_ns: u64) -> Option<Overrun> {
         self.seen = (now_ns, self.cpu_ns()?);
-        self.account.look(now_ns, self.seen.1)
+        self.account.examine(now_ns, self.seen.1)
     }
 
     /// It is no longer Fast. If its clock cannot be read, it counts as running since the last poll.
@@ -119,7 +119,7 @@ impl Member {
 
     /// The requests in force.
     pub fn asks(&self) -> impl Iterator<Item = &Ask> {
-        self.own.iter().chain(&self.others)
+        self.own.iter().chain(&self.by_hand)
     }
 
     /// The request with the best priority, which is in force.
@@ -131,23 +131,23 @@ impl Member {
     pub fn slot(&mut self, reason: Reason) -> &mut Option<Ask> {
         match reason {
             Reason::Own => &mut self.own,
-            Reason::Others => &mut self.others,
+            Reason::ByHand => &mut self.by_hand,
         }
     }
 
     /// Makes the thread Fast, or gives it another priority: see [`Means::give`].
-    pub fn set(&mut self, means: &mut Means, priority: Priority) -> Result<(), Error> {
-        means.give(self.target.thread, self.base, &mut self.given, priority)
+    pub fn set(&mut self, backends: &mut Backends, priority: Priority) -> Result<(), Error> {
+        backends.give(self.target.thread, self.base, &mut self.given, priority)
     }
 
     /// How its children return to their groups, if it is away from its own group.
-    pub fn way(&self, means: &Means) -> Option<Way> {
-        means.way_of(&self.given)
+    pub fn way(&self, backends: &Backends) -> Option<Way> {
+        backends.way_of(&self.given)
     }
 
     /// Restores its own values.
-    pub fn give_back(&mut self, means: &mut Means) -> Result<Option<Undone>, Error> {
-        means.take_back(self.target.thread, &mut self.given)
+    pub fn give_back(&mut self, backends: &mut Backends) -> Result<Option<Undone>, Error> {
+        backends.take_back(self.target.thread, &mut self.given)
     }
 
     /// The real-time priority in force; 0: the thread has a higher one of its own, the backend is

@@ -44,7 +44,7 @@ pub struct Lowered {
 
 /// All noncritical RT threads.
 #[derive(Default)]
-pub struct Others {
+pub struct Noncritical {
     /// Real-time threads, and their processes.
     known: HashMap<Identity, Identity>,
     lowered: HashMap<Identity, Lowered>,
@@ -52,13 +52,13 @@ pub struct Others {
     back: Vec<(Identity, Identity)>,
     /// A thread is Fast.
     active: bool,
-    look: Look,
+    examine: Sample,
 }
 
 /// A scan of all threads. It continues in the next responsiveness mode: else no scan would end
 /// where that mode is frequent and short.
 #[derive(Default)]
-struct Look {
+struct Sample {
     /// Processes that the scan has not reached yet.
     left: Vec<i32>,
     found: HashMap<Identity, Identity>,
@@ -67,14 +67,14 @@ struct Look {
     next_ns: u64,
 }
 
-impl Others {
+impl Noncritical {
     /// Scans all threads at once.
-    pub fn look_at_all(&mut self, now_ns: u64, range: RealTime, scope: &impl Scope) {
-        self.look.begin();
-        while let Some(pid) = self.look.left.pop() {
-            self.look.found.extend(real_time_of(pid, range, scope));
+    pub fn examine_all(&mut self, now_ns: u64, range: RealTime, scope: &impl Scope) {
+        self.examine.begin();
+        while let Some(pid) = self.examine.left.pop() {
+            self.examine.found.extend(real_time_of(pid, range, scope));
         }
-        self.known = self.look.end(now_ns, sys::monotonic_ns().saturating_sub(now_ns));
+        self.known = self.examine.end(now_ns, sys::monotonic_ns().saturating_sub(now_ns));
     }
 
     /// Responsiveness mode begins, or goes on: lowers the known threads.
@@ -110,32 +110,38 @@ impl Others {
 
     /// When the next slice is due; `None`: outside responsiveness mode.
     pub fn next_ns(&self) -> Option<u64> {
-        self.active.then_some(self.look.next_ns)
+        self.active.then_some(self.examine.next_ns)
     }
 
     /// Runs a slice of a scan, if one is due, and lowers the threads that it finds.
-    pub fn look(&mut self, effect: &mut Effect, now_ns: u64, range: RealTime, scope: &impl Scope) {
-        if !self.active || self.look.next_ns > now_ns {
+    pub fn examine(
+        &mut self,
+        effect: &mut Effect,
+        now_ns: u64,
+        range: RealTime,
+        scope: &impl Scope,
+    ) {
+        if !self.active || self.examine.next_ns > now_ns {
             return;
         }
-        if self.look.left.is_empty() {
-            self.look.begin();
+        if self.examine.left.is_empty() {
+            self.examine.begin();
         }
         let spent_ns = || sys::monotonic_ns().saturating_sub(now_ns);
         while spent_ns() < SLICE_NS {
-            let Some(pid) = self.look.left.pop() else { break };
+            let Some(pid) = self.examine.left.pop() else { break };
             for (thread, process) in real_time_of(pid, range, scope) {
-                self.look.found.insert(thread, process);
+                self.examine.found.insert(thread, process);
                 self.known.insert(thread, process);
                 self.lower(effect, range, scope, thread, process);
             }
         }
-        if !self.look.left.is_empty() {
-            self.look.pause(now_ns, spent_ns());
+        if !self.examine.left.is_empty() {
+            self.examine.pause(now_ns, spent_ns());
             return;
         }
         self.forget_ended(effect);
-        self.known = self.look.end(now_ns, spent_ns());
+        self.known = self.examine.end(now_ns, spent_ns());
         self.known.extend(self.lowered.iter().map(|(&thread, its)| (thread, its.process)));
     }
 
@@ -186,7 +192,7 @@ impl Others {
     }
 }
 
-impl Look {
+impl Sample {
     fn begin(&mut self) {
         self.left = process::all();
         self.found.clear();
@@ -273,16 +279,16 @@ mod tests {
     #[test]
     fn a_look_comes_to_its_end_though_no_thread_is_fast_for_long() {
         let (mut effect, _) = Effect::open(&directory()).unwrap();
-        let (mut others, range) = (Others::default(), RealTime { low: 10, high: 49 });
+        let (mut noncritical, range) = (Noncritical::default(), RealTime { low: 10, high: 49 });
         let is_at_its_end = (0..1000).any(|_| {
             let now_ns = sys::monotonic_ns();
-            others.enter(&mut effect, range, &Nobody);
-            others.look(&mut effect, now_ns, range, &Nobody);
-            others.leave(&mut effect);
+            noncritical.enter(&mut effect, range, &Nobody);
+            noncritical.examine(&mut effect, now_ns, range, &Nobody);
+            noncritical.leave(&mut effect);
             std::thread::sleep(Duration::from_nanos(PAUSE_NS));
-            others.look.next_ns >= now_ns + EVERY_NS
+            noncritical.examine.next_ns >= now_ns + EVERY_NS
         });
-        assert!(is_at_its_end, "{} processes are left", others.look.left.len());
+        assert!(is_at_its_end, "{} processes are left", noncritical.examine.left.len());
         effect.close();
     }
 }

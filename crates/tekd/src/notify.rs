@@ -32,17 +32,17 @@ impl Notify {
 
     /// tekd serves.
     pub fn ready(&self) {
-        self.tell("READY=1");
+        self.inform("READY=1");
     }
 
     /// The configuration is read again; `ready` ends it.
     pub fn reloading(&self, now_ns: u64) {
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", now_ns / 1000));
+        self.inform(&format!("RELOADING=1\nMONOTONIC_USEC={}", now_ns / 1000));
     }
 
     /// tekd ends.
     pub fn stopping(&self) {
-        self.tell("STOPPING=1\nSTATUS=Giving everything back");
+        self.inform("STOPPING=1\nSTATUS=Giving everything back");
     }
 
     /// The interval of notices that tekd is well; `None`: the watchdog wants none.
@@ -54,23 +54,23 @@ impl Notify {
     pub fn watch(&self) {
         if let Some(watchdog) = self.watchdog {
             let usec = watchdog.as_micros();
-            self.tell(&format!("WATCHDOG_USEC={usec}\nWATCHDOG=1\nSTATUS=Threads are critical"));
+            self.inform(&format!("WATCHDOG_USEC={usec}\nWATCHDOG=1\nSTATUS=Threads are critical"));
         }
     }
 
     /// tekd is well.
     pub fn is_well(&self) {
-        self.tell("WATCHDOG=1");
+        self.inform("WATCHDOG=1");
     }
 
     /// No thread is critical: tekd sleeps, and the watchdog with it.
     pub fn rest(&self) {
         if self.watchdog.is_some() {
-            self.tell("WATCHDOG_USEC=0\nSTATUS=Nothing is critical");
+            self.inform("WATCHDOG_USEC=0\nSTATUS=Nothing is critical");
         }
     }
 
-    fn tell(&self, text: &str) {
+    fn inform(&self, text: &str) {
         if let Some((socket, to)) = &self.to {
             // A starter that does not receive misses the notice.
             let _ = socket.send_to_addr(text.as_bytes(), to);
@@ -93,7 +93,7 @@ fn connect(address: OsString) -> Option<(UnixDatagram, SocketAddr)> {
 mod tests {
     use super::*;
 
-    fn hears(address: &SocketAddr, name: &str) {
+    fn receives(address: &SocketAddr, name: &str) {
         let ear = UnixDatagram::bind_addr(address).unwrap();
         ear.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let watchdog = Some(Duration::from_secs(30));
@@ -102,22 +102,22 @@ mod tests {
         notify.rest();
         notify.watch();
         let mut buffer = [0; 200];
-        let mut heard = || {
+        let mut received = || {
             let length = ear.recv(&mut buffer).unwrap();
             String::from_utf8(buffer[..length].to_vec()).unwrap()
         };
-        assert!(heard().starts_with("READY=1"));
-        assert!(heard().starts_with("WATCHDOG_USEC=0\n"));
-        assert!(heard().starts_with("WATCHDOG_USEC=30000000\nWATCHDOG=1\n"));
+        assert!(received().starts_with("READY=1"));
+        assert!(received().starts_with("WATCHDOG_USEC=0\n"));
+        assert!(received().starts_with("WATCHDOG_USEC=30000000\nWATCHDOG=1\n"));
     }
 
     #[test]
-    fn who_started_it_is_told_at_a_path_and_at_an_abstract_name() {
+    fn the_starter_is_notified_at_a_path_and_at_an_abstract_name() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
-        hears(&SocketAddr::from_pathname(&path).unwrap(), path.to_str().unwrap());
+        receives(&SocketAddr::from_pathname(&path).unwrap(), path.to_str().unwrap());
         let name = format!("tekd-test-{}", std::process::id());
-        hears(&SocketAddr::from_abstract_name(&name).unwrap(), &format!("@{name}"));
+        receives(&SocketAddr::from_abstract_name(&name).unwrap(), &format!("@{name}"));
     }
 
     #[test]

@@ -10,15 +10,15 @@ const MOST_PARENTS: usize = 64;
 
 /// The original cgroups. They are recorded even if no grant needs them: the next configuration may.
 #[derive(Default)]
-pub struct Homes {
+pub struct Originals {
     /// The group above all of TEK's groups, as in /proc/PID/cgroup.
     top: Option<String>,
-    homes: HashMap<Identity, Vec<String>>,
+    originals: HashMap<Identity, Vec<String>>,
     /// Threads that were moved to a cgroup with real-time runtime, by their ids.
     away: HashMap<i32, Identity>,
 }
 
-impl Homes {
+impl Originals {
     /// Sets the group; tekd moved all processes in it or beneath it.
     pub fn set_top(&mut self, top: String) {
         self.top = Some(top);
@@ -28,7 +28,7 @@ impl Homes {
     pub fn remember(&mut self, process: Identity) {
         let now = process::cgroups(process.tid);
         if !self.is_moved(process.tid, &now) {
-            self.homes.insert(process, now);
+            self.originals.insert(process, now);
         }
     }
 
@@ -43,7 +43,7 @@ impl Homes {
             self.away.remove(&thread.tid);
         }
         if self.top.is_none() {
-            self.homes.remove(&thread); // without groups it is in its original cgroup again
+            self.originals.remove(&thread); // without groups it is in its original cgroup again
         }
     }
 
@@ -55,14 +55,14 @@ impl Homes {
             return now;
         }
         let parent = |pid: &i32| Status::of(*pid).ok()?.parent().filter(|&parent| parent > 1);
-        let home = |pid: i32| self.homes.get(&Identity::of_process(pid).ok()?);
+        let original = |pid: i32| self.originals.get(&Identity::of_process(pid).ok()?);
         let mut line = std::iter::successors(Some(pid), parent).take(MOST_PARENTS);
-        line.find_map(home).cloned().unwrap_or(now)
+        line.find_map(original).cloned().unwrap_or(now)
     }
 
     /// Removes the records of ended processes.
     pub fn forget_ended(&mut self) {
-        self.homes.retain(|process, _| process.check_process().is_ok());
+        self.originals.retain(|process, _| process.check_process().is_ok());
     }
 
     fn is_moved(&self, pid: i32, now: &[String]) -> bool {
@@ -85,57 +85,57 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_moved_is_where_he_is() {
-        let mut homes = Homes::default();
-        homes.set_top("/there/is/no/such/group".to_owned());
-        homes.remember(own());
-        assert_eq!(homes.cgroups(own().tid), process::cgroups(own().tid));
+    fn a_process_that_was_not_moved_is_where_it_is() {
+        let mut originals = Originals::default();
+        originals.set_top("/there/is/no/such/group".to_owned());
+        originals.remember(own());
+        assert_eq!(originals.cgroups(own().tid), process::cgroups(own().tid));
     }
 
     #[test]
-    fn who_was_moved_counts_as_being_where_he_was() {
-        let mut homes = Homes::default();
+    fn a_process_that_was_moved_counts_as_being_where_it_was() {
+        let mut originals = Originals::default();
         let now = process::cgroups(own().tid);
-        homes.homes.insert(own(), vec!["/before".to_owned()]);
-        assert_eq!(homes.cgroups(own().tid), now);
-        homes.sent_away(own());
-        assert_eq!(homes.cgroups(own().tid), ["/before"]);
-        homes.remember(own()); // away, so its present cgroup is not recorded
-        assert_eq!(homes.cgroups(own().tid), ["/before"]);
-        homes.set_top(now.first().cloned().unwrap_or_default());
-        homes.is_back(own());
-        assert_eq!(homes.cgroups(own().tid), ["/before"]);
+        originals.originals.insert(own(), vec!["/before".to_owned()]);
+        assert_eq!(originals.cgroups(own().tid), now);
+        originals.sent_away(own());
+        assert_eq!(originals.cgroups(own().tid), ["/before"]);
+        originals.remember(own()); // away, so its present cgroup is not recorded
+        assert_eq!(originals.cgroups(own().tid), ["/before"]);
+        originals.set_top(now.first().cloned().unwrap_or_default());
+        originals.is_back(own());
+        assert_eq!(originals.cgroups(own().tid), ["/before"]);
     }
 
     #[test]
     fn without_groups_nothing_is_kept_of_a_thread_that_is_back() {
-        let mut homes = Homes::default();
-        homes.remember(own());
-        homes.sent_away(own());
-        homes.is_back(own());
-        assert!(homes.homes.is_empty() && homes.away.is_empty());
+        let mut originals = Originals::default();
+        originals.remember(own());
+        originals.sent_away(own());
+        originals.is_back(own());
+        assert!(originals.originals.is_empty() && originals.away.is_empty());
     }
 
     #[test]
     fn a_child_counts_as_its_parent() {
-        let mut homes = Homes::default();
+        let mut originals = Originals::default();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        homes.homes.insert(own(), vec!["/before".to_owned()]);
-        homes.set_top(process::cgroups(own().tid).first().cloned().unwrap_or_default());
-        assert_eq!(homes.cgroups(child.id() as i32), ["/before"]);
+        originals.originals.insert(own(), vec!["/before".to_owned()]);
+        originals.set_top(process::cgroups(own().tid).first().cloned().unwrap_or_default());
+        assert_eq!(originals.cgroups(child.id() as i32), ["/before"]);
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
     #[test]
     fn a_process_with_the_id_of_a_thread_that_was_away_is_in_its_present_cgroups() {
-        let mut homes = Homes::default();
-        homes.homes.insert(own(), vec!["/before".to_owned()]);
+        let mut originals = Originals::default();
+        originals.originals.insert(own(), vec!["/before".to_owned()]);
         let earlier = Identity { start_ticks: own().start_ticks - 1, ..own() };
-        homes.sent_away(earlier);
-        assert_eq!(homes.cgroups(own().tid), process::cgroups(own().tid));
-        homes.sent_away(own());
-        homes.is_back(earlier);
-        assert_eq!(homes.cgroups(own().tid), ["/before"]);
+        originals.sent_away(earlier);
+        assert_eq!(originals.cgroups(own().tid), process::cgroups(own().tid));
+        originals.sent_away(own());
+        originals.is_back(earlier);
+        assert_eq!(originals.cgroups(own().tid), ["/before"]);
     }
 }

@@ -2,7 +2,7 @@
 //! A client process: its identity, and its rights.
 use crate::configuration;
 use crate::domain::{Domain, Outside};
-use crate::homes::Homes;
+use crate::originals::Originals;
 use crate::process::{Person, Status};
 use crate::region::Refused;
 use crate::sys;
@@ -123,7 +123,7 @@ impl Peer {
         &mut self,
         configuration: &Configuration,
         domain: &Domain,
-        homes: &Homes,
+        originals: &Originals,
     ) -> Result<Still, Refused> {
         let pid = self.process.tid;
         let gone = || Refused::new(libc::ESRCH, "the process has ended");
@@ -138,12 +138,12 @@ impl Peer {
             return Err(gone());
         }
         let cgroups = match configuration.names_cgroups() || domain.names_cgroups() {
-            true => homes.cgroups(pid),
+            true => originals.cgroups(pid),
             false => Vec::new(),
         };
         if let Some(checked) = &self.checked {
             let is_inside =
-                || domain.check_known(pid, &status, &configuration.protected, homes).is_ok();
+                || domain.check_known(pid, &status, &configuration.protected, originals).is_ok();
             return Ok(match checked.person {
                 ref was if was.program != person.program => {
                     Still::Another("it executed another program")
@@ -165,7 +165,7 @@ impl Peer {
         let requester = requester(pid, &person, configuration, cgroups.clone());
         self.checked = Some(Checked {
             grant: configuration.grant_for(&requester).map(|grant| Rc::new(grant.clone())),
-            domain: domain.check_known(pid, &status, &configuration.protected, homes),
+            domain: domain.check_known(pid, &status, &configuration.protected, originals),
             cgroups,
             name: status.name().to_owned(),
             person,

@@ -5,8 +5,8 @@ mod configured;
 mod fast;
 
 use crate::backend::Backend;
-use crate::homes::Homes;
 use crate::log;
+use crate::originals::Originals;
 use crate::process;
 use crate::sys;
 use anyhow::{bail, Result};
@@ -33,7 +33,7 @@ pub struct Placement {
     there: Option<There>,
     /// Why there are none, as text.
     why_not: String,
-    pub homes: Homes,
+    pub originals: Originals,
     /// Clients may wait for tekd.
     serves: bool,
 }
@@ -47,7 +47,7 @@ struct There {
     /// The groups that processes were given before they chose for themselves.
     given: HashMap<Identity, Group>,
     /// Threads whose move back failed.
-    owed: Vec<Identity>,
+    due: Vec<Identity>,
     /// Leaving responsiveness mode failed.
     is_late: bool,
     /// Processes with many threads whose move is not complete.
@@ -91,7 +91,7 @@ impl Placement {
         let mut own = Self {
             there: None,
             why_not: "tekd.toml has no [groups]".to_owned(),
-            homes: Homes::default(),
+            originals: Originals::default(),
             serves: false,
         };
         let settings = match (&configuration.groups, backend) {
@@ -106,13 +106,13 @@ impl Placement {
                 own.why_not = NO_REAL_TIME.to_owned();
             }
             Ok((groups, place)) => {
-                own.homes.set_top(groups.top_group()?);
+                own.originals.set_top(groups.top_group()?);
                 own.there = Some(There {
                     groups,
                     place,
                     by: HashMap::new(),
                     given: HashMap::new(),
-                    owed: Vec::new(),
+                    due: Vec::new(),
                     is_late: false,
                     moving: VecDeque::new(),
                     next_ns: 0,
@@ -147,7 +147,7 @@ impl Placement {
         by: &str,
     ) -> Result<(), Error> {
         let Some(there) = &mut self.there else { return Ok(()) };
-        self.homes.remember(process);
+        self.originals.remember(process);
         there.moving.retain(|moving| moving.process() != process);
         let moving = there.groups.begin(effect, process, group)?;
         there.go_on(effect, moving, self.serves)?;
@@ -183,15 +183,15 @@ impl Placement {
         by: &str,
     ) -> Result<(), Error> {
         let Some(there) = &mut self.there else { return Ok(()) };
-        self.homes.remember(process);
+        self.originals.remember(process);
         there.groups.place_thread(effect, thread, group)?;
         self.note(effect, thread, by);
         Ok(())
     }
 
-    fn note(&mut self, effect: &mut Effect, who: Identity, by: &str) {
+    fn note(&mut self, effect: &mut Effect, thread_id: Identity, by: &str) {
         if let Some(there) = &mut self.there {
-            there.by.insert(who, by.into());
+            there.by.insert(thread_id, by.into());
         }
         self.forget_after(effect, 1);
     }
@@ -203,10 +203,10 @@ impl Placement {
         if there.placed < MANY_PLACED.max(there.remembered) {
             return;
         }
-        there.by.retain(|who, _| who.check_process().is_ok());
+        there.by.retain(|thread_id, _| thread_id.check_process().is_ok());
         there.given.retain(|process, _| process.check_process().is_ok());
         (there.placed, there.remembered) = (0, there.by.len());
-        self.homes.forget_ended();
+        self.originals.forget_ended();
         if let Err(error) = there.groups.forget_ended(effect) {
             log::warning(&error.to_string());
         }
@@ -287,8 +287,8 @@ fn make(effect: &mut Effect, settings: &GroupSettings) -> Result<(Groups, String
         bail!("there is no place for groups: {}", found.refused.join("; "));
     };
     let place = place.named(&settings.name)?;
-    let told = place.to_string();
-    Ok((Groups::open(effect, &place, settings.weights)?, told))
+    let reported = place.to_string();
+    Ok((Groups::open(effect, &place, settings.weights)?, reported))
 }
 
 /// Undoes a change; if that fails it is tried again later.

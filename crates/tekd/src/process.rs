@@ -166,12 +166,12 @@ impl Person {
     }
 }
 
-/// Applies `look` to a process's link to its program, or to that of another thread if the first
+/// Applies `examine` to a process's link to its program, or to that of another thread if the first
 /// thread has ended.
-fn exe<T>(pid: i32, look: impl Fn(&str) -> Option<T>) -> Option<T> {
-    look(&format!("/proc/{pid}/exe")).or_else(|| {
+fn exe<T>(pid: i32, examine: impl Fn(&str) -> Option<T>) -> Option<T> {
+    examine(&format!("/proc/{pid}/exe")).or_else(|| {
         let tids = threads(pid).ok()?;
-        tids.into_iter().find_map(|tid| look(&format!("/proc/{pid}/task/{tid}/exe")))
+        tids.into_iter().find_map(|tid| examine(&format!("/proc/{pid}/task/{tid}/exe")))
     })
 }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_another_user_anywhere_is_not_wholly_of_one() {
+    fn a_process_that_has_another_user_anywhere_is_not_wholly_of_one() {
         let status = |uids: &str| Status::parse(format!("Uid:\t{uids}\nGid:\t1\n").as_bytes());
         assert!(status("7\t7\t7\t0").is_wholly_of(7));
         assert!(!status("7\t0\t0\t0").is_wholly_of(7));

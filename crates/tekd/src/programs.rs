@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use tek_effect::Identity;
 
 /// The interval of polls.
-const LOOK_NS: u64 = 10_000_000;
+const CHECK_NS: u64 = 10_000_000;
 
 /// The programs that processes run.
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl Programs {
     pub fn note(&mut self, process: Identity, now_ns: u64) {
         if let Ok(stack) = process.stack_start() {
             self.stacks.insert(process, stack);
-            self.next_ns.get_or_insert(now_ns + LOOK_NS);
+            self.next_ns.get_or_insert(now_ns + CHECK_NS);
         }
     }
 
@@ -44,7 +44,7 @@ impl Programs {
         let executed: Vec<Identity> =
             self.stacks.iter().filter(is_other).map(|(process, _)| *process).collect();
         self.stacks.retain(|process, _| !executed.contains(process));
-        self.next_ns = (!self.stacks.is_empty()).then_some(now_ns + LOOK_NS);
+        self.next_ns = (!self.stacks.is_empty()).then_some(now_ns + CHECK_NS);
         executed
     }
 }
@@ -68,14 +68,14 @@ mod tests {
         let mut programs = Programs::default();
         assert_eq!(programs.next_ns(), None);
         programs.note(process, 1);
-        assert_eq!(programs.next_ns(), Some(1 + LOOK_NS));
-        assert!(programs.executed(&present, 1 + LOOK_NS).is_empty());
+        assert_eq!(programs.next_ns(), Some(1 + CHECK_NS));
+        assert!(programs.executed(&present, 1 + CHECK_NS).is_empty());
         child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert!(programs.executed(&present, 2 + LOOK_NS).is_empty(), "no look is due");
-        assert_eq!(programs.executed(&present, 1 + 2 * LOOK_NS), [process]);
-        assert!(programs.executed(&present, 1 + 9 * LOOK_NS).is_empty());
+        assert!(programs.executed(&present, 2 + CHECK_NS).is_empty(), "no look is due");
+        assert_eq!(programs.executed(&present, 1 + 2 * CHECK_NS), [process]);
+        assert!(programs.executed(&present, 1 + 9 * CHECK_NS).is_empty());
         assert_eq!(programs.next_ns(), None);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -86,7 +86,7 @@ mod tests {
         let own = Identity::of_process(i32::try_from(std::process::id()).unwrap()).unwrap();
         let mut programs = Programs::default();
         programs.note(own, 0);
-        assert!(programs.executed(&HashSet::new(), LOOK_NS).is_empty());
+        assert!(programs.executed(&HashSet::new(), CHECK_NS).is_empty());
         assert_eq!(programs.next_ns(), None);
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Fast Region: the threads that tekd has made critical.
+use crate::backends::Backends;
 use crate::guard::{Account, Overrun};
 use crate::ledger::{Ledger, Owner};
 use crate::lineage::Lineage;
 use crate::log;
-use crate::means::Means;
 use crate::member::{Ask, Member, Reason, Target};
 use crate::sys;
 use std::collections::HashMap;
@@ -111,8 +111,8 @@ impl Region {
     }
 
     /// The number of threads of other processes that are in it by a request of this user.
-    pub fn count_of_others(&self, uid: u32) -> u32 {
-        count(self.members.values().filter_map(|m| m.others.as_ref()).filter(|ask| ask.uid == uid))
+    pub fn count_by_hand(&self, uid: u32) -> u32 {
+        count(self.members.values().filter_map(|m| m.by_hand.as_ref()).filter(|ask| ask.uid == uid))
     }
 
     /// The latest Fast thread among those that only this user requested.
@@ -124,21 +124,21 @@ impl Region {
 
     /// The refusal while a thread is barred, with the time that is left.
     pub fn is_closed_to(&self, thread: Identity, now_ns: u64) -> Option<Refused> {
-        let told = |left: Duration| format!("{:.1} s", left.as_secs_f64());
+        let reported = |left: Duration| format!("{:.1} s", left.as_secs_f64());
         if self.closed_until_ns > now_ns {
-            let left = told(Duration::from_nanos(self.closed_until_ns - now_ns));
+            let left = reported(Duration::from_nanos(self.closed_until_ns - now_ns));
             let why = format!("ordinary threads did not run for too long: nobody for {left}");
             return Some(Refused::new(libc::EDQUOT, why));
         }
         let left = self.ledger.of(thread)?.banned_for(now_ns)?;
-        let why = format!("the thread overran its budget: not again for {}", told(left));
+        let why = format!("the thread overran its budget: not again for {}", reported(left));
         Some(Refused::new(libc::EDQUOT, why))
     }
 
     /// Chooses the account that a new Fast thread takes over: its own or that of an earlier thread.
     fn choose_account(
         &mut self,
-        means: &mut Means,
+        backends: &mut Backends,
         target: Target,
         ask: &Ask,
         owner: &Owner,
@@ -147,7 +147,7 @@ impl Region {
         if self.ledger.of(target.thread).is_none() {
             // Threads that ended without a notice leave accounts to take over, too.
             let may_have_ended = |m: &Member| m.owner.uid == owner.uid && m.may_have_ended();
-            self.forget_ended(means, may_have_ended);
+            self.forget_ended(backends, may_have_ended);
         }
         let there = self.counts_there(target.process, ask.uid);
         let whose = self.ledger.choose(target.thread, owner, there, ask.quota, now);
@@ -165,14 +165,14 @@ impl Region {
     /// Makes the member of a thread that is about to become Fast; the thread is not changed yet.
     fn new_member(
         &mut self,
-        means: &mut Means,
+        backends: &mut Backends,
         target: Target,
         reason: Reason,
         ask: &Ask,
     ) -> Result<Member, Refused> {
         let owner = owner_of(target, reason, ask);
-        let whose = self.choose_account(means, target, ask, &owner)?;
-        means.before_fast(target.thread);
+        let whose = self.choose_account(backends, target, ask, &owner)?;
+        backends.before_fast(target.thread);
         let mut member = Member::new(target, owner, Account::new(ask.since_ns))?;
         let Some(whose) = whose else { return Ok(member) };
         if let Some(account) = self.ledger.remove(whose) {
@@ -185,7 +185,7 @@ impl Region {
     /// Puts a request into force. Returns the real-time priority that tekd set; 0: none.
     pub fn enter(
         &mut self,
-        means: &mut Means,
+        backends: &mut Backends,
         target: Target,
         reason: Reason,
         ask: Ask,
@@ -196,13 +196,13 @@ impl Region {
             return Err(refused);
         }
         if self.members.get(&tid).is_some_and(|member| member.target.thread != target.thread) {
-            self.remove(means, tid); // it ended, and another thread has its id
+            self.remove(backends, tid); // it ended, and another thread has its id
         }
         if !self.members.contains_key(&tid) {
-            let member = self.new_member(means, target, reason, &ask)?;
+            let member = self.new_member(backends, target, reason, &ask)?;
             self.members.insert(tid, member);
             self.since_ns.get_or_insert(now);
-            means.set_mode(true);
+            backends.set_mode(true);
         }
         let Some(member) = self.members.get_mut(&tid) else {
             return Err(Refused::new(libc::ESRCH, "the thread has ended"));
@@ -214,12 +214,12 @@ impl Region {
         if is_new {
             member.begin(now);
         }
-        match settle(member, means) {
+        match settle(member, backends) {
             Ok(()) => {
                 if is_new {
-                    member.next_look_ns = next_look(&member.account, now);
+                    member.next_check_ns = next_check(&member.account, now);
                 }
-                if let Some(way) = member.way(means) {
+                if let Some(way) = member.way(backends) {
                     self.lineage.add(member.target.process.tid, way);
                 }
                 Ok(member.rt_priority())
@@ -227,10 +227,10 @@ impl Region {
             Err(error) => {
                 *member.slot(reason) = before;
                 if is_new {
-                    self.remove(means, tid);
+                    self.remove(backends, tid);
                 }
                 if matches!(error, tek_effect::Error::Executing { .. }) {
-                    self.forget_ended(means, |member| member.target.process == target.process);
+                    self.forget_ended(backends, |member| member.target.process == target.process);
                 }
                 Err(error.into())
             }
@@ -248,14 +248,14 @@ impl Region {
     }
 
     /// Ends a request; false: there was none.
-    pub fn leave(&mut self, means: &mut Means, tid: i32, reason: Reason) -> bool {
+    pub fn leave(&mut self, backends: &mut Backends, tid: i32, reason: Reason) -> bool {
         let Some(member) = self.members.get_mut(&tid) else { return false };
         let there = member.slot(reason).take().is_some();
         if member.best().is_none() {
-            self.remove(means, tid);
-        } else if let Err(error) = settle(member, means) {
+            self.remove(backends, tid);
+        } else if let Err(error) = settle(member, backends) {
             log::warning(&format!("{error}"));
-            self.remove(means, tid);
+            self.remove(backends, tid);
         }
         there
     }
@@ -263,17 +263,17 @@ impl Region {
     /// Ends all requests for threads of a process, or only its own; returns these threads.
     pub fn leave_process(
         &mut self,
-        means: &mut Means,
+        backends: &mut Backends,
         process: Identity,
-        also_others: bool,
+        also_by_hand: bool,
     ) -> Vec<i32> {
         let of_process = |member: &&Member| member.target.process == process;
         let tids: Vec<i32> =
             self.members().filter(of_process).map(|m| m.target.thread.tid).collect();
         for &tid in &tids {
-            self.leave(means, tid, Reason::Own);
-            if also_others {
-                self.leave(means, tid, Reason::Others);
+            self.leave(backends, tid, Reason::Own);
+            if also_by_hand {
+                self.leave(backends, tid, Reason::ByHand);
             }
         }
         self.ledger.orphan(process);
@@ -281,8 +281,8 @@ impl Region {
     }
 
     /// Gives all members a priority of the present range.
-    pub fn settle_all(&mut self, means: &mut Means) {
-        let mut settled = |member: &mut Member| settle(member, means).err();
+    pub fn settle_all(&mut self, backends: &mut Backends) {
+        let mut settled = |member: &mut Member| settle(member, backends).err();
         let failed: Vec<(i32, tek_effect::Error)> = self
             .members
             .iter_mut()
@@ -290,12 +290,12 @@ impl Region {
             .collect();
         for (tid, error) in failed {
             log::warning(&error.to_string());
-            self.remove(means, tid);
+            self.remove(backends, tid);
         }
     }
 
     /// Removes threads that ended without a notice.
-    pub fn forget_ended(&mut self, means: &mut Means, among: impl Fn(&Member) -> bool) {
+    pub fn forget_ended(&mut self, backends: &mut Backends, among: impl Fn(&Member) -> bool) {
         let ended = |member: &&Member| !member.target.thread.is_there();
         let tids: Vec<i32> = self
             .members()
@@ -303,17 +303,17 @@ impl Region {
             .filter(ended)
             .map(|member| member.target.thread.tid)
             .collect();
-        tids.into_iter().for_each(|tid| self.remove(means, tid));
+        tids.into_iter().for_each(|tid| self.remove(backends, tid));
     }
 
     /// Removes all members, and admits none until `until_ns`.
-    pub fn close(&mut self, means: &mut Means, until_ns: u64, why: &str) -> Vec<Left> {
+    pub fn close(&mut self, backends: &mut Backends, until_ns: u64, why: &str) -> Vec<Left> {
         self.closed_until_ns = until_ns;
         let tids: Vec<i32> = self.members.keys().copied().collect();
         tids.into_iter()
             .filter_map(|tid| {
                 let left = self.left(tid, libc::EDQUOT, [0, 0], why.to_owned());
-                self.remove(means, tid);
+                self.remove(backends, tid);
                 left
             })
             .collect()
@@ -321,16 +321,16 @@ impl Region {
 
     /// Does the work that is due: ends timed requests and polls budgets. Returns the threads that
     /// left.
-    pub fn turn(&mut self, means: &mut Means, now_ns: u64) -> Vec<Left> {
-        let mut all_left = self.end_timed(means, now_ns);
-        let due = |member: &&mut Member| member.next_look_ns <= now_ns;
+    pub fn run_once(&mut self, backends: &mut Backends, now_ns: u64) -> Vec<Left> {
+        let mut all_left = self.end_timed(backends, now_ns);
+        let due = |member: &&mut Member| member.next_check_ns <= now_ns;
         let mut gone = Vec::new();
         for member in self.members.values_mut().filter(due) {
-            member.next_look_ns = next_look(&member.account, now_ns);
+            member.next_check_ns = next_check(&member.account, now_ns);
             let tid = member.target.thread.tid;
             match member.target.thread.is_there() {
                 false => gone.push((tid, None)),
-                true => gone.extend(member.look(now_ns).map(|over| (tid, Some(over)))),
+                true => gone.extend(member.examine(now_ns).map(|over| (tid, Some(over)))),
             }
         }
         for (tid, over) in gone {
@@ -343,12 +343,12 @@ impl Region {
                 let left = self.left(tid, libc::EDQUOT, [over.used_ns, over.of_ns], why)?;
                 Some(Left { over: Some(over), ..left })
             }));
-            self.remove(means, tid);
+            self.remove(backends, tid);
         }
         all_left
     }
 
-    fn end_timed(&mut self, means: &mut Means, now_ns: u64) -> Vec<Left> {
+    fn end_timed(&mut self, backends: &mut Backends, now_ns: u64) -> Vec<Left> {
         let is_over = |ask: &Option<Ask>| {
             ask.as_ref().is_some_and(|ask| ask.until_ns > 0 && ask.until_ns <= now_ns)
         };
@@ -357,13 +357,13 @@ impl Region {
             .iter()
             .flat_map(|(&tid, member)| {
                 let own = is_over(&member.own).then_some((tid, Reason::Own));
-                own.into_iter().chain(is_over(&member.others).then_some((tid, Reason::Others)))
+                own.into_iter().chain(is_over(&member.by_hand).then_some((tid, Reason::ByHand)))
             })
             .collect();
         let mut all_left = Vec::new();
         for (tid, reason) in over {
             let left = self.left(tid, libc::ETIME, [0, 0], "its time is over".to_owned());
-            self.leave(means, tid, reason);
+            self.leave(backends, tid, reason);
             if !self.members.contains_key(&tid) {
                 all_left.extend(left);
             }
@@ -371,33 +371,33 @@ impl Region {
         all_left
     }
 
-    /// When `turn` has work.
+    /// When `run_once` has work.
     pub fn next_ns(&self) -> Option<u64> {
         let ends = self.members().flat_map(Member::asks).map(|ask| ask.until_ns);
-        let looks = self.members().map(|member| member.next_look_ns);
-        ends.filter(|&until| until > 0).chain(looks).min()
+        let samples = self.members().map(|member| member.next_check_ns);
+        ends.filter(|&until| until > 0).chain(samples).min()
     }
 
     /// The notice for a thread that is about to leave.
     pub fn left(&self, tid: i32, errno: i32, value: [u64; 2], why: String) -> Option<Left> {
         let member = self.members.get(&tid)?;
         let mut to = vec![member.target.process.tid];
-        to.extend(member.others.as_ref().map(|ask| ask.pid).filter(|&pid| pid != to[0]));
+        to.extend(member.by_hand.as_ref().map(|ask| ask.pid).filter(|&pid| pid != to[0]));
         Some(Left { tid, errno, value, why, over: None, to })
     }
 
-    fn remove(&mut self, means: &mut Means, tid: i32) {
+    fn remove(&mut self, backends: &mut Backends, tid: i32) {
         let Some(mut member) = self.members.remove(&tid) else { return };
-        match member.give_back(means) {
+        match member.give_back(backends) {
             Ok(_) | Err(tek_effect::Error::Executing { .. }) => {}
             Err(error) => log::warning(&error.to_string()),
         }
-        means.after_fast(member.target.thread, member.target.process, member.base);
+        backends.after_fast(member.target.thread, member.target.process, member.base);
         let now = sys::monotonic_ns();
         if self.members.is_empty() {
             self.before_ns = self.responsive_ns(now);
             self.since_ns = None;
-            means.set_mode(false);
+            backends.set_mode(false);
         }
         member.end(now);
         self.ledger.keep(member.target.thread, member.owner, member.account, now);
@@ -416,16 +416,16 @@ fn owner_of(target: Target, reason: Reason, ask: &Ask) -> Owner {
 }
 
 /// Gives a member the values of its requests.
-fn settle(member: &mut Member, means: &mut Means) -> Result<(), tek_effect::Error> {
+fn settle(member: &mut Member, backends: &mut Backends) -> Result<(), tek_effect::Error> {
     let Some(ask) = member.best() else { return Ok(()) };
     let (priority, granted, budget) = (ask.priority, ask.granted, ask.budget);
     let cpu_ns = member.cpu_ns().unwrap_or(0);
     member.account.set_budgets(granted, budget, sys::monotonic_ns(), cpu_ns);
-    member.set(means, priority)
+    member.set(backends, priority)
 }
 
 /// At whole multiples of the interval, so that the polls of several threads share one wake-up.
-fn next_look(account: &Account, now_ns: u64) -> u64 {
+fn next_check(account: &Account, now_ns: u64) -> u64 {
     let interval = account.interval_ns().max(1);
     (now_ns / interval + 1) * interval
 }

@@ -95,7 +95,7 @@ fn act(
 /// Checks a client. Ends it if it became another one, which the grant does not cover.
 fn is_still_itself(server: &mut Server, pid: i32) -> Result<()> {
     let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
-    match peer.check(&server.configuration, &server.domain, &server.means.placement.homes)? {
+    match peer.check(&server.configuration, &server.domain, &server.backends.placement.originals)? {
         Still::Itself => {
             if peer.grant().is_ok() {
                 let uid = peer.connected_uid();
@@ -113,7 +113,7 @@ fn is_still_itself(server: &mut Server, pid: i32) -> Result<()> {
 /// Whether a client has a grant at all. Then the events are on, and the client was checked after
 /// that, so a later change of it will be reported.
 fn may_have_something(server: &mut Server, pid: i32, now: u64) -> Result<()> {
-    server.hear_all_news();
+    server.receive_all_news();
     if server.peer(pid)?.is_sure {
         server.awaken(now);
         return server.peer(pid)?.grant().map(drop);
@@ -121,10 +121,10 @@ fn may_have_something(server: &mut Server, pid: i32, now: u64) -> Result<()> {
     is_still_itself(server, pid)?;
     server.peer(pid)?.grant()?;
     let process = server.peer(pid)?.process;
-    if server.awaken(now) | server.hear_changes_of(process) {
+    if server.awaken(now) | server.watch_changes_of(process) {
         is_still_itself(server, pid)?;
     }
-    server.peer(pid)?.is_sure = server.is_told_of_others();
+    server.peer(pid)?.is_sure = server.is_notified_of_rest();
     Ok(())
 }
 
@@ -141,13 +141,14 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
     }
     may_have_something(server, pid, sys::monotonic_ns())?;
     if server.exec_watch.is_none() {
-        server
-            .tell_of_limits("the kernel reports no events of children, which would keep the limit");
+        server.describe_limits(
+            "the kernel reports no events of children, which would keep the limit",
+        );
         return Ok(GRANT_SWITCH);
     }
     server.watch_births(true);
-    if !server.births.are_heard() {
-        server.tell_of_limits("the kernel does not tell of children, which would keep the limit");
+    if !server.births.are_received() {
+        server.describe_limits("the kernel does not tell of children, which would keep the limit");
         return Ok(GRANT_SWITCH);
     }
     match raise_limit(server, pid, u64::from(high) + 1) {
@@ -157,7 +158,7 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
             Err(gone.into())
         }
         Err(error) => {
-            server.tell_of_limits(&error.to_string());
+            server.describe_limits(&error.to_string());
             server.watch_births(false);
             Ok(GRANT_SWITCH)
         }
@@ -172,7 +173,8 @@ fn raise_limit(server: &mut Server, pid: i32, wanted: u64) -> std::result::Resul
     let process = peer.process;
     if peer.limit.is_none() && there.soft < wanted {
         let (soft, hard) = (there.soft.max(wanted), there.hard.max(wanted));
-        let change = server.means.effect.set_limit(peer.process, Resource::Rtprio, soft, hard)?;
+        let change =
+            server.backends.effect.set_limit(peer.process, Resource::Rtprio, soft, hard)?;
         peer.limit = Some(change);
         server.note_maker(process.tid);
     }
@@ -199,7 +201,7 @@ fn enter(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u
         |region: &Region| terms.may_add(u32::from(more), region.counts(process, ask.uid, now));
     if may_add(&server.region).is_err() {
         let of_user = |member: &Member| member.asks().any(|other| other.uid == ask.uid);
-        server.region.forget_ended(&mut server.means, of_user);
+        server.region.forget_ended(&mut server.backends, of_user);
     }
     may_add(&server.region)?;
     if server.region.member(thread).is_none() {
@@ -207,7 +209,7 @@ fn enter(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u
     }
     let target = Target { thread, process };
     server.note_program(process, now);
-    let given = server.region.enter(&mut server.means, target, Reason::Own, ask)?;
+    let given = server.region.enter(&mut server.backends, target, Reason::Own, ask)?;
     server.counters.granted += 1;
     Ok(given)
 }
@@ -220,7 +222,7 @@ fn leave(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
         .members()
         .any(|member| member.target.thread.tid == tid && member.target.process == process);
     if is_own {
-        server.region.leave(&mut server.means, tid, Reason::Own);
+        server.region.leave(&mut server.backends, tid, Reason::Own);
     }
     Ok(())
 }
@@ -270,11 +272,11 @@ fn targets(server: &mut Server, pid: i32, request: &Request) -> Result<Vec<Targe
     let id = thread_id(request)?;
     let gone = || Refused::new(libc::ESRCH, format!("there is no thread {id}"));
     let uid = server.peer(pid)?.checked.as_ref().ok_or_else(unknown)?.person.uid;
-    server.peer(pid)?.grant()?.terms.may_change_others(uid)?;
+    server.peer(pid)?.grant()?.terms.may_change_other_users(uid)?;
     let process = process::of_thread(id).ok_or_else(gone)?;
     server
         .domain
-        .check(process.tid, &server.configuration.protected, &server.means.placement.homes)
+        .check(process.tid, &server.configuration.protected, &server.backends.placement.originals)
         .map_err(|outside| Refused::new(libc::EPERM, outside.to_string()))?;
     let whole = request.flags & ASK_PROCESS != 0;
     let tids = match whole {
@@ -322,25 +324,26 @@ fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Resul
     let targets = targets_to_watch(server, pid, request, now)?;
     let ask = ask(server, pid, request, now)?;
     let is_new = |target: &&Target| {
-        server.region.member(target.thread).is_none_or(|member| member.others.is_none())
+        server.region.member(target.thread).is_none_or(|member| member.by_hand.is_none())
     };
     let new = targets.iter().filter(is_new).count();
     let more = u32::try_from(new).unwrap_or(u32::MAX);
-    let there = server.region.count_of_others(ask.uid);
+    let there = server.region.count_by_hand(ask.uid);
     server.peer(pid)?.grant()?.terms.user_may_add(more, there)?;
     server.make_room_for(ask.uid, new)?;
     let mut entered = Vec::new();
     let mut given = 0;
     for target in targets {
-        let was = server.region.member(target.thread).is_some_and(|member| member.others.is_some());
-        let result = server.region.enter(&mut server.means, target, Reason::Others, ask.clone());
+        let was =
+            server.region.member(target.thread).is_some_and(|member| member.by_hand.is_some());
+        let result = server.region.enter(&mut server.backends, target, Reason::ByHand, ask.clone());
         match result {
             Ok(priority) => given = given.max(priority),
             // Some threads of a process may end meanwhile.
             Err(refused) if refused.errno == libc::ESRCH && request.flags != 0 => continue,
             Err(refused) => {
                 for tid in entered {
-                    server.region.leave(&mut server.means, tid, Reason::Others);
+                    server.region.leave(&mut server.backends, tid, Reason::ByHand);
                 }
                 return Err(refused);
             }
@@ -368,7 +371,7 @@ fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Resul
 fn normal(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
     for target in targets(server, pid, request)? {
         if server.region.member(target.thread).is_some() {
-            server.region.leave(&mut server.means, target.thread.tid, Reason::Others);
+            server.region.leave(&mut server.backends, target.thread.tid, Reason::ByHand);
         }
     }
     Ok(())

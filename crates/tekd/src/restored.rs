@@ -3,7 +3,7 @@
 use crate::log;
 use tek_effect::Restored;
 
-pub fn tell(restored: &Restored) {
+pub fn announce(restored: &Restored) {
     let Restored { undone, gone, changed, failed } = restored;
     if undone + gone + changed > 0 {
         log::warning(&format!(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The start: from the command line to a running server.
 use crate::backend::Backend;
+use crate::backends::Backends;
 use crate::canary::Canary;
 use crate::configuration;
 use crate::directories::Directories;
@@ -9,10 +10,9 @@ use crate::exec_watch::ExecWatch;
 use crate::kthreads::{self, Kthreads, Wanted};
 use crate::listener::{self, Listener};
 use crate::log;
-use crate::means::Means;
+use crate::noncritical::Noncritical;
 use crate::notify::Notify;
 use crate::options::Options;
-use crate::others::Others;
 use crate::own_priority::become_first;
 use crate::placement::Placement;
 use crate::requests;
@@ -54,7 +54,7 @@ pub fn run(options: Options) -> Result<()> {
     let _directories = Directories::make_for(&options.state, "--state")?;
     // Before any effect outside of tekd: a second tekd ends here.
     let (effect, restored) = open(&options.state)?;
-    restored::tell(&restored);
+    restored::announce(&restored);
     let listener = match Listener::open(&options.socket) {
         Ok(listener) => listener,
         Err(error) => {
@@ -67,10 +67,10 @@ pub fn run(options: Options) -> Result<()> {
     log::info(&format!("configuration: {}", loaded.source));
     loaded.warnings.iter().for_each(|line| log::warning(line));
     let domain = Domain::new(options.domain);
-    let means = means(effect, &options.state, &loaded.configuration, &domain)?;
+    let backends = backends(effect, &options.state, &loaded.configuration, &domain)?;
     let high = loaded.configuration.real_time.high;
     let server = Server::new(Parts {
-        means,
+        backends,
         loaded,
         file: options.config,
         domain,
@@ -93,7 +93,12 @@ pub fn run(options: Options) -> Result<()> {
 
 /// Chooses the backend, and places all processes. The caller does this before its thread outranks
 /// the device, because it may take a while.
-fn means(mut effect: Effect, state: &Path, with: &Configuration, domain: &Domain) -> Result<Means> {
+fn backends(
+    mut effect: Effect,
+    state: &Path,
+    with: &Configuration,
+    domain: &Domain,
+) -> Result<Backends> {
     let (mut backend, backend_why) = backend(with);
     let placement = match Placement::start(&mut effect, with, backend) {
         // No other backend is left: each request is refused with the reason.
@@ -119,7 +124,7 @@ fn means(mut effect: Effect, state: &Path, with: &Configuration, domain: &Domain
         log::info(&format!("groups: {}", groups.place));
     }
     placement.place_all(&mut effect, with, domain);
-    let (range, others) = (with.real_time, Others::default());
+    let (range, noncritical) = (with.real_time, Noncritical::default());
     let kthreads = Kthreads::start(Wanted {
         settings: with.kthreads.as_ref(),
         state,
@@ -127,7 +132,7 @@ fn means(mut effect: Effect, state: &Path, with: &Configuration, domain: &Domain
         protected: with.protected.clone(),
         attaching_priority: with.real_time.high + 1,
     });
-    Ok(Means { effect, range, placement, others, kthreads, backend, backend_why })
+    Ok(Backends { effect, range, placement, noncritical, kthreads, backend, backend_why })
 }
 
 /// The backend, and the reason for it.

@@ -2,7 +2,7 @@
 //! The state of tekd, and the reasons for a thread's priority, as JSON.
 use crate::history::ms;
 use crate::member::{Ask, Member};
-use crate::others::Lowered;
+use crate::noncritical::Lowered;
 use crate::peer::Peer;
 use crate::placement::Shown;
 use crate::process::{self, Status};
@@ -52,7 +52,8 @@ pub fn of_all(server: &Server, viewer: Viewer) -> Value {
         .map(|member| thread(member, now))
         .collect();
     fast.sort_by_key(|thread| thread["tid"].as_i64());
-    let lowered = server.means.others.lowered().filter(|(_, its)| viewer.sees_id(its.process.tid));
+    let lowered =
+        server.backends.noncritical.lowered().filter(|(_, its)| viewer.sees_id(its.process.tid));
     let configuration = &server.configuration;
     let canary = json!({
         "limit_ms": u64::from(configuration.canary_seconds) * 1000,
@@ -64,23 +65,23 @@ pub fn of_all(server: &Server, viewer: Viewer) -> Value {
         "pid": std::process::id(),
         "since": rfc_3339(server.started),
         "mode": if server.region.is_empty() { "normal" } else { "responsiveness" },
-        "backend": server.means.backend.name(),
-        "backend_why": server.means.backend_why,
-        "groups": server.means.placement.shown().map(|shown| groups(&shown)),
+        "backend": server.backends.backend.name(),
+        "backend_why": server.backends.backend_why,
+        "groups": server.backends.placement.shown().map(|shown| groups(&shown)),
         "kthreads": kthreads(server, viewer),
-        "groups_why": server.means.placement.why_not(),
+        "groups_why": server.backends.placement.why_not(),
         "domain": server.domain.parts().collect::<Vec<_>>(),
         "configuration": server.source,
         "real_time": [configuration.real_time.low, configuration.real_time.high],
         "hears_of_exec": server.exec_watch.is_some(),
         "fast": fast,
-        "lowered": lowered.map(|(who, its)| of_lowered(who, its)).collect::<Vec<_>>(),
+        "lowered": lowered.map(|(thread_id, its)| of_lowered(thread_id, its)).collect::<Vec<_>>(),
         "clients": clients,
         "refused": server.history.refusals(now, |uid| viewer.sees_user(uid)),
         "overran": server.history.overruns(now, |pid| viewer.sees_id(pid)),
         "canary": (configuration.canary_seconds > 0).then_some(canary),
         "counts": {
-            "changes": server.means.effect.count(),
+            "changes": server.backends.effect.count(),
             "connections": server.connections.len(),
             "granted": server.counters.granted,
             "refused": server.counters.refused,
@@ -92,18 +93,18 @@ pub fn of_all(server: &Server, viewer: Viewer) -> Value {
 
 /// The kernel threads, and the threads that wait for them.
 fn kthreads(server: &Server, viewer: Viewer) -> Value {
-    let mut told = server.means.kthreads.told();
+    let mut reported = server.backends.kthreads.reported();
     let is_seen = |member: &Value| {
         let tid = member["tid"].as_i64().and_then(|tid| i32::try_from(tid).ok());
         tid.is_some_and(|tid| viewer.sees_id(tid))
     };
-    let threads = told.get_mut("threads").and_then(Value::as_array_mut);
+    let threads = reported.get_mut("threads").and_then(Value::as_array_mut);
     for thread in threads.into_iter().flatten() {
         if let Some(members) = thread.get_mut("members").and_then(Value::as_array_mut) {
             members.retain(is_seen);
         }
     }
-    told
+    reported
 }
 
 /// A noncritical RT thread that is lowered.
@@ -172,8 +173,8 @@ fn thread(member: &Member, now: u64) -> Value {
     let target = member.target;
     let process = Status::of(target.process.tid).ok();
     let own = member.own.as_ref().map(|own| ask(own, "its process", now));
-    let others = member.others.as_ref().map(|others| ask(others, "by hand", now));
-    let asks: Vec<Value> = own.into_iter().chain(others).collect();
+    let by_hand = member.by_hand.as_ref().map(|request| ask(request, "by hand", now));
+    let asks: Vec<Value> = own.into_iter().chain(by_hand).collect();
     let best = member.best();
     let since = member.asks().map(|ask| ask.since_ns).min();
     let until = member.asks().map(|ask| left(ask, now)).max_by_key(|left| left.unwrap_or(u64::MAX));
@@ -263,14 +264,15 @@ pub fn of_thread(server: &Server, tid: i32, viewer: Viewer) -> Result<Value, Ref
     let member = server.region.member(identity);
     let outside = server
         .domain
-        .check(process.tid, &server.configuration.protected, &server.means.placement.homes)
+        .check(process.tid, &server.configuration.protected, &server.backends.placement.originals)
         .err();
     let peer = server.peers.get(&process.tid).filter(|peer| peer.process == process);
     let grant = peer.and_then(|peer| peer.checked.as_ref()).map(|checked| match &checked.grant {
         Ok(grant) => grant.source.clone(),
         Err(refusal) => refusal.to_string(),
     });
-    let group = server.means.placement.group_of(identity, process);
+    let group = server.backends.placement.group_of(identity, process);
+    let lowered = server.backends.noncritical.lowered_one(identity);
     Ok(json!({
         "tid": tid,
         "pid": process.tid,
@@ -281,7 +283,7 @@ pub fn of_thread(server: &Server, tid: i32, viewer: Viewer) -> Result<Value, Ref
         "region": if member.is_some() { "fast" } else { "lazy" },
         "outside_domain": outside.map(|outside| outside.to_string()),
         "barred": server.region.is_closed_to(identity, now).map(|refused| refused.why),
-        "lowered": server.means.others.lowered_one(identity).map(|its| of_lowered(identity, its)),
+        "lowered": lowered.map(|its| of_lowered(identity, its)),
         "group": group.map(|(group, _)| group.name()),
         "group_by": group.map(|(_, by)| by),
         "connected": peer.is_some(),

@@ -124,12 +124,12 @@ mod tests {
     fn without_a_proc_and_with_one_more_that_hides_nothing_is_shown() {
         assert!(!shows_all("", &[0]));
         assert!(!shows_all("21 28 0:19 / /sys rw,nosuid - sysfs sysfs rw\n", &[5]));
-        let both = format!("{MOUNTS}\n23 28 0:21 / /box/proc rw - proc proc rw,hidepid=2\n");
-        assert!(!shows_all(&both, &[5]));
+        let pair = format!("{MOUNTS}\n23 28 0:21 / /box/proc rw - proc proc rw,hidepid=2\n");
+        assert!(!shows_all(&pair, &[5]));
     }
 
     #[test]
-    fn root_sees_all_and_a_user_his_own() {
+    fn root_sees_all_and_a_user_its_own() {
         let own = i32::try_from(std::process::id()).unwrap();
         let uid = nix::unistd::geteuid().as_raw();
         let status = Status::of(own).unwrap();

@@ -99,18 +99,18 @@ fn kill_everywhere(within: &Hierarchy) -> u64 {
 }
 
 #[test]
-fn whoever_is_killed_at_any_step_with_groups_leaves_nothing_different() {
+fn a_process_killed_at_any_step_with_groups_leaves_nothing_different() {
     if !common::alone() {
         return;
     }
     if cpu_groups().is_some() && common::may_use_real_time() {
         let steps = kill_everywhere(&Hierarchy::with("cpu").unwrap().unwrap());
-        common::tell(&format!("killed at each of {steps} steps with version 1"));
+        common::report(&format!("killed at each of {steps} steps with version 1"));
         assert!(steps > 100, "only {steps} steps");
     }
     if unified_groups().is_some() {
         let steps = kill_everywhere(&Hierarchy::unified().unwrap().unwrap());
-        common::tell(&format!("killed at each of {steps} steps with version 2"));
+        common::report(&format!("killed at each of {steps} steps with version 2"));
         assert!(steps > 100, "only {steps} steps");
     }
 }

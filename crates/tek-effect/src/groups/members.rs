@@ -10,7 +10,7 @@ use tek_policy::Group;
 
 /// Highest number of passes over a process until all its threads are in the group. A child of a
 /// placed thread starts in the right group, so only children of unplaced threads need a new pass.
-const MOST_LOOKS: usize = 64;
+const MOST_CHECKS: usize = 64;
 
 /// How many threads a call was about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,7 +27,7 @@ pub struct Moving {
     group: Group,
     /// Threads of this pass that are still to be moved.
     tids: Vec<i32>,
-    looks: usize,
+    samples: usize,
     /// Whether this pass moved a thread.
     moved: bool,
     /// The counts so far.
@@ -46,7 +46,7 @@ impl Moving {
 pub(super) struct Seat {
     /// Its group in the Lazy Region, if this `Groups` placed it.
     pub(super) group: Option<Group>,
-    pub(super) home: Option<Change>,
+    pub(super) original: Option<Change>,
     /// For a while: in the Fast Region, or where real-time threads can be.
     pub(super) away: Option<Change>,
     /// The group was set while the thread was away; the thread is not in it yet.
@@ -55,7 +55,7 @@ pub(super) struct Seat {
 
 impl Seat {
     pub(super) fn changes(&self) -> impl Iterator<Item = Change> {
-        self.home.into_iter().chain(self.away)
+        self.original.into_iter().chain(self.away)
     }
 }
 
@@ -76,12 +76,12 @@ impl Groups {
     pub fn place_thread(
         &mut self,
         effect: &mut Effect,
-        who: Identity,
+        thread_id: Identity,
         group: Group,
     ) -> Result<bool, Error> {
-        check_movable(who)?;
-        self.bring_in(effect, who)?;
-        self.seat(effect, who, group)
+        check_movable(thread_id)?;
+        self.bring_in(effect, thread_id)?;
+        self.seat(effect, thread_id, group)
     }
 
     /// Puts all threads of a process into a group of the Lazy Region; `process` is its first
@@ -116,7 +116,7 @@ impl Groups {
             process,
             group,
             tids: Vec::new(),
-            looks: 0,
+            samples: 0,
             moved: true,
             placed: Placed::default(),
         })
@@ -131,12 +131,12 @@ impl Groups {
     ) -> Result<bool, Error> {
         loop {
             if moving.tids.is_empty() {
-                if !moving.moved || moving.looks == MOST_LOOKS {
+                if !moving.moved || moving.samples == MOST_CHECKS {
                     return Ok(true);
                 }
                 moving.tids = threads(moving.process)?;
                 (moving.moved, moving.placed.left) = (false, 0);
-                moving.looks += 1;
+                moving.samples += 1;
             }
             while let Some(tid) = moving.tids.pop() {
                 self.place_one(effect, tid, moving)?;
@@ -152,78 +152,84 @@ impl Groups {
     /// The first move after a while waits for the kernel's other CPUs (an RCU grace period, about
     /// 8 ms; not if the hierarchy is mounted with `favordynmods`). Moves soon after it do not wait,
     /// and changes of weights never do.
-    pub fn fast(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
-        check_movable(who)?;
-        self.bring_in(effect, who)?;
+    pub fn fast(&mut self, effect: &mut Effect, thread_id: Identity) -> Result<(), Error> {
+        check_movable(thread_id)?;
+        self.bring_in(effect, thread_id)?;
         let to = self.tree.fast.clone();
-        if self.is_sent(who, &to)? {
+        if self.is_sent(thread_id, &to)? {
             return Ok(());
         }
-        let change = effect.move_to(who, &self.tree.within, &to)?;
-        self.note_sent(effect, who, change)
+        let change = effect.move_to(thread_id, &self.tree.within, &to)?;
+        self.note_sent(effect, thread_id, change)
     }
 
     /// The caller calls it before it gives a thread a real-time policy. Where only the topmost
     /// group has real-time runtime (version 1 with RT_GROUP_SCHED) this moves the thread there.
     /// Elsewhere it does nothing and returns `false`.
-    pub fn for_real_time(&mut self, effect: &mut Effect, who: Identity) -> Result<bool, Error> {
+    pub fn for_real_time(
+        &mut self,
+        effect: &mut Effect,
+        thread_id: Identity,
+    ) -> Result<bool, Error> {
         if !self.tree.refuses_real_time {
             return Ok(false);
         }
-        check_movable(who)?;
+        check_movable(thread_id)?;
         if self.away_since.is_none() {
             self.away_since = Some(sys::boot_ticks());
         }
-        self.away_from.insert(process_of(who.tid)?);
+        self.away_from.insert(process_of(thread_id.tid)?);
         let topmost = self.tree.within.mount_point().to_owned();
-        if !self.is_sent(who, &topmost)? {
-            let change = effect.move_line_to(who, &self.tree.within, &topmost)?;
-            self.note_sent(effect, who, change)?;
+        if !self.is_sent(thread_id, &topmost)? {
+            let change = effect.move_line_to(thread_id, &self.tree.within, &topmost)?;
+            self.note_sent(effect, thread_id, change)?;
         }
         Ok(true)
     }
 
     /// Moves a thread back after [`Groups::fast`] or [`Groups::for_real_time`], by one write. The
     /// caller takes away the real-time policy before. No effect if neither call moved the thread.
-    pub fn lazy_again(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
-        let Some(seat) = self.seats.get_mut(&who) else { return Ok(()) };
+    pub fn lazy_again(&mut self, effect: &mut Effect, thread_id: Identity) -> Result<(), Error> {
+        let Some(seat) = self.seats.get_mut(&thread_id) else { return Ok(()) };
         let Some(away) = seat.away else { return Ok(()) };
         let undone = effect.undo(away)?;
         seat.away = None;
         let is_awaited = std::mem::take(&mut seat.is_awaited);
         match (undone, seat.group) {
-            (Undone::Undone, Some(group)) if is_awaited => self.seat(effect, who, group).map(drop),
+            (Undone::Undone, Some(group)) if is_awaited => {
+                self.seat(effect, thread_id, group).map(drop)
+            }
             // It is where it was: in its group, or where another process had moved it.
             (Undone::Undone, Some(_)) => Ok(()),
-            (Undone::Gone, _) => self.forget(effect, who),
+            (Undone::Gone, _) => self.forget(effect, thread_id),
             (Undone::Changed, Some(_)) => Ok(()),
-            (_, None) => self.forget(effect, who),
+            (_, None) => self.forget(effect, thread_id),
         }
     }
 
     /// The group of a thread while it is not Fast; `None`: neither the thread nor its process was
     /// placed.
-    pub fn group_of(&self, who: Identity) -> Option<Group> {
-        self.seats.get(&who).and_then(|seat| seat.group).or_else(|| {
-            let process = Identity::of_process(process_of(who.tid).ok()?).ok()?;
+    pub fn group_of(&self, thread_id: Identity) -> Option<Group> {
+        self.seats.get(&thread_id).and_then(|seat| seat.group).or_else(|| {
+            let process = Identity::of_process(process_of(thread_id.tid).ok()?).ok()?;
             self.processes.get(&process).map(|its| its.group)
         })
     }
 
     fn place_one(&mut self, effect: &mut Effect, tid: i32, to: &mut Moving) -> Result<(), Error> {
-        let Ok(who) = Identity::of(tid) else { return Ok(()) };
-        if self.cannot_have(who) {
+        let Ok(thread_id) = Identity::of(tid) else { return Ok(()) };
+        if self.cannot_have(thread_id) {
             to.placed.left += 1;
             return Ok(());
         }
-        match none_if_gone(self.seat(effect, who, to.group)) {
+        match none_if_gone(self.seat(effect, thread_id, to.group)) {
             Ok(Some(true)) => {
                 to.moved = true;
                 to.placed.moved += 1;
             }
             Ok(_) => {}
             // The thread has become real-time since the check above.
-            Err(error) if error.errno() == libc::EINVAL && self.cannot_have(who) => {
+            Err(error) if error.errno() == libc::EINVAL && self.cannot_have(thread_id) => {
                 to.placed.left += 1;
             }
             Err(error) => return Err(error),
@@ -231,16 +237,17 @@ impl Groups {
         Ok(())
     }
 
-    pub(super) fn cannot_have(&self, who: Identity) -> bool {
+    pub(super) fn cannot_have(&self, thread_id: Identity) -> bool {
         let policies = [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE];
-        let is_real_time =
-            || Scheduling::of(who.tid).is_ok_and(|its| policies.contains(&(its.policy as i32)));
-        let is_ours = self.is_away(who);
-        who.is_of_kernel() || (self.tree.refuses_real_time && !is_ours && is_real_time())
+        let is_real_time = || {
+            Scheduling::of(thread_id.tid).is_ok_and(|its| policies.contains(&(its.policy as i32)))
+        };
+        let is_ours = self.is_away(thread_id);
+        thread_id.is_of_kernel() || (self.tree.refuses_real_time && !is_ours && is_real_time())
     }
 
-    pub(super) fn is_away(&self, who: Identity) -> bool {
-        self.seats.get(&who).is_some_and(|seat| seat.away.is_some())
+    pub(super) fn is_away(&self, thread_id: Identity) -> bool {
+        self.seats.get(&thread_id).is_some_and(|seat| seat.away.is_some())
     }
 
     /// Moves a thread to a group of the Lazy Region; if it is away, records the group for its
@@ -248,50 +255,50 @@ impl Groups {
     pub(super) fn seat(
         &mut self,
         effect: &mut Effect,
-        who: Identity,
+        thread_id: Identity,
         group: Group,
     ) -> Result<bool, Error> {
-        if let Some(seat) = self.seats.get_mut(&who).filter(|seat| seat.away.is_some()) {
+        if let Some(seat) = self.seats.get_mut(&thread_id).filter(|seat| seat.away.is_some()) {
             seat.group = Some(group);
             seat.is_awaited = true;
             return Ok(false);
         }
         let to = self.tree.group(group);
-        if self.tree.is_in(who.tid, &to)? {
+        if self.tree.is_in(thread_id.tid, &to)? {
             return Ok(false);
         }
-        let change = effect.move_to(who, &self.tree.within, &to)?;
-        let seat = self.seats.entry(who).or_default();
+        let change = effect.move_to(thread_id, &self.tree.within, &to)?;
+        let seat = self.seats.entry(thread_id).or_default();
         seat.group = Some(group);
-        match seat.home.replace(change) {
+        match seat.original.replace(change) {
             // The later change now restores what was there before the earlier one.
             Some(earlier) => effect.undo(earlier).map(|_| true),
             None => Ok(true),
         }
     }
 
-    fn is_sent(&self, who: Identity, to: &Path) -> Result<bool, Error> {
-        Ok(self.is_away(who) && self.tree.is_in(who.tid, to)?)
+    fn is_sent(&self, thread_id: Identity, to: &Path) -> Result<bool, Error> {
+        Ok(self.is_away(thread_id) && self.tree.is_in(thread_id.tid, to)?)
     }
 
     fn note_sent(
         &mut self,
         effect: &mut Effect,
-        who: Identity,
+        thread_id: Identity,
         change: Change,
     ) -> Result<(), Error> {
-        match self.seats.entry(who).or_default().away.replace(change) {
+        match self.seats.entry(thread_id).or_default().away.replace(change) {
             Some(earlier) => effect.undo(earlier).map(drop),
             None => Ok(()),
         }
     }
 
     /// Version 2: moves the process of a thread into the groups, if it is outside.
-    fn bring_in(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
-        if self.tree.within.version() == Version::V1 || self.tree.holds(who.tid)? {
+    fn bring_in(&mut self, effect: &mut Effect, thread_id: Identity) -> Result<(), Error> {
+        if self.tree.within.version() == Version::V1 || self.tree.holds(thread_id.tid)? {
             return Ok(());
         }
-        let process = Identity::of(process_of(who.tid)?)?;
+        let process = Identity::of(process_of(thread_id.tid)?)?;
         self.place_process(effect, process, Group::Normal).map(drop)
     }
 
@@ -321,16 +328,16 @@ impl Groups {
     }
 }
 
-fn check_movable(who: Identity) -> Result<(), Error> {
-    who.check()?;
-    check_not_of_kernel(who)
+fn check_movable(thread_id: Identity) -> Result<(), Error> {
+    thread_id.check()?;
+    check_not_of_kernel(thread_id)
 }
 
-fn check_not_of_kernel(who: Identity) -> Result<(), Error> {
-    if !who.is_of_kernel() {
+fn check_not_of_kernel(thread_id: Identity) -> Result<(), Error> {
+    if !thread_id.is_of_kernel() {
         return Ok(());
     }
-    let what = format!("thread {} is the kernel's", who.tid);
+    let what = format!("thread {} is the kernel's", thread_id.tid);
     Err(Error::invalid(what, "leave it where it is: the kernel needs it there"))
 }
 

@@ -224,9 +224,12 @@ mod tests {
             (Facts { is_writable: false, ..GOOD }, "run as root"),
             (Facts { has_processes: true, ..GOOD }, "group of their own"),
         ];
-        for (facts, told) in refusals {
+        for (facts, reported) in refusals {
             let refusal = facts.refusal(at).unwrap();
-            assert!(refusal.contains(told) && refusal.contains("/sys/fs/cgroup/a"), "{refusal}");
+            assert!(
+                refusal.contains(reported) && refusal.contains("/sys/fs/cgroup/a"),
+                "{refusal}"
+            );
         }
     }
 

@@ -16,24 +16,29 @@ impl Groups {
     pub fn return_strays(&mut self, effect: &mut Effect) -> Result<usize, Error> {
         let mut moved = 0;
         for tid in self.tree.fast_tids() {
-            let Ok(who) = Identity::of(tid) else { continue };
-            if self.is_away(who) || who.is_of_kernel() {
+            let Ok(thread_id) = Identity::of(tid) else { continue };
+            if self.is_away(thread_id) || thread_id.is_of_kernel() {
                 continue;
             }
             let group = self.group_for(tid);
-            moved += usize::from(none_if_gone(self.seat(effect, who, group))?.unwrap_or(false));
+            moved +=
+                usize::from(none_if_gone(self.seat(effect, thread_id, group))?.unwrap_or(false));
         }
         Ok(moved)
     }
 
     /// The same for one thread that just started. `false`: it did not start there.
-    pub fn return_stray(&mut self, effect: &mut Effect, who: Identity) -> Result<bool, Error> {
-        let is_fast = self.tree.is_in(who.tid, &self.tree.fast)?;
-        if !is_fast || self.is_away(who) {
+    pub fn return_stray(
+        &mut self,
+        effect: &mut Effect,
+        thread_id: Identity,
+    ) -> Result<bool, Error> {
+        let is_fast = self.tree.is_in(thread_id.tid, &self.tree.fast)?;
+        if !is_fast || self.is_away(thread_id) {
             return Ok(false);
         }
-        let group = self.group_for(who.tid);
-        self.seat(effect, who, group)
+        let group = self.group_for(thread_id.tid);
+        self.seat(effect, thread_id, group)
     }
 
     /// The same for the children that Fast threads made while [`Groups::for_real_time`] had these
@@ -50,13 +55,13 @@ impl Groups {
         let seen = std::mem::replace(&mut self.seen, there.iter().copied().collect());
         let mut moved = 0;
         for tid in there.into_iter().filter(|tid| !seen.contains(tid)) {
-            let Ok(who) = Identity::of(tid) else { continue };
+            let Ok(thread_id) = Identity::of(tid) else { continue };
             // A thread that executed a program has the id and start time of the first thread.
-            let is_new = who.start_ticks >= since || self.away_from.contains(&tid);
-            if !is_new || self.is_away(who) {
+            let is_new = thread_id.start_ticks >= since || self.away_from.contains(&tid);
+            if !is_new || self.is_away(thread_id) {
                 continue;
             }
-            if self.cannot_have(who) {
+            if self.cannot_have(thread_id) {
                 self.seen.remove(&tid); // it may be able to later
                 continue;
             }
@@ -64,7 +69,7 @@ impl Groups {
                 continue;
             }
             let group = self.group_for(tid);
-            let seated = none_if_gone(self.seat(effect, who, group));
+            let seated = none_if_gone(self.seat(effect, thread_id, group));
             if seated.is_err() {
                 self.seen.remove(&tid); // to be tried again
             }
@@ -88,9 +93,9 @@ impl Groups {
     pub fn forget_ended(&mut self, effect: &mut Effect) -> Result<(), Error> {
         let mut forgotten = Ok(());
         let ended: Vec<Identity> =
-            self.seats.keys().copied().filter(|who| !who.is_there()).collect();
-        for who in ended {
-            forgotten = forgotten.and(self.forget(effect, who));
+            self.seats.keys().copied().filter(|thread_id| !thread_id.is_there()).collect();
+        for thread_id in ended {
+            forgotten = forgotten.and(self.forget(effect, thread_id));
         }
         let ended = |process: &&Identity| !process.process_is_there();
         let ended: Vec<Identity> = self.processes.keys().filter(ended).copied().collect();
@@ -115,10 +120,10 @@ impl Groups {
         line.take(MOST_PARENTS).find_map(of).unwrap_or(Group::Normal)
     }
 
-    pub(super) fn forget(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
-        let Some(seat) = self.seats.remove(&who) else { return Ok(()) };
+    pub(super) fn forget(&mut self, effect: &mut Effect, thread_id: Identity) -> Result<(), Error> {
+        let Some(seat) = self.seats.remove(&thread_id) else { return Ok(()) };
         // The latest first, so that each undo finds the value that its change set.
-        let changes = [seat.away, seat.home].into_iter().flatten();
+        let changes = [seat.away, seat.original].into_iter().flatten();
         changes.map(|change| effect.give_back(change).map(drop)).fold(Ok(()), Result::and)
     }
 }

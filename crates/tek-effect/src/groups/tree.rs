@@ -27,7 +27,7 @@ use tek_policy::{Group, Weights};
 /// The file with the controllers that the groups below have.
 const ENABLED: &str = "cgroup.subtree_control";
 /// Highest number of passes over a group until no thread is in it.
-const MOST_LOOKS: usize = 64;
+const MOST_CHECKS: usize = 64;
 
 /// The groups of a place.
 pub(super) struct Tree {
@@ -100,16 +100,16 @@ impl Tree {
     fn clear(&mut self, effect: &mut Effect, place: &Place) -> Result<(), Error> {
         let outside = place.above.join(format!("{}-outside", place.name));
         let list = place.above.join("cgroup.procs");
-        for look in 0..MOST_LOOKS {
+        for examine in 0..MOST_CHECKS {
             let pids: Vec<i32> = ids(&list).collect();
             if pids.is_empty() {
                 return Ok(());
             }
-            if look == 0 {
+            if examine == 0 {
                 self.changes.push(effect.make_directory(&outside)?);
             }
             for pid in pids {
-                let move_it = |who| effect.move_to(who, &self.within, &outside);
+                let move_it = |thread_id| effect.move_to(thread_id, &self.within, &outside);
                 self.changes.extend(none_if_gone(Identity::of(pid).and_then(move_it))?);
             }
         }

@@ -34,8 +34,8 @@ mod tests {
         let verdict = |within: Option<Outcome>, outside: Option<Outcome>| {
             let fake = |files: &[PathBuf]| {
                 assert!(files.is_empty() || files == joins);
-                let told = if files.is_empty() { outside } else { within };
-                told.ok_or(io::Error::from_raw_os_error(libc::ENOENT))
+                let reported = if files.is_empty() { outside } else { within };
+                reported.ok_or(io::Error::from_raw_os_error(libc::ENOENT))
             };
             is_refused_by_groups(&joins, fake)
         };

@@ -57,8 +57,8 @@ impl Held {
     }
 
     /// Whether a thread is in a group of this change by a change of its own.
-    pub(crate) fn moved(&self, who: Identity, by: &MemberChange) -> bool {
-        let thing = Thing::Member(who, by.hierarchy.clone());
+    pub(crate) fn moved(&self, thread_id: Identity, by: &MemberChange) -> bool {
+        let thing = Thing::Member(thread_id, by.hierarchy.clone());
         let changes = self.of_things.get(&thing).into_iter().flatten();
         changes.filter_map(|change| self.get(*change)).any(|what| match what {
             What::Member(own) => own.ours.iter().any(|group| by.ours.contains(group)),
@@ -67,8 +67,8 @@ impl Held {
     }
 
     /// Whether a process has a limit by a change of its own.
-    pub(crate) fn limited(&self, who: Identity, resource: Resource) -> bool {
-        let changes = self.of_things.get(&Thing::Limit(who, resource));
+    pub(crate) fn limited(&self, thread_id: Identity, resource: Resource) -> bool {
+        let changes = self.of_things.get(&Thing::Limit(thread_id, resource));
         changes.is_some_and(|changes| !changes.is_empty())
     }
 

@@ -309,14 +309,14 @@ fn boot() -> Result<String, Error> {
 /// The report about a journal with invalid lines; it keeps a copy of the journal.
 fn keep_damaged(directory: &Path, content: &Content) -> String {
     let copy = directory.join(DAMAGED);
-    let kept = match fs::copy(directory.join(NAME), &copy) {
+    let retained = match fs::copy(directory.join(NAME), &copy) {
         Ok(_) => format!("a copy is {}", copy.display()),
         Err(error) => format!("no copy could be kept ({error})"),
     };
     let lines: Vec<_> = content.damaged.iter().take(8).map(usize::to_string).collect();
     format!(
         "the journal is damaged: {} of its lines say nothing and were passed over, the first are \
-         {}; {kept}",
+         {}; {retained}",
         content.damaged.len(),
         lines.join(", ")
     )

@@ -15,9 +15,9 @@ fn scheduling() -> impl Strategy<Value = Scheduling> {
 
 fn what() -> impl Strategy<Value = What> {
     (1..5, 0u64..3, scheduling(), scheduling()).prop_map(|(tid, start_ticks, was, set)| {
-        let who = Identity { tid, start_ticks };
+        let thread_id = Identity { tid, start_ticks };
         What::Scheduling(SchedulingChange {
-            who,
+            thread_id,
             was,
             ours: vec![set],
             right: Default::default(),
@@ -122,13 +122,13 @@ proptest! {
         ),
         first in scheduling(),
     ) {
-        let who = Identity { tid: 1, start_ticks: 1 };
+        let thread_id = Identity { tid: 1, start_ticks: 1 };
         let (mut held, mut present, mut lines) = (Held::default(), first, Vec::new());
         for (note, set, which) in steps {
             let numbers: Vec<u64> = held.all().map(|(change, _)| change).collect();
             let line = if note || numbers.is_empty() {
                 let what = SchedulingChange {
-                    who,
+                    thread_id,
                     was: present,
                     ours: vec![set],
                     right: Default::default(),
@@ -163,11 +163,11 @@ proptest! {
 
 fn noted(change: u64, tid: i32) -> Line {
     let usual = Scheduling { policy: 0, nice: 0, priority: 0, reset_on_fork: false };
-    let who = Identity { tid, start_ticks: 1 };
+    let thread_id = Identity { tid, start_ticks: 1 };
     Line::Note {
         change,
         what: What::Scheduling(SchedulingChange {
-            who,
+            thread_id,
             was: usual,
             ours: vec![usual],
             right: Default::default(),

@@ -74,10 +74,10 @@ impl What {
     /// The thing that was changed; `None`: it cannot be changed twice.
     pub(crate) fn thing(&self) -> Option<Thing> {
         match self {
-            Self::Scheduling(change) => Some(Thing::Scheduling(change.who)),
-            Self::Limit(change) => Some(Thing::Limit(change.who, change.resource)),
+            Self::Scheduling(change) => Some(Thing::Scheduling(change.thread_id)),
+            Self::Limit(change) => Some(Thing::Limit(change.thread_id, change.resource)),
             Self::File(change) => Some(Thing::File(change.path.clone())),
-            Self::Member(change) => Some(Thing::Member(change.who, change.hierarchy.clone())),
+            Self::Member(change) => Some(Thing::Member(change.thread_id, change.hierarchy.clone())),
             Self::Directory(_) => None,
         }
     }

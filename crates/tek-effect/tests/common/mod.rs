@@ -26,13 +26,13 @@ pub struct Sleeper {
 
 impl Sleeper {
     pub fn new() -> Self {
-        let (tell, told) = channel();
+        let (report, reported) = channel();
         let (end, ended) = channel::<()>();
         let thread = thread::spawn(move || {
-            tell.send(nix::unistd::gettid().as_raw()).unwrap();
+            report.send(nix::unistd::gettid().as_raw()).unwrap();
             let _ = ended.recv();
         });
-        let tid = told.recv().unwrap();
+        let tid = reported.recv().unwrap();
         set_nice(tid, 0); // if it may; the tests may run under nice(1)
         Self { tid, end: Some(end), thread: Some(thread) }
     }
@@ -82,11 +82,11 @@ impl Drop for Process {
 }
 
 /// For people to read: where tests run in the kernel lab, which shows it with their results, too.
-pub fn tell(words: &str) {
+pub fn report(words: &str) {
     println!("{words}");
     if let Some(directory) = std::env::var_os("OUT").map(PathBuf::from) {
-        let told = directory.join("told");
-        let mut file = fs::File::options().create(true).append(true).open(told).unwrap();
+        let reported = directory.join("told");
+        let mut file = fs::File::options().create(true).append(true).open(reported).unwrap();
         file.write_all(format!("{words}\n").as_bytes()).unwrap();
     }
 }

@@ -54,14 +54,14 @@ impl Victim {
 /// A process of two threads, of which one executes a program when it is told to.
 pub struct Executer {
     victim: Victim,
-    tell: UnixStream,
+    report: UnixStream,
 }
 
 impl Executer {
     pub fn new(first_executes: bool) -> Self {
-        let (tell, mut told) = UnixStream::pair().unwrap();
+        let (report, mut reported) = UnixStream::pair().unwrap();
         let mut execute = move || {
-            let _ = told.read_exact(&mut [0]);
+            let _ = reported.read_exact(&mut [0]);
             let _ = Command::new("sleep").arg("600").exec();
         };
         let child = in_child(|| {
@@ -72,7 +72,7 @@ impl Executer {
             };
             false
         });
-        let executer = Self { victim: Victim { pid: child.as_raw() }, tell };
+        let executer = Self { victim: Victim { pid: child.as_raw() }, report };
         wait_until(|| executer.threads().is_some());
         executer
     }
@@ -85,7 +85,7 @@ impl Executer {
 
     /// Comes back when it has.
     pub fn execute(&mut self) {
-        self.tell.write_all(b"!").unwrap();
+        self.report.write_all(b"!").unwrap();
         let name = format!("/proc/{}/comm", self.victim.pid);
         wait_until(|| fs::read_to_string(&name).unwrap() == "sleep\n");
     }

@@ -26,9 +26,9 @@ use state::State;
 
 /// Runs the guest, as its process 1; powers it off at the end.
 pub fn run() -> ! {
-    std::panic::set_hook(Box::new(|why| own::say(&format!("the agent failed: {why}"))));
+    std::panic::set_hook(Box::new(|why| own::send_frame(&format!("the agent failed: {why}"))));
     if let Ok(Err(error)) = std::panic::catch_unwind(serve) {
-        own::say(&format!("the agent ends: {error}"));
+        own::send_frame(&format!("the agent ends: {error}"));
     }
     own::power_off()
 }

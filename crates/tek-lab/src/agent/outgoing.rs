@@ -38,19 +38,19 @@ fn pack(directory: &Path, most: u64, to: impl Write) -> io::Result<Vec<String>> 
     let mut open = vec![PathBuf::new()];
     while let Some(name) = open.pop() {
         let path = directory.join(&name);
-        let told = Path::new("$OUT").join(&name);
+        let log = Path::new("$OUT").join(&name);
         let about = match fs::symlink_metadata(&path) {
             Ok(about) => about,
             // For example a path that is too long: the rest can still be sent.
             Err(error) => {
-                left_out.push(why(&error, &told));
+                left_out.push(why(&error, &log));
                 continue;
             }
         };
         if about.is_dir() {
             match entries(&path) {
                 Ok(names) => open.extend(names.iter().rev().map(|entry| name.join(entry))),
-                Err(error) => left_out.push(why(&error, &told)),
+                Err(error) => left_out.push(why(&error, &log)),
             }
             if name.as_os_str().is_empty() {
                 continue;
@@ -58,18 +58,18 @@ fn pack(directory: &Path, most: u64, to: impl Write) -> io::Result<Vec<String>> 
         } else if about.is_file() {
             if bytes + about.len() > most {
                 let reason = "is not brought back: together more than";
-                left_out.push(format!("{} {reason} {} MB", told.display(), most >> 20));
+                left_out.push(format!("{} {reason} {} MB", log.display(), most >> 20));
                 continue;
             }
             bytes += about.len();
         } else if !about.is_symlink() {
-            left_out.push(format!("{} is not brought back: it is no file", told.display()));
+            left_out.push(format!("{} is not brought back: it is no file", log.display()));
             continue;
         }
         // A failure after part of an entry is written would make the rest of the archive invalid.
         if about.is_file() {
             if let Err(error) = File::open(&path) {
-                left_out.push(why(&error, &told));
+                left_out.push(why(&error, &log));
                 continue;
             }
         }
@@ -116,9 +116,9 @@ impl Write for Pieces<'_> {
         }
         self.port.send(&Frame::Files(std::mem::take(&mut self.bytes)));
         self.port.make_room().map_err(|error| {
-            let told = io::Error::other(error.to_string());
+            let log = io::Error::other(error.to_string());
             *self.failure = Some(error);
-            told
+            log
         })
     }
 }

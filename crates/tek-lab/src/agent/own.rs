@@ -44,7 +44,7 @@ fn set_policy(policy: i32, priority: i32) -> nix::Result<()> {
 }
 
 /// Writes a message on the console.
-pub(super) fn say(what: &str) {
+pub(super) fn send_frame(what: &str) {
     // A failure cannot be reported anywhere.
     let _ = fs::write("/dev/console", format!("tek-lab: {what}\n"));
 }
@@ -54,7 +54,7 @@ pub(super) fn power_off() -> ! {
     nix::unistd::sync();
     for mode in [RebootMode::RB_POWER_OFF, RebootMode::RB_AUTOBOOT] {
         let Err(error) = reboot(mode);
-        say(&format!("cannot power off: {error}"));
+        send_frame(&format!("cannot power off: {error}"));
     }
     // The end of process 1 is a panic, which also ends the guest.
     std::process::exit(1)

@@ -62,7 +62,7 @@ impl Port {
     }
 
     /// Sends and receives without waiting, and returns the next frame, if there is one.
-    pub(super) fn turn(&mut self) -> Result<Option<Frame>, Error> {
+    pub(super) fn run_once(&mut self) -> Result<Option<Frame>, Error> {
         self.push()?;
         self.pull()?;
         Ok(self.decoder.next()?)
@@ -71,7 +71,7 @@ impl Port {
     /// Sends all pending bytes, and waits for the next frame.
     pub(super) fn wait(&mut self) -> Result<Frame, Error> {
         loop {
-            if let Some(frame) = self.turn()? {
+            if let Some(frame) = self.run_once()? {
                 return Ok(frame);
             }
             self.poll()?;

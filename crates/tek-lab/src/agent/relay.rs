@@ -35,7 +35,7 @@ pub(super) fn run(port: &mut Port, children: &Children, job: Started) -> Result<
         // Output is gathered: to wake for each small piece would disturb the job.
         let gather = GATHER.saturating_sub(gathered_at.elapsed());
         wait(port, children, &streams, gather)?;
-        match port.turn()? {
+        match port.run_once()? {
             Some(Frame::End) => break,
             Some(other) => return Err(Error::Unexpected(other)),
             None => {}

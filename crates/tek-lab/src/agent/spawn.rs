@@ -175,13 +175,13 @@ mod tests {
 
     #[test]
     fn a_child_tells_its_parent_why_it_did_not_start() {
-        let told = |why: NotStarted| {
+        let log = |why: NotStarted| {
             let read = NotStarted::parse(&why.to_bytes()).unwrap();
             (read.why, read.errno)
         };
-        let missing = told(NotStarted::new("x", Errno::ENOENT));
+        let missing = log(NotStarted::new("x", Errno::ENOENT));
         assert_eq!(missing, ("x: No such file or directory".to_owned(), Some(libc::ENOENT)));
-        assert_eq!(told(String::from("no command").into()), ("no command".to_owned(), None));
+        assert_eq!(log(String::from("no command").into()), ("no command".to_owned(), None));
         assert!(NotStarted::parse(b"").is_none());
     }
 }

@@ -181,8 +181,8 @@ pub(super) fn text(output: Output, doing: impl Fn() -> String) -> Result<String,
 
 /// Lines in which apt reports a failure.
 fn complaints(output: &Output) -> impl Iterator<Item = String> {
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let lines: Vec<_> = said
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines: Vec<_> = message
         .lines()
         .filter_map(|line| {
             line.strip_prefix("E: ").or_else(|| {
@@ -204,8 +204,8 @@ fn failed(doing: String, output: &Output) -> Error {
     lines.extend(details.iter().map(|line| line.trim().to_owned()));
     let telling = lines.iter().find(|line| Cause::of(line) == cause);
     let last = || all.lines().next_back().unwrap_or("no reason given");
-    let said = telling.or(lines.first()).map_or_else(last, String::as_str);
-    Error::Apt { doing, said: said.trim_end_matches('.').to_owned(), cause }
+    let message = telling.or(lines.first()).map_or_else(last, String::as_str);
+    Error::Apt { doing, message: message.trim_end_matches('.').to_owned(), cause }
 }
 
 #[cfg(test)]
@@ -217,19 +217,19 @@ mod tests {
 
     #[test]
     fn why_there_is_no_release_file_comes_before_that_there_is_none() {
-        let told = |out: &str| {
-            let said = "E: The repository 'http://a x Release' does not have a Release file.\n";
-            let (stdout, stderr) = (out.as_bytes().to_vec(), said.as_bytes().to_vec());
+        let log = |out: &str| {
+            let message = "E: The repository 'http://a x Release' does not have a Release file.\n";
+            let (stdout, stderr) = (out.as_bytes().to_vec(), message.as_bytes().to_vec());
             let status = ExitStatus::from_raw(100 << 8);
             failed("read suite x".into(), &Output { status, stdout, stderr }).to_string()
         };
         let network =
             "Ign:1 http://a x InRelease\nErr:2 http://a x Release\n  Cannot initiate the \
                        connection to 127.0.0.1:1 (127.0.0.1). - connect (101: Network)\n";
-        let error = told(network);
+        let error = log(network);
         assert!(error.contains("cannot read suite x: Cannot initiate the connection"), "{error}");
         assert!(error.contains("(101: Network); the archive cannot be reached"), "{error}");
-        let error = told("Err:2 http://a x Release\n  404  Not Found\n");
+        let error = log("Err:2 http://a x Release\n  404  Not Found\n");
         assert!(error.contains("have a Release file; the archive does not have it"), "{error}");
     }
 

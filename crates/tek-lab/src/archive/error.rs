@@ -46,12 +46,12 @@ pub enum Error {
         mirror: String,
     },
     /// apt failed.
-    #[error("cannot {doing}: {said}; {cause}")]
+    #[error("cannot {doing}: {message}; {cause}")]
     Apt {
         /// "read suite … of …".
         doing: String,
         /// The first of its errors.
-        said: String,
+        message: String,
         /// The cause and the cure.
         cause: Cause,
     },
@@ -138,8 +138,8 @@ pub enum Cause {
 
 impl Cause {
     /// Determines the cause from apt's messages in English.
-    pub(super) fn of(said: &str) -> Self {
-        let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    pub(super) fn of(message: &str) -> Self {
+        let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
         if has(&[
             "No space left on device",
             "Disk quota exceeded",
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_apt_says_is_understood() {
-        for (said, cause) in [
+        for (message, cause) in [
             ("Err:1 ... Write error - write (28: No space left on device)", Cause::Full),
             (
                 "The following signatures couldn't be verified because the public key is not \
@@ -217,7 +217,7 @@ mod tests {
             ("E: The repository 'http://a x Release' does not have a Release file.", Cause::Absent),
             ("E: something new", Cause::Other),
         ] {
-            assert_eq!(Cause::of(said), cause, "{said}");
+            assert_eq!(Cause::of(message), cause, "{message}");
         }
     }
 }

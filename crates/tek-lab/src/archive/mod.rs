@@ -73,7 +73,7 @@ impl Archive {
     pub fn matching(
         &self,
         pattern: &str,
-        told: &mut dyn FnMut(&str),
+        log: &mut dyn FnMut(&str),
     ) -> Result<Vec<(Package, String)>, Error> {
         let prefix = pattern.split('*').next().unwrap_or_default();
         let names = self.apt.names(prefix)?;
@@ -98,7 +98,7 @@ impl Archive {
             }),
             missing => {
                 if let Some(error) = missing {
-                    told(&format!("{error}; taking the newest of what the rest lists"));
+                    log(&format!("{error}; taking the newest of what the rest lists"));
                 }
                 sort(&mut found)?;
                 Ok(found)
@@ -117,13 +117,13 @@ impl Archive {
     pub fn with_dependencies(
         &self,
         names: &[String],
-        told: &mut dyn FnMut(&str),
+        log: &mut dyn FnMut(&str),
     ) -> Result<Vec<Package>, Error> {
         // Otherwise apt would report a missing package instead of the missing part of the index.
         let chosen =
             self.apt.closure(names).map_err(|error| self.missing.clone().unwrap_or(error))?;
         if let Some(error) = &self.missing {
-            told(&format!("{error}; taking the newest of what the rest lists"));
+            log(&format!("{error}; taking the newest of what the rest lists"));
         }
         let shown = self.apt.show(chosen.iter().map(|(name, _)| name.as_str()))?;
         let is_chosen = |package: &Package| {
@@ -144,10 +144,10 @@ impl Archive {
         packages: &[Package],
         room: &Path,
         into: &Path,
-        told: &mut dyn FnMut(&str),
+        log: &mut dyn FnMut(&str),
     ) -> Result<(), Error> {
         has_room(packages, room)?;
-        told(&format!("Downloading {}", listed(packages)));
+        log(&format!("Downloading {}", listed(packages)));
         for file in self.apt.download(packages, room)? {
             check(&file, packages)?;
             apt::unpack(&file, into)?;
@@ -186,7 +186,7 @@ fn check(file: &Path, packages: &[Package]) -> Result<(), Error> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     Err(Error::Apt {
         doing: format!("use {name}"),
-        said: "its checksum is wrong".to_owned(),
+        message: "its checksum is wrong".to_owned(),
         cause: Cause::Checksum,
     })
 }

@@ -13,23 +13,23 @@ pub(super) fn fetch(
     cache: &Cache,
     lock: &Lock,
     wanted: &Wanted,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Record, Error> {
     let archive_error =
         |source: archive::Error| Error::Archive { kernel: kernel.name.clone(), source };
     let state = lock.temporary()?;
     let archive = Archive::open(wanted.source, &kernel.suite, &kernel.architecture, state)
         .map_err(archive_error)?;
-    let parts = newest(kernel, &archive, told).map_err(archive_error)?;
+    let parts = newest(kernel, &archive, log).map_err(archive_error)?;
 
     let directory = format!("kernels/{}", parts.id(kernel));
     let with_modules = format!("{directory}+modules");
     let place = cache.directory().join(&directory);
-    let unpack = |packages: &[Package], told: &mut dyn FnMut(&str)| -> Result<_, Error> {
+    let unpack = |packages: &[Package], log: &mut dyn FnMut(&str)| -> Result<_, Error> {
         let room = lock.temporary()?;
         let tree = room.path().join("tree");
         fs::create_dir(&tree).map_err(cache::Error::doing("create", &tree))?;
-        archive.unpack(packages, room.path(), &tree, told).map_err(archive_error)?;
+        archive.unpack(packages, room.path(), &tree, log).map_err(archive_error)?;
         Ok((room, tree))
     };
     // An intact entry with this directory's name has the same packages.
@@ -40,7 +40,7 @@ pub(super) fn fetch(
     });
     let vmlinuz = whole.and_then(|record| record.vmlinuz);
     if vmlinuz.is_none() {
-        let (room, tree) = unpack(&parts.small, told)?;
+        let (room, tree) = unpack(&parts.small, log)?;
         let made = room.path().join("kernel");
         arrange(&tree, &made, &parts.small[0].name)?;
         lock.keep(&made, &directory)?;
@@ -67,7 +67,7 @@ pub(super) fn fetch(
     let missing = !obtained.has_all_modules() && (wanted.modules || obtained.needs_modules());
     if let Some(package) = &parts.modules {
         if missing && !place.is_dir() {
-            let (_room, tree) = unpack(std::slice::from_ref(package), told)?;
+            let (_room, tree) = unpack(std::slice::from_ref(package), log)?;
             let made = modules_directory(&tree)
                 .ok_or(Error::Package { package: package.name.clone(), what: "lib/modules" })?;
             add_builtin(&obtained, &made)?;
@@ -105,10 +105,10 @@ impl Parts {
 fn newest(
     kernel: &Kernel,
     archive: &Archive,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Parts, archive::Error> {
     let pattern = filled(&kernel.image, kernel);
-    let images = archive.matching(&pattern, told)?;
+    let images = archive.matching(&pattern, log)?;
     let mut lacking = String::new();
     for (image, star) in images {
         let mut partner = |pattern: &Option<String>| -> Result<_, archive::Error> {

@@ -4,7 +4,7 @@ mod fetch;
 mod modules;
 
 use crate::archive::{self, Package, Source};
-use crate::cache::{Damage, Lock, Told};
+use crate::cache::{Damage, Lock, Log};
 use crate::{cache, checksum, Cache, Kernel, Kinds};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -148,15 +148,15 @@ pub fn cached(cache: &Cache, kernel: &Kernel) -> Result<Option<Record>, Damage> 
 }
 
 /// The kernel of that name, or the one that it falls back to, from the cache or else the archive.
-/// `told` receives a message before each slow operation: "Downloading linux-… (163 MB)".
+/// `log` receives a message before each slow operation: "Downloading linux-… (163 MB)".
 pub fn obtain(
     kinds: &Kinds,
     kernel: &Kernel,
     cache: &Cache,
     wanted: &Wanted,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Obtained, Error> {
-    Ok(record(kinds, kernel, cache, wanted, told)?.obtained(cache))
+    Ok(record(kinds, kernel, cache, wanted, log)?.obtained(cache))
 }
 
 /// As [`obtain`], with the entry in the cache.
@@ -165,7 +165,7 @@ pub fn record(
     kernel: &Kernel,
     cache: &Cache,
     wanted: &Wanted,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Record, Error> {
     let mut kernel = kernel;
     let is_here = |kernel| {
@@ -178,24 +178,24 @@ pub fn record(
             let before = before.ok().flatten();
             let before = before.and_then(|name| kinds.kernel(&name)).filter(|other| is_here(other));
             if let Some(other) = before {
-                told(&format!(
+                log(&format!(
                     "Taking kernel {}, as before: there was no {}; tek lab fetch looks again",
                     other.name, kernel.name
                 ));
                 kernel = other;
             }
         }
-        let error = match this_one(kernel, cache, wanted, told) {
+        let error = match this_one(kernel, cache, wanted, log) {
             Ok(record) => return Ok(record),
             Err(error) => error,
         };
         match kinds.instead_of(kernel) {
             // The cause that keeps any package from arriving also affects the other one.
             Some(other) if !error.is_about_this_machine() || is_here(other) => {
-                told(&error.to_string());
-                told(&format!("Taking kernel {} instead: {}", other.name, other.about));
+                log(&error.to_string());
+                log(&format!("Taking kernel {} instead: {}", other.name, other.about));
                 // Without the note the next run queries the archive too, which only takes longer.
-                if let Ok(lock) = cache.lock(told) {
+                if let Ok(lock) = cache.lock(log) {
                     let _ = lock.note(&instead(kernel), &other.name);
                 }
                 kernel = other;
@@ -209,15 +209,15 @@ fn this_one(
     kernel: &Kernel,
     cache: &Cache,
     wanted: &Wanted,
-    told: &mut dyn FnMut(&str),
+    log: &mut dyn FnMut(&str),
 ) -> Result<Record, Error> {
     let here = || {
         let Some(record) = cached(cache, kernel)? else { return Ok(None) };
         record.check_sum(cache)?;
         Ok(Some(record).filter(|it| it.is_enough(cache, wanted.modules)))
     };
-    let fetch = |lock: &Lock, told: &mut Told| fetch::fetch(kernel, cache, lock, wanted, told);
-    cache.have(wanted.newest, here, fetch, |record| record.release.clone(), told)
+    let fetch = |lock: &Lock, log: &mut Log| fetch::fetch(kernel, cache, lock, wanted, log);
+    cache.have(wanted.newest, here, fetch, |record| record.release.clone(), log)
 }
 
 impl Record {

@@ -44,7 +44,7 @@ impl<'a> Finder<'a> {
         let path = self.files.get(name).cloned().ok_or_else(|| self.missing(name))?;
         let needs = needs(&path)?;
         // A soft dependency may be built in under another name, or missing.
-        for name in &needs.wishes {
+        for name in &needs.requests {
             if let Some(wished) = self.known(name) {
                 self.add(&wished)?;
             }
@@ -107,7 +107,7 @@ fn plain(name: &str) -> String {
 struct Needs {
     needs: Vec<String>,
     /// Soft dependencies: the module loads without them.
-    wishes: Vec<String>,
+    requests: Vec<String>,
 }
 
 /// Runs modinfo: `depmod` would take 12 s for all of a kernel's modules.
@@ -133,7 +133,7 @@ fn parse(information: &str) -> Needs {
         } else if let Some(names) = line.strip_prefix("softdep:") {
             let before = names.split("post:").next().unwrap_or_default();
             let names = before.split_whitespace().filter(|word| *word != "pre:");
-            found.wishes.extend(names.map(plain));
+            found.requests.extend(names.map(plain));
         }
     }
     found
@@ -149,8 +149,8 @@ mod tests {
 
     /// The part of a module that modinfo reads: an object file with a section of that name.
     fn a_module(depends: &str) -> Vec<u8> {
-        let (depends, wishes) = depends.split_once(' ').unwrap_or((depends, ""));
-        let information = format!("depends={depends}\0softdep={wishes}\0");
+        let (depends, requests) = depends.split_once(' ').unwrap_or((depends, ""));
+        let information = format!("depends={depends}\0softdep={requests}\0");
         let names = b"\0.modinfo\0.shstrtab\0";
         let (start, names_start) = (64, 64 + information.len());
         let mut file = b"\x7fELF\x02\x01\x01".to_vec();
@@ -226,13 +226,13 @@ mod tests {
     fn what_comes_after_a_module_is_not_needed() {
         let found = parse("name: x\ndepends:        a,b-c\nsoftdep:        pre: d e post: f\n");
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        assert_eq!(found, Needs { needs: names(&["a", "b_c"]), wishes: names(&["d", "e"]) });
+        assert_eq!(found, Needs { needs: names(&["a", "b_c"]), requests: names(&["d", "e"]) });
         assert_eq!(parse("depends:\nsoftdep: post: x\n"), Needs::default());
     }
 
     proptest! {
         #[test]
-        fn modinfo_may_say_anything(text in "(depends:|softdep:|pre:|post:|[a-z, \n]){0,40}") {
+        fn modinfo_may_print_anything(text in "(depends:|softdep:|pre:|post:|[a-z, \n]){0,40}") {
             let found = parse(&text);
             prop_assert!(found.needs.iter().all(|name| !name.contains(',')));
         }

@@ -66,17 +66,17 @@ struct Stage {
 type Play = fn(&mut Stage) -> ExitStatus;
 
 impl Stage {
-    fn say(&mut self, frame: &Frame) {
+    fn send_frame(&mut self, frame: &Frame) {
         // An error: the host has closed its end.
         let _ = self.port.write_all(&frame.to_bytes());
     }
 
     fn greet(&mut self) {
-        self.say(&Frame::Hello(Hello { version: VERSION }));
+        self.send_frame(&Frame::Hello(Hello { version: VERSION }));
     }
 
     /// The next frame of the host's; `None` when it is gone.
-    fn hear(&mut self) -> Option<Frame> {
+    fn receive(&mut self) -> Option<Frame> {
         loop {
             if let Some(frame) = self.decoder.next().unwrap() {
                 return Some(frame);
@@ -94,15 +94,15 @@ impl Stage {
     }
 
     fn done(&mut self, how: How) {
-        self.say(&Frame::Over(how));
-        self.say(&Frame::Done(Done::default()));
+        self.send_frame(&Frame::Over(how));
+        self.send_frame(&Frame::Done(Done::default()));
     }
 
     /// A guest in which every job writes its name and ends well.
     fn serve(&mut self) -> ExitStatus {
-        while let Some(frame) = self.hear() {
+        while let Some(frame) = self.receive() {
             if let Frame::Run(job) = frame {
-                self.say(&Frame::Output(job.name.into_bytes()));
+                self.send_frame(&Frame::Output(job.name.into_bytes()));
                 self.done(How::Exited(0));
             }
         }
@@ -111,7 +111,7 @@ impl Stage {
 
     /// Receives and sends no more, until it is ended.
     fn hang(&mut self) -> ExitStatus {
-        while self.hear().is_some() {}
+        while self.receive().is_some() {}
         off()
     }
 }

@@ -14,7 +14,7 @@ use std::hash::Hash;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dependant<Id> {
     /// The id of the task.
-    pub who: Id,
+    pub waiter: Id,
     /// Its present priority: one, however often the task is in R(k).
     pub priority: RtPriority,
     /// How often it is in R(k), at least 1.
@@ -62,16 +62,16 @@ impl<Id: Copy + Eq + Hash> Default for Dependants<Id> {
 impl<Id: Copy + Eq + Hash> Dependants<Id> {
     /// Adds the task once more. A new priority also applies to the times that the task is already
     /// in R(k).
-    pub fn add(&mut self, who: Id, priority: RtPriority) {
-        self.change_priority(who, priority);
-        let (_, times) = self.members.entry(who).or_insert((priority, 0));
+    pub fn add(&mut self, waiter: Id, priority: RtPriority) {
+        self.change_priority(waiter, priority);
+        let (_, times) = self.members.entry(waiter).or_insert((priority, 0));
         *times += 1;
         self.count_in(priority, 1);
     }
 
     /// Removes the task once; false: it was not in R(k).
-    pub fn remove(&mut self, who: Id) -> bool {
-        let Entry::Occupied(mut member) = self.members.entry(who) else { return false };
+    pub fn remove(&mut self, waiter: Id) -> bool {
+        let Entry::Occupied(mut member) = self.members.entry(waiter) else { return false };
         let (priority, times) = *member.get();
         match times {
             1 => drop(member.remove()),
@@ -82,15 +82,15 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
     }
 
     /// Removes the task wholly; returns how often it was in R(k).
-    pub fn remove_all_of(&mut self, who: Id) -> u64 {
-        let Some((priority, times)) = self.members.remove(&who) else { return 0 };
+    pub fn remove_all_of(&mut self, waiter: Id) -> u64 {
+        let Some((priority, times)) = self.members.remove(&waiter) else { return 0 };
         self.count_out(priority, times);
         times
     }
 
     /// Sets the priority of the task; false: it had that priority already, or is not in R(k).
-    pub fn change_priority(&mut self, who: Id, priority: RtPriority) -> bool {
-        let Some(member) = self.members.get_mut(&who) else { return false };
+    pub fn change_priority(&mut self, waiter: Id, priority: RtPriority) -> bool {
+        let Some(member) = self.members.get_mut(&waiter) else { return false };
         let (old, times) = *member;
         if old == priority {
             return false;
@@ -112,8 +112,8 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
     }
 
     /// How often a task is in R(k).
-    pub fn times_of(&self, who: Id) -> u64 {
-        self.members.get(&who).map_or(0, |(_, times)| *times)
+    pub fn times_of(&self, waiter: Id) -> u64 {
+        self.members.get(&waiter).map_or(0, |(_, times)| *times)
     }
 
     /// The input of the equations; `None`: R(k) is empty.
@@ -129,8 +129,8 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
 
     /// The members in no order.
     pub fn iter(&self) -> impl Iterator<Item = Dependant<Id>> + '_ {
-        let member = |(who, member): (&Id, &(RtPriority, u64))| Dependant {
-            who: *who,
+        let member = |(waiter, member): (&Id, &(RtPriority, u64))| Dependant {
+            waiter: *waiter,
             priority: member.0,
             times: member.1,
         };
@@ -143,7 +143,7 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
         Id: Ord,
     {
         let mut members: Vec<_> = self.iter().collect();
-        members.sort_unstable_by(|a, b| b.priority.cmp(&a.priority).then(a.who.cmp(&b.who)));
+        members.sort_unstable_by(|a, b| b.priority.cmp(&a.priority).then(a.waiter.cmp(&b.waiter)));
         members
     }
 
@@ -197,7 +197,7 @@ mod tests {
         all.add(2, priority(50));
         assert!(all.change_priority(1, priority(1)) && !all.change_priority(1, priority(1)));
         assert!(!all.change_priority(3, priority(1)));
-        let member = |who, of, times| Dependant { who, priority: priority(of), times };
+        let member = |waiter, of, times| Dependant { waiter, priority: priority(of), times };
         assert_eq!(all.in_order(), [member(2, 50, 1), member(1, 1, 2)]);
         assert_eq!(all.priorities(), 1 << 50 | 1 << 1);
     }
@@ -218,10 +218,10 @@ mod tests {
 
     fn event() -> impl Strategy<Value = Event> {
         prop_oneof![
-            5 => (0u8..6, 1u32..=99).prop_map(|(who, of)| Event::Add(who, of)),
+            5 => (0u8..6, 1u32..=99).prop_map(|(waiter, of)| Event::Add(waiter, of)),
             4 => (0u8..6).prop_map(Event::Remove),
             1 => (0u8..6).prop_map(Event::RemoveAll),
-            1 => (0u8..6, 1u32..=99).prop_map(|(who, of)| Event::Change(who, of)),
+            1 => (0u8..6, 1u32..=99).prop_map(|(waiter, of)| Event::Change(waiter, of)),
         ]
     }
 
@@ -234,25 +234,25 @@ mod tests {
             let mut counted: Vec<(u8, u32)> = Vec::new();
             for event in events {
                 match event {
-                    Event::Add(who, of) => {
-                        all.add(who, priority(of));
-                        counted.iter_mut().filter(|it| it.0 == who).for_each(|it| it.1 = of);
-                        counted.push((who, of));
+                    Event::Add(waiter, of) => {
+                        all.add(waiter, priority(of));
+                        counted.iter_mut().filter(|it| it.0 == waiter).for_each(|it| it.1 = of);
+                        counted.push((waiter, of));
                     }
-                    Event::Remove(who) => {
-                        let at = counted.iter().position(|it| it.0 == who);
-                        prop_assert_eq!(all.remove(who), at.is_some());
+                    Event::Remove(waiter) => {
+                        let at = counted.iter().position(|it| it.0 == waiter);
+                        prop_assert_eq!(all.remove(waiter), at.is_some());
                         at.map(|at| counted.remove(at));
                     }
-                    Event::RemoveAll(who) => {
+                    Event::RemoveAll(waiter) => {
                         let before = counted.len();
-                        counted.retain(|it| it.0 != who);
+                        counted.retain(|it| it.0 != waiter);
                         let gone = u64::try_from(before - counted.len()).unwrap();
-                        prop_assert_eq!(all.remove_all_of(who), gone);
+                        prop_assert_eq!(all.remove_all_of(waiter), gone);
                     }
-                    Event::Change(who, of) => {
-                        all.change_priority(who, priority(of));
-                        counted.iter_mut().filter(|it| it.0 == who).for_each(|it| it.1 = of);
+                    Event::Change(waiter, of) => {
+                        all.change_priority(waiter, priority(of));
+                        counted.iter_mut().filter(|it| it.0 == waiter).for_each(|it| it.1 = of);
                     }
                 }
                 let wanted = counted.iter().map(|it| it.1).max().map(|highest| Summary {
@@ -275,7 +275,9 @@ mod tests {
         ) {
             let of = |members: Vec<usize>| {
                 let mut all = Dependants::default();
-                members.into_iter().for_each(|who| all.add(who, priority(priorities[who])));
+                for waiter in members {
+                    all.add(waiter, priority(priorities[waiter]));
+                }
                 all
             };
             prop_assert_eq!(of(members), of(other));

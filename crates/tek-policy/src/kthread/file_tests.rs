@@ -27,8 +27,8 @@ fn the_defaults_are_those_of_the_paper() {
     let usual = read("[kthreads]");
     let of = |class| usual.weight_of(class, None);
     assert_eq!([Class::Irq, Class::Softirq].map(of), [Some(Weight::DIRECT); 2]);
-    let others = &Class::NAMED[2..];
-    assert!(others.iter().all(|class| of(*class) == Some(Weight::INDIRECT)));
+    let remaining = &Class::NAMED[2..];
+    assert!(remaining.iter().all(|class| of(*class) == Some(Weight::INDIRECT)));
     assert_eq!([Class::Untouchable, Class::Unknown].map(of), [None; 2]);
     assert_eq!((usual.method, usual.linger_ns()), (Method::Weighted, 20_000_000));
     assert_eq!((usual.changes_per_second, usual.priority), (1000, 98));
@@ -107,15 +107,15 @@ fn a_mistake_is_told_with_its_place_and_what_to_write() {
         ("protected = [\"\"]", "2:13", "the pattern is empty"),
     ];
     for (text, place, wanted) in cases {
-        let told = complaint(&format!("[kthreads]\n{text}"));
-        assert!(told.starts_with(&format!("tekd.toml:{place}: ")), "{text}: {told}");
-        assert!(told.contains(wanted), "{text}: {told}");
+        let reported = complaint(&format!("[kthreads]\n{text}"));
+        assert!(reported.starts_with(&format!("tekd.toml:{place}: ")), "{text}: {reported}");
+        assert!(reported.contains(wanted), "{text}: {reported}");
     }
     let wanted = "expected a table: write [kthreads], in single brackets";
     for (text, column) in [("[[kthreads]]\nlinger_ms = 5", 1), ("kthreads = [\"plain\"]", 12)] {
-        let told = complaint(text);
-        assert!(told.starts_with(&format!("tekd.toml:1:{column}: ")), "{told}");
-        assert!(told.contains(wanted), "{told}");
+        let reported = complaint(text);
+        assert!(reported.starts_with(&format!("tekd.toml:1:{column}: ")), "{reported}");
+        assert!(reported.contains(wanted), "{reported}");
     }
     assert!(complaint("kthreads = true").starts_with("tekd.toml:1:12: "));
 }

@@ -51,13 +51,13 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
     }
 
     /// A relation of the task begins. Returns whether R(k) changed.
-    pub fn begin(&mut self, who: Id, priority: RtPriority) -> bool {
-        let task = self.tasks.entry(who).or_default();
+    pub fn begin(&mut self, waiter: Id, priority: RtPriority) -> bool {
+        let task = self.tasks.entry(waiter).or_default();
         task.active += 1;
         match task.leaves_at.pop_back() {
-            Some(_) => self.members.change_priority(who, priority),
+            Some(_) => self.members.change_priority(waiter, priority),
             None => {
-                self.members.add(who, priority);
+                self.members.add(waiter, priority);
                 true
             }
         }
@@ -65,31 +65,31 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
 
     /// A relation of the task ends, and lingers from now on. No effect if the task has none.
     /// Returns whether R(k) changed. `now_ns` is of any monotonic clock.
-    pub fn end(&mut self, who: Id, now_ns: u64) -> bool {
-        let Some(task) = self.tasks.get_mut(&who).filter(|task| task.active > 0) else {
+    pub fn end(&mut self, waiter: Id, now_ns: u64) -> bool {
+        let Some(task) = self.tasks.get_mut(&waiter).filter(|task| task.active > 0) else {
             return false;
         };
         if self.linger_ns == 0 {
-            return self.end_now(who);
+            return self.end_now(waiter);
         }
         task.active -= 1;
         let leaves_at = now_ns.saturating_add(self.linger_ns);
         task.leaves_at.push_back(leaves_at);
         if !task.is_watched {
             task.is_watched = true;
-            self.alarms.push(Reverse((leaves_at, who)));
+            self.alarms.push(Reverse((leaves_at, waiter)));
         }
         false
     }
 
     /// A relation of the task ends, and does not linger. Returns whether R(k) changed.
-    pub fn end_now(&mut self, who: Id) -> bool {
-        let Some(task) = self.tasks.get_mut(&who).filter(|task| task.active > 0) else {
+    pub fn end_now(&mut self, waiter: Id) -> bool {
+        let Some(task) = self.tasks.get_mut(&waiter).filter(|task| task.active > 0) else {
             return false;
         };
         task.active -= 1;
-        self.members.remove(who);
-        self.forget_if_idle(who);
+        self.members.remove(waiter);
+        self.forget_if_idle(waiter);
         true
     }
 
@@ -97,37 +97,37 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
     /// of relations. It begins the relations that still exist again.
     pub fn end_all(&mut self, now_ns: u64) -> bool {
         let going: Vec<(Id, u64)> =
-            self.tasks.iter().map(|(who, task)| (*who, task.active)).collect();
+            self.tasks.iter().map(|(waiter, task)| (*waiter, task.active)).collect();
         let mut changed = false;
-        for (who, times) in going {
-            changed |= (0..times).fold(false, |changed, _| self.end(who, now_ns) || changed);
+        for (waiter, times) in going {
+            changed |= (0..times).fold(false, |changed, _| self.end(waiter, now_ns) || changed);
         }
         changed
     }
 
     /// The task has another priority. Returns whether R(k) changed.
-    pub fn change_priority(&mut self, who: Id, priority: RtPriority) -> bool {
-        self.members.change_priority(who, priority)
+    pub fn change_priority(&mut self, waiter: Id, priority: RtPriority) -> bool {
+        self.members.change_priority(waiter, priority)
     }
 
     /// The task leaves R(k) at once: it has exited, or is no longer critical. Returns whether R(k)
     /// changed.
-    pub fn remove_all_of(&mut self, who: Id) -> bool {
-        if let Some(task) = self.tasks.get_mut(&who) {
+    pub fn remove_all_of(&mut self, waiter: Id) -> bool {
+        if let Some(task) = self.tasks.get_mut(&waiter) {
             task.active = 0;
             task.leaves_at.clear();
-            self.forget_if_idle(who);
+            self.forget_if_idle(waiter);
         }
-        self.members.remove_all_of(who) > 0
+        self.members.remove_all_of(waiter) > 0
     }
 
     /// Ends all lingering: a worker of the pool begins work that no lingering task depends on.
     /// Returns whether R(k) changed.
     pub fn drop_now(&mut self) -> bool {
         let mut changed = false;
-        for (who, task) in &mut self.tasks {
+        for (waiter, task) in &mut self.tasks {
             for _ in task.leaves_at.drain(..) {
-                changed |= self.members.remove(*who);
+                changed |= self.members.remove(*waiter);
             }
             task.is_watched = false;
         }
@@ -146,20 +146,20 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
     /// Removes the relations whose linger time is over. Returns whether R(k) changed.
     pub fn expire(&mut self, now_ns: u64) -> bool {
         let mut changed = false;
-        while let Some(Reverse((at, who))) = self.alarms.peek().copied() {
+        while let Some(Reverse((at, waiter))) = self.alarms.peek().copied() {
             if at > now_ns {
                 break;
             }
             self.alarms.pop();
-            let Some(task) = self.tasks.get_mut(&who) else { continue };
+            let Some(task) = self.tasks.get_mut(&waiter) else { continue };
             while task.leaves_at.front().is_some_and(|at| *at <= now_ns) {
                 task.leaves_at.pop_front();
-                changed |= self.members.remove(who);
+                changed |= self.members.remove(waiter);
             }
             task.is_watched = !task.leaves_at.is_empty();
             match task.leaves_at.front() {
-                Some(at) => self.alarms.push(Reverse((*at, who))),
-                None => self.forget_if_idle(who),
+                Some(at) => self.alarms.push(Reverse((*at, waiter))),
+                None => self.forget_if_idle(waiter),
             }
         }
         changed
@@ -173,11 +173,11 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
 
     /// Forgets a task without relations. A task with an alarm stays, because it would get a second
     /// alarm if it began a relation again.
-    fn forget_if_idle(&mut self, who: Id) {
+    fn forget_if_idle(&mut self, waiter: Id) {
         let is_idle =
             |task: &Task| task.active == 0 && task.leaves_at.is_empty() && !task.is_watched;
-        if self.tasks.get(&who).is_some_and(is_idle) {
-            self.tasks.remove(&who);
+        if self.tasks.get(&waiter).is_some_and(is_idle) {
+            self.tasks.remove(&waiter);
         }
     }
 }

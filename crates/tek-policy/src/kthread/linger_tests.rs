@@ -30,7 +30,7 @@ fn a_task_that_comes_and_goes_each_250_us_changes_nothing() {
 }
 
 #[test]
-fn who_does_not_come_back_leaves_when_the_time_is_over() {
+fn a_thread_that_does_not_come_back_leaves_when_the_time_is_over() {
     let mut all = Lingering::new(20 * MS);
     all.begin('a', priority(40));
     all.end('a', 5 * MS);
@@ -75,7 +75,7 @@ fn unrelated_work_ends_what_lingers_and_nothing_else() {
 }
 
 #[test]
-fn who_exits_leaves_at_once() {
+fn a_thread_that_exits_leaves_at_once() {
     let mut all = Lingering::new(20 * MS);
     all.begin('a', priority(40));
     all.begin('a', priority(40));
@@ -134,15 +134,15 @@ proptest! {
         let mut now = 0;
         for event in events {
             match event {
-                Event::Begin(who) => {
-                    all.begin(who, priority(10));
-                    let active = history[who].last().unwrap().1;
-                    history[who].push((now, active + 1));
+                Event::Begin(waiter) => {
+                    all.begin(waiter, priority(10));
+                    let active = history[waiter].last().unwrap().1;
+                    history[waiter].push((now, active + 1));
                 }
-                Event::End(who) => {
-                    all.end(who, now);
-                    let active = history[who].last().unwrap().1;
-                    history[who].push((now, active.saturating_sub(1)));
+                Event::End(waiter) => {
+                    all.end(waiter, now);
+                    let active = history[waiter].last().unwrap().1;
+                    history[waiter].push((now, active.saturating_sub(1)));
                 }
                 Event::Wait(time) => now += time,
             }
@@ -150,7 +150,7 @@ proptest! {
             if all.next_ns().is_some_and(|at| at <= now) {
                 all.expire(now);
             }
-            for (who, history) in history.iter().enumerate() {
+            for (waiter, history) in history.iter().enumerate() {
                 // A number that is valid until after now - linger counts.
                 let until = history.iter().skip(1).map(|it| it.0).chain([u64::MAX]);
                 let lately = history
@@ -158,7 +158,7 @@ proptest! {
                     .zip(until)
                     .filter(|(_, until)| until.saturating_add(linger) > now);
                 let most = lately.map(|(it, _)| it.1).max().unwrap();
-                prop_assert_eq!(all.dependants().times_of(who), most, "{} at {}", who, now);
+                prop_assert_eq!(all.dependants().times_of(waiter), most, "{} at {}", waiter, now);
             }
             prop_assert!(all.alarms.len() <= 3);
         }
@@ -169,11 +169,11 @@ proptest! {
     }
 
     #[test]
-    fn who_comes_back_within_the_linger_time_changes_nothing(
-        times in prop::collection::vec((1u64..1000, 0u64..1000), 1..100), others in 0u32..5,
+    fn a_thread_that_comes_back_within_the_linger_time_changes_nothing(
+        times in prop::collection::vec((1u64..1000, 0u64..1000), 1..100), remaining in 0u32..5,
     ) {
         let mut all = Lingering::new(1000);
-        for other in 1..=others {
+        for other in 1..=remaining {
             all.begin(other, priority(other));
         }
         all.begin(0, priority(40));

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 /// An R(k) with each task once.
 fn of(priorities: &[u32]) -> Dependants<usize> {
     let mut all = Dependants::default();
-    for (who, priority) in priorities.iter().enumerate() {
-        all.add(who, RtPriority::new(*priority).unwrap());
+    for (waiter, priority) in priorities.iter().enumerate() {
+        all.add(waiter, RtPriority::new(*priority).unwrap());
     }
     all
 }
@@ -172,9 +172,9 @@ proptest! {
     ) {
         let mut all = of(&members);
         let first = order.index(members.len());
-        for who in (first..members.len()).chain(0..first) {
+        for waiter in (first..members.len()).chain(0..first) {
             prop_assert!(weighted(weight, 1000, &all).is_some() || weight < 500);
-            all.remove(who);
+            all.remove(waiter);
         }
         prop_assert_eq!(weighted(weight, 1000, &all), None);
         prop_assert_eq!(Method::Plain.priority(Weight::DIRECT, Ratio::ONE, all.summary()), None);

@@ -26,7 +26,7 @@ pub use file::{ClassWeights, KthreadSettings};
 pub use linger::Lingering;
 pub use method::Method;
 pub use rt_priority::RtPriority;
-pub use safe_order::{plan, plan_without_raises, Held, Ordered, Plan, Rank, Step, Wish};
+pub use safe_order::{plan, plan_without_raises, Demand, Held, Ordered, Plan, Rank, Step};
 pub use weight::{InvalidWeight, Ratio, Weight};
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl Rank {
 
 /// The priority that equation (2) computes for a ksoftirqd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct Demand {
     /// The priority.
     pub priority: RtPriority,
     /// The highest priority in its R(k).
@@ -77,7 +77,7 @@ pub struct Ordered<Id> {
     /// Its present priority.
     pub now: Option<RtPriority>,
     /// Its computed priority; `None`: the usual one. Only for [`Rank::Softirq`].
-    pub wish: Option<Wish>,
+    pub demand: Option<Demand>,
 }
 
 /// One change.
@@ -156,8 +156,8 @@ pub fn plan<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
     let mut top = None;
     // The priority that a ksoftirqd may have.
     let mut given = |thread: &Ordered<Id>| {
-        let wish = thread.wish?;
-        let (level, why) = room.beneath(wish);
+        let demand = thread.demand?;
+        let (level, why) = room.beneath(demand);
         held.extend(why.map(|why| (thread.id, why)));
         // The order lowers no thread, and a thread that is not raised needs no thread above it.
         let raised = level.filter(|_| level > thread.usual);
@@ -203,19 +203,19 @@ pub fn plan<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
 /// The plan after too many changes. A thread that is raised and should be raised further stays at
 /// its priority. Changes that undo a boost are still made.
 pub fn plan_without_raises<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
-    let kept = |thread: &Ordered<Id>| {
-        let Some(wish) = thread.wish else { return *thread };
-        let wish = match Direction::of(thread.usual, thread.now, Some(wish.priority)) {
-            Direction::Back => Some(wish),
+    let retained = |thread: &Ordered<Id>| {
+        let Some(demand) = thread.demand else { return *thread };
+        let demand = match Direction::of(thread.usual, thread.now, Some(demand.priority)) {
+            Direction::Back => Some(demand),
             // The thread is on its way up already.
-            Direction::Away if thread.now > thread.usual && thread.now < Some(wish.priority) => {
-                thread.now.map(|priority| Wish { priority, ..wish })
+            Direction::Away if thread.now > thread.usual && thread.now < Some(demand.priority) => {
+                thread.now.map(|priority| Demand { priority, ..demand })
             }
             Direction::Away => None,
         };
-        Ordered { wish, ..*thread }
+        Ordered { demand, ..*thread }
     };
-    plan(&threads.iter().map(kept).collect::<Vec<_>>())
+    plan(&threads.iter().map(retained).collect::<Vec<_>>())
 }
 
 fn of_rank<Id>(
@@ -254,18 +254,18 @@ impl Room {
 
     /// The highest priority, up to the computed one, that requires no thread above the highest
     /// waiter.
-    fn beneath(&self, wish: Wish) -> (Option<RtPriority>, Option<Held>) {
+    fn beneath(&self, demand: Demand) -> (Option<RtPriority>, Option<Held>) {
         if !self.rcu_is_real_time {
             return (None, Some(Held::RcuIsOrdinary));
         }
-        let (wanted, highest) = (wish.priority.get(), wish.highest.get());
-        let Some(rcu) = self.rcu else { return (Some(wish.priority), None) };
+        let (wanted, highest) = (demand.priority.get(), demand.highest.get());
+        let Some(rcu) = self.rcu else { return (Some(demand.priority), None) };
         // RCU needs one priority more, and irq_work another unless it is high enough already.
         let for_irq_work = self.irq_work.map_or(highest, |it| it.max(highest).saturating_sub(1));
         let with_rcu_raised = highest.min(for_irq_work).saturating_sub(1);
         let level = wanted.min(with_rcu_raised.max(rcu - 1));
         match RtPriority::new(u32::from(level)) {
-            Some(level) if level == wish.priority => (Some(level), None),
+            Some(level) if level == demand.priority => (Some(level), None),
             Some(level) => (Some(level), Some(Held::Beneath(level))),
             None => (None, Some(Held::NoRoom)),
         }

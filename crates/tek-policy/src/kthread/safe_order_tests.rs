@@ -7,12 +7,12 @@ fn level(level: u32) -> Option<RtPriority> {
     RtPriority::new(level)
 }
 
-fn wish(priority: u32, highest: u32) -> Option<Wish> {
-    Some(Wish { priority: level(priority)?, highest: level(highest)? })
+fn demand(priority: u32, highest: u32) -> Option<Demand> {
+    Some(Demand { priority: level(priority)?, highest: level(highest)? })
 }
 
 fn thread(id: usize, rank: Rank, usual: u32) -> Ordered<usize> {
-    Ordered { id, rank, usual: level(usual), now: level(usual), wish: None }
+    Ordered { id, rank, usual: level(usual), now: level(usual), demand: None }
 }
 
 /// The threads of one CPU on Debian's PREEMPT_RT kernel.
@@ -53,13 +53,13 @@ fn names_of_threads_have_their_ranks() {
 #[test]
 fn rcu_and_irq_work_are_raised_first_and_go_back_last() {
     let mut threads = preempt_rt();
-    threads[0].wish = wish(40, 50);
+    threads[0].demand = demand(40, 50);
     assert_eq!(steps(&threads), [(4, 42), (2, 41), (3, 41), (0, 40)]);
     carry_out(&mut threads);
     assert_eq!(steps(&threads), []);
-    threads[0].wish = wish(20, 50);
+    threads[0].demand = demand(20, 50);
     assert_eq!(steps(&threads), [(0, 20), (2, 21), (3, 21), (4, 22)]);
-    threads[0].wish = None;
+    threads[0].demand = None;
     let undo = plan(&threads);
     assert_eq!(undo.direction(), Direction::Back);
     assert_eq!(steps(&threads), [(0, 0), (2, 1), (3, 1), (4, 1)]);
@@ -68,41 +68,41 @@ fn rcu_and_irq_work_are_raised_first_and_go_back_last() {
 #[test]
 fn another_ksoftirqd_that_is_no_higher_costs_one_change() {
     let mut threads = preempt_rt();
-    threads[0].wish = wish(40, 50);
+    threads[0].demand = demand(40, 50);
     carry_out(&mut threads);
-    threads[1].wish = wish(30, 50);
+    threads[1].demand = demand(30, 50);
     assert_eq!(steps(&threads), [(1, 30)]);
     // The first falls while the second rises above it.
     carry_out(&mut threads);
-    (threads[0].wish, threads[1].wish) = (wish(10, 50), wish(45, 50));
+    (threads[0].demand, threads[1].demand) = (demand(10, 50), demand(45, 50));
     assert_eq!(steps(&threads), [(0, 10), (4, 47), (2, 46), (3, 46), (1, 45)]);
 }
 
 #[test]
 fn nobody_is_raised_above_who_waits() {
-    let held = |wish, threads: &[Ordered<usize>]| {
+    let held = |demand, threads: &[Ordered<usize>]| {
         let mut threads = threads.to_vec();
-        threads[0].wish = wish;
+        threads[0].demand = demand;
         let plan = plan(&threads);
         (plan.held, steps(&threads))
     };
     let beneath = |priority| vec![(0, Held::Beneath(level(priority).unwrap()))];
     let rt = preempt_rt();
-    assert_eq!(held(wish(50, 50), &rt), (beneath(48), vec![(4, 50), (2, 49), (3, 49), (0, 48)]));
-    assert_eq!(held(wish(99, 99), &rt), (beneath(97), vec![(4, 99), (2, 98), (3, 98), (0, 97)]));
-    assert_eq!(held(wish(3, 3), &rt), (beneath(1), vec![(4, 3), (2, 2), (3, 2), (0, 1)]));
-    assert_eq!(held(wish(2, 2), &rt), (vec![(0, Held::NoRoom)], vec![]));
+    assert_eq!(held(demand(50, 50), &rt), (beneath(48), vec![(4, 50), (2, 49), (3, 49), (0, 48)]));
+    assert_eq!(held(demand(99, 99), &rt), (beneath(97), vec![(4, 99), (2, 98), (3, 98), (0, 97)]));
+    assert_eq!(held(demand(3, 3), &rt), (beneath(1), vec![(4, 3), (2, 2), (3, 2), (0, 1)]));
+    assert_eq!(held(demand(2, 2), &rt), (vec![(0, Held::NoRoom)], vec![]));
     // Without irq_work threads one priority is enough.
-    assert_eq!(held(wish(2, 2), &rt[..4]), (beneath(1), vec![(2, 2), (3, 2), (0, 1)]));
+    assert_eq!(held(demand(2, 2), &rt[..4]), (beneath(1), vec![(2, 2), (3, 2), (0, 1)]));
 }
 
 #[test]
-fn who_is_high_enough_already_is_left_alone() {
+fn a_thread_that_is_high_enough_already_is_left_alone() {
     let mut threads = preempt_rt();
     for which in [2, 3, 4] {
         (threads[which].usual, threads[which].now) = (level(60), level(60));
     }
-    threads[0].wish = wish(50, 50);
+    threads[0].demand = demand(50, 50);
     assert_eq!(
         plan(&threads),
         Plan {
@@ -111,14 +111,14 @@ fn who_is_high_enough_already_is_left_alone() {
         }
     );
     // Above RCU's own 60 ksoftirqd takes RCU along, and irq_work, which has 60 too.
-    threads[0].wish = wish(70, 80);
+    threads[0].demand = demand(70, 80);
     assert_eq!(steps(&threads), [(4, 72), (2, 71), (3, 71), (0, 70)]);
 }
 
 #[test]
 fn a_ksoftirqd_that_gets_no_more_than_it_has_takes_no_thread_along() {
     let mut threads = vec![thread(0, Rank::Softirq, 98), thread(1, Rank::Rcu, 1)];
-    threads[0].wish = wish(99, 99);
+    threads[0].demand = demand(99, 99);
     assert_eq!(plan(&threads).steps, []);
     assert_eq!(plan_without_raises(&threads).steps, []);
     // With irq_work above RCU ksoftirqd could have 97, which is less than its usual priority.
@@ -131,7 +131,7 @@ fn a_ksoftirqd_that_gets_no_more_than_it_has_takes_no_thread_along() {
 fn where_rcu_is_ordinary_ksoftirqd_stays_so() {
     let mut threads =
         vec![thread(0, Rank::Softirq, 0), thread(1, Rank::Rcu, 0), thread(2, Rank::RcuBeside, 0)];
-    threads[0].wish = wish(40, 50);
+    threads[0].demand = demand(40, 50);
     let plan = plan(&threads);
     assert_eq!((plan.steps, &plan.held[..]), (vec![], &[(0, Held::RcuIsOrdinary)][..]));
     assert!(plan.held[0].1.to_string().contains("rcutree.kthread_prio"));
@@ -140,15 +140,15 @@ fn where_rcu_is_ordinary_ksoftirqd_stays_so() {
 #[test]
 fn when_there_were_too_many_changes_only_boosts_are_undone() {
     let mut threads = preempt_rt();
-    threads[0].wish = wish(40, 50);
+    threads[0].demand = demand(40, 50);
     carry_out(&mut threads);
-    (threads[0].wish, threads[1].wish) = (wish(20, 50), wish(30, 50));
+    (threads[0].demand, threads[1].demand) = (demand(20, 50), demand(30, 50));
     assert_eq!(plan(&threads).direction(), Direction::Away);
     let undo = plan_without_raises(&threads);
     assert_eq!(undo.direction(), Direction::Back);
     let steps: Vec<_> = undo.steps.iter().map(|it| (it.id, it.then)).collect();
     assert_eq!(steps, [(0, level(20)), (2, level(21)), (3, level(21)), (4, level(22))]);
-    threads[0].wish = wish(45, 50);
+    threads[0].demand = demand(45, 50);
     assert_eq!(plan_without_raises(&threads).steps, []);
 }
 
@@ -180,9 +180,9 @@ fn threads() -> impl Strategy<Value = Vec<Ordered<usize>>> {
     })
 }
 
-type Wishes = Vec<Vec<Option<(u32, u32)>>>;
+type Demands = Vec<Vec<Option<(u32, u32)>>>;
 
-fn wishes() -> impl Strategy<Value = Wishes> {
+fn demands() -> impl Strategy<Value = Demands> {
     let one = prop::option::weighted(0.7, (1u32..=99, 0u32..=99));
     prop::collection::vec(prop::collection::vec(one, 10), 1..8)
 }
@@ -191,31 +191,31 @@ proptest! {
     #[test]
     fn no_step_of_any_plan_breaks_the_order(
         threads in threads(),
-        wishes in wishes(),
+        demands in demands(),
         without in prop::collection::vec(any::<bool>(), 8),
     ) {
         let mut threads = threads;
-        for (wishes, without) in wishes.into_iter().zip(without) {
-            for (thread, one) in threads.iter_mut().zip(wishes) {
+        for (demands, without) in demands.into_iter().zip(without) {
+            for (thread, one) in threads.iter_mut().zip(demands) {
                 let one = one.filter(|_| thread.rank == Rank::Softirq);
-                thread.wish = one.and_then(|(of, more)| wish(of, (of + more).min(99)));
+                thread.demand = one.and_then(|(of, more)| demand(of, (of + more).min(99)));
             }
             let plan = if without { plan_without_raises(&threads) } else { plan(&threads) };
-            let highest = threads.iter().filter_map(|it| it.wish).map(|it| it.highest).max();
+            let highest = threads.iter().filter_map(|it| it.demand).map(|it| it.highest).max();
             for step in plan.steps {
                 let thread = threads.iter_mut().find(|it| it.id == step.id).unwrap();
                 thread.now = step.then;
         // Never above the highest waiter or the usual priority.
                 prop_assert!(step.then <= step.usual.max(highest));
-                if let Some(wish) = thread.wish.filter(|_| step.then != step.usual) {
-                    prop_assert!(step.then <= Some(wish.priority) || without);
-                    prop_assert!(step.then <= Some(wish.highest));
+                if let Some(demand) = thread.demand.filter(|_| step.then != step.usual) {
+                    prop_assert!(step.then <= Some(demand.priority) || without);
+                    prop_assert!(step.then <= Some(demand.highest));
                 }
                 prop_assert!(all_in_order(&threads), "{:?} broke {:?}", step, threads);
             }
         }
         // Without waiters each thread returns to its usual priority, in order at each step.
-        threads.iter_mut().for_each(|it| it.wish = None);
+        threads.iter_mut().for_each(|it| it.demand = None);
         let last = plan(&threads);
         prop_assert_eq!(last.direction(), Direction::Back);
         for step in last.steps {
@@ -226,11 +226,14 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_that_was_carried_out_leaves_nothing_to_do(threads in threads(), wishes in wishes()) {
+    fn a_plan_that_was_carried_out_leaves_nothing_to_do(
+        threads in threads(),
+        demands in demands(),
+    ) {
         let mut threads = threads;
-        for (thread, one) in threads.iter_mut().zip(&wishes[0]) {
+        for (thread, one) in threads.iter_mut().zip(&demands[0]) {
             let one = one.filter(|_| thread.rank == Rank::Softirq);
-            thread.wish = one.and_then(|(of, more)| wish(of, (of + more).min(99)));
+            thread.demand = one.and_then(|(of, more)| demand(of, (of + more).min(99)));
         }
         carry_out(&mut threads);
         prop_assert_eq!(steps(&threads), vec![]);

@@ -97,8 +97,8 @@ fn a_function_defined_elsewhere_is_known_once_its_file_is_read() {
     let alone = graph(&[uses]);
     assert_eq!(alone.need(alone.find("use")[0]).unknown.foreign.len(), 1);
     for files in [[uses, C], [C, uses]] {
-        let both = graph(&files);
-        let need = both.need(both.find("use")[0]);
+        let pair = graph(&files);
+        let need = pair.need(pair.find("use")[0]);
         assert_eq!((need.bytes, need.unknown.is_empty()), (58, true));
     }
 }

@@ -54,7 +54,8 @@ pub struct Thread {
     pub run_delay_ns: Option<u64>,
     /// Loop iterations of a CPU-bound thread.
     #[serde(default)]
-    pub turns: u64,
+    #[serde(rename = "turns")]
+    pub periods: u64,
     /// Longest time between two iterations; of a sensor, from when a reading was due until it was
     /// made.
     #[serde(default)]

@@ -186,7 +186,7 @@ impl Daemon {
         let end = Instant::now() + PATIENCE;
         while Connection::to(&daemon.socket).is_err() {
             if let Some(status) = daemon.child.try_wait()? {
-                bail!("tekd ended: {status}: {}", daemon.said(earlier));
+                bail!("tekd ended: {status}: {}", daemon.printed(earlier));
             }
             ensure!(Instant::now() < end, "tekd did not begin to serve");
             sleep(Duration::from_millis(2));
@@ -233,7 +233,7 @@ impl Daemon {
     /// Ends it cleanly.
     pub fn stop(mut self) -> anyhow::Result<()> {
         let status = self.end(Signal::SIGTERM)?;
-        ensure!(status.success(), "tekd did not end well: {status}: {}", self.said(0));
+        ensure!(status.success(), "tekd did not end well: {status}: {}", self.printed(0));
         Ok(())
     }
 
@@ -244,7 +244,7 @@ impl Daemon {
     }
 
     /// The last lines that it wrote.
-    fn said(&self, from: u64) -> String {
+    fn printed(&self, from: u64) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text =
             String::from_utf8_lossy(text.get(from as usize..).unwrap_or_default()).into_owned();
@@ -285,10 +285,10 @@ pub fn restore(ground: &Ground) -> anyhow::Result<usize> {
         .stderr(Stdio::piped())
         .output()
         .context("cannot start tekd")?;
-    let said = String::from_utf8_lossy(&ended.stdout);
+    let printed = String::from_utf8_lossy(&ended.stdout);
     let complaint = String::from_utf8_lossy(&ended.stderr);
     ensure!(ended.status.success(), "tekd --restore: {}: {complaint}", ended.status);
-    Ok(said.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0))
+    Ok(printed.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -78,8 +78,8 @@ pub fn output_within(mut command: Command, limit: Duration) -> anyhow::Result<Ve
         let _ = stderr.as_mut().map(|err| err.read_to_string(&mut complaint));
         complaint
     });
-    let mut said = Vec::new();
-    let read = child.stdout.take().map_or(Ok(0), |mut out| out.read_to_end(&mut said));
+    let mut printed = Vec::new();
+    let read = child.stdout.take().map_or(Ok(0), |mut out| out.read_to_end(&mut printed));
     drop(ended);
     let late = watcher.join().unwrap_or(false);
     let status = child.wait()?;
@@ -91,7 +91,7 @@ pub fn output_within(mut command: Command, limit: Duration) -> anyhow::Result<Ve
     if !status.success() {
         bail!("{status}: {}", complaint.trim());
     }
-    Ok(said)
+    Ok(printed)
 }
 
 /// A program of the benchmark that takes commands as lines, and answers with lines of JSON. It is
@@ -119,7 +119,7 @@ impl Program {
     }
 
     /// Sends it a line.
-    pub fn tell(&mut self, line: &str) -> anyhow::Result<()> {
+    pub fn announce(&mut self, line: &str) -> anyhow::Result<()> {
         let input = self.child.stdin.as_mut().context("no input")?;
         // It may have died meanwhile; then the next line is a better report than the pipe's error.
         let _ = input.write_all(line.as_bytes());
@@ -132,11 +132,11 @@ impl Program {
         self.output.read_line(&mut line)?;
         if line.is_empty() {
             let status = self.child.wait()?;
-            let mut said = String::new();
+            let mut printed = String::new();
             if let Some(mut stderr) = self.child.stderr.take() {
-                let _ = stderr.read_to_string(&mut said);
+                let _ = stderr.read_to_string(&mut printed);
             }
-            bail!("it ended early: {status}: {}", said.trim());
+            bail!("it ended early: {status}: {}", printed.trim());
         }
         Ok(line)
     }

@@ -66,7 +66,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     match ask(&request(&args, &target)) {
-        Ok(reply) => writeln!(std::io::stdout(), "{}", told(&args, &target, &reply))?,
+        Ok(reply) => writeln!(std::io::stdout(), "{}", reported(&args, &target, &reply))?,
         Err(error) => {
             message::print(&error.to_string());
             return Ok(ExitCode::FAILURE);
@@ -99,18 +99,18 @@ fn after(time: Duration) -> u64 {
     until.saturating_add_signed(offset.saturating_neg())
 }
 
-fn told(args: &Args, target: &Target, reply: &Reply) -> String {
-    let who = &target.shown;
+fn reported(args: &Args, target: &Target, reply: &Reply) -> String {
+    let identity = &target.shown;
     if args.end {
-        return format!("{who}: as before");
+        return format!("{identity}: as before");
     }
     let how = match reply.rt_priority {
         0 => "time-critical, with the policy and priority that it has".to_owned(),
         priority => format!("time-critical, real-time priority {priority}"),
     };
     match args.time {
-        Some(time) => format!("{who}: {how}, for {time:?}"),
-        None => format!("{who}: {how}, until `tek critical {} --end`", target.again),
+        Some(time) => format!("{identity}: {how}, for {time:?}"),
+        None => format!("{identity}: {how}, until `tek critical {} --end`", target.again),
     }
 }
 
@@ -175,14 +175,14 @@ mod tests {
         let done = |line: &str, rt_priority| {
             let args = args(line).unwrap();
             let reply = Reply { rt_priority, ..Reply::to(&request(&args, &target())) };
-            told(&args, &target(), &reply)
+            reported(&args, &target(), &reply)
         };
         assert_eq!(
             done("fridge --for 5s", 29),
             "fridge [815]: time-critical, real-time priority 29, for 5s"
         );
-        let told = done("fridge", 0);
-        assert!(told.ends_with("that it has, until `tek critical 815 --end`"), "{told}");
+        let reported = done("fridge", 0);
+        assert!(reported.ends_with("that it has, until `tek critical 815 --end`"), "{reported}");
         assert_eq!(done("fridge --end", 0), "fridge [815]: as before");
     }
 }

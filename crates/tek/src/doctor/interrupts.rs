@@ -9,7 +9,7 @@ const ID: &str = "irq-threads";
 
 /// The check, from the kernel threads and the kernel's command line.
 pub fn irq_threads() -> Check {
-    let Ok(device) = Device::look(&Wanted::default()) else { return unknown(ID, "no /proc") };
+    let Ok(device) = Device::examine(&Wanted::default()) else { return unknown(ID, "no /proc") };
     let tasks = device.programs.into_iter().flat_map(|program| program.tasks);
     let kernel: Vec<Stat> = tasks.map(|task| task.stat).filter(|stat| stat.kernel).collect();
     judge(

@@ -47,11 +47,11 @@ pub fn run() -> Trial {
         range_within(privilege::rtprio_limit())
     };
     std::thread::scope(|scope| {
-        let both = || Trial { range, low: request(range.low), high: request(range.high) };
+        let pair = || Trial { range, low: request(range.low), high: request(range.high) };
         let failed = || Trial { range, low: Err(io::Error::last_os_error()), high: Ok(()) };
         std::thread::Builder::new()
             .name("tek-doctor".into())
-            .spawn_scoped(scope, both)
+            .spawn_scoped(scope, pair)
             .ok()
             .and_then(|thread| thread.join().ok())
             .unwrap_or_else(failed)

@@ -125,39 +125,39 @@ fn parse(mut file: File) -> Result<Known, String> {
 }
 
 /// All of it, a paragraph each.
-pub fn tell(known: &Known, is_kernel: bool) -> Vec<String> {
-    let mut told = Vec::new();
+pub fn describe(known: &Known, is_kernel: bool) -> Vec<String> {
+    let mut reported = Vec::new();
     if let Some(outside) = &known.outside_domain {
-        told.push(format!("tekd leaves it alone: {outside}."));
+        reported.push(format!("tekd leaves it alone: {outside}."));
     }
     match &known.fast {
-        Some(fast) => told.extend(fast_by(fast)),
+        Some(fast) => reported.extend(fast_by(fast)),
         None if known.outside_domain.is_none() => {
-            told.push("It is not time-critical by tekd.".into());
+            reported.push("It is not time-critical by tekd.".into());
         }
         None => {}
     }
-    told.extend(known.lowered.as_ref().map(lowered));
+    reported.extend(known.lowered.as_ref().map(lowered));
     if let Some(why) = &known.barred {
-        told.push(format!("It cannot be time-critical for now: {why}."));
+        reported.push(format!("It cannot be time-critical for now: {why}."));
     }
     if let Some(group) = &known.group {
         let by = known.group_by.as_deref().unwrap_or("tekd does not say by what");
-        told.push(format!("tekd has it in the group {group}: {by}."));
+        reported.push(format!("tekd has it in the group {group}: {by}."));
     }
-    told.extend(grant(known, is_kernel));
-    told
+    reported.extend(grant(known, is_kernel));
+    reported
 }
 
 fn fast_by(fast: &Fast) -> Vec<String> {
-    let mut told = vec![match fast.rt_priority {
+    let mut reported = vec![match fast.rt_priority {
         0 => "It is time-critical by tekd, which leaves its policy and priority as they are:"
             .to_owned(),
         priority => format!("It is time-critical by tekd, with real-time priority {priority}:"),
     }];
-    told.extend(fast.asked.iter().map(|ask| {
+    reported.extend(fast.asked.iter().map(|ask| {
         let Ask { why, pid, program, priority, grant, budget, .. } = ask;
-        let who = match why.as_str() {
+        let identity = match why.as_str() {
             "its process" => "its own program".to_owned(),
             _ => format!("{program} [{pid}] of user {}", ask.uid),
         };
@@ -166,22 +166,22 @@ fn fast_by(fast: &Fast) -> Vec<String> {
             None => "until it is taken back".into(),
         };
         format!(
-            "- {who} asked for it {} ago, with SCHED_TEK priority {priority}, {until}; granted by \
-             {grant}, with a budget of {budget}.",
+            "- {identity} asked for it {} ago, with SCHED_TEK priority {priority}, {until}; \
+             granted by {grant}, with a budget of {budget}.",
             ms(ask.since_ms)
         )
     }));
     if let Some(used) = fast.used_ms {
-        told.push(format!("Of its budget it has used {} in this window.", ms(used)));
+        reported.push(format!("Of its budget it has used {} in this window.", ms(used)));
     }
     if let Some(Had { policy, priority, nice }) = &fast.had {
         let level = match priority {
             0 => format!("nice {nice}"),
             priority => format!("real-time priority {priority}"),
         };
-        told.push(format!("Before, it had {policy}, {level}, and gets that back."));
+        reported.push(format!("Before, it had {policy}, {level}, and gets that back."));
     }
-    told
+    reported
 }
 
 fn lowered(lowered: &Lowered) -> String {
@@ -212,18 +212,18 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(said: serde_json::Value, is_kernel: bool) -> String {
-        tell(&serde_json::from_value(said).unwrap(), is_kernel).join("\n")
+    fn reported(printed: serde_json::Value, is_kernel: bool) -> String {
+        describe(&serde_json::from_value(printed).unwrap(), is_kernel).join("\n")
     }
 
     #[test]
-    fn who_made_a_thread_critical_since_when_and_what_it_had_is_told() {
+    fn the_requester_of_a_critical_thread_the_time_and_the_base_are_reported() {
         let ask = |why: &str, pid: u32| {
             json!({"why": why, "pid": pid, "uid": 7, "program": "tek", "priority": -3,
                    "grant": "tekd.toml:4", "budget": "800ms/1s", "since_ms": 1500,
                    "until_ms": if why == "by hand" { Some(4000) } else { None }})
         };
-        let text = told(
+        let text = reported(
             json!({"tid": 13, "region": "fast", "later": {}, "connected": true,
                 "fast": {"priority": -3, "rt_priority": 32, "used_ms": 120,
                          "had": {"policy": "SCHED_OTHER", "priority": 0, "nice": 5},
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_was_lowered_and_one_that_is_barred_have_the_reason() {
-        let text = told(
+        let text = reported(
             json!({"lowered": {"policy": "SCHED_FIFO", "priority": 60, "lowered_to": 9},
                    "barred": "it used up its budget", "group": null, "connected": false}),
             false,
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn what_tekd_never_touches_says_why() {
         let outside = "tekd does not touch threads of the kernel";
-        let text = told(json!({"outside_domain": outside}), true);
+        let text = reported(json!({"outside_domain": outside}), true);
         assert_eq!(text, format!("tekd leaves it alone: {outside}."));
     }
 }

@@ -13,17 +13,17 @@ const BUDGET: &str = "800ms/1s";
 pub type Section = (&'static str, Vec<String>);
 
 /// The whole report.
-pub fn tell(facts: &Facts) -> Vec<Section> {
+pub fn describe(facts: &Facts) -> Vec<Section> {
     let mut sections = vec![
-        ("Who it is", who(facts)),
+        ("Who it is", identity(facts)),
         ("What the kernel has for it", kernel(facts)),
         (
             "What TEK did",
             facts.tek.as_ref().map(|known| tek(known, &facts.kernel)).unwrap_or_default(),
         ),
         ("What tekd did", tekd(facts)),
-        ("Who waits for it", who_waits(facts)),
-        ("Which threads of the kernel it waits for", kthread::tell_of_task(&facts.waits_for)),
+        ("Who waits for it", waiters(facts)),
+        ("Which threads of the kernel it waits for", kthread::describe_task(&facts.waits_for)),
         ("What it waited for", waits(facts)),
         ("What is not known", facts.not_known.clone()),
     ];
@@ -31,7 +31,7 @@ pub fn tell(facts: &Facts) -> Vec<Section> {
     sections
 }
 
-fn who(facts: &Facts) -> Vec<String> {
+fn identity(facts: &Facts) -> Vec<String> {
     let Facts { tid, pid, program, name, .. } = facts;
     let age = time(facts.age_ns);
     if let Some(what) = &facts.kernel_thread {
@@ -41,39 +41,39 @@ fn who(facts: &Facts) -> Vec<String> {
         true => format!("the first thread of {program}"),
         false => format!("a thread of {program} [{pid}]"),
     };
-    let mut told = vec![format!("{name} [{tid}] is {which}, {age} old.")];
+    let mut reported = vec![format!("{name} [{tid}] is {which}, {age} old.")];
     if facts.guard {
-        told.push(match name.as_str() {
+        reported.push(match name.as_str() {
             library::WATCH => "It is TEK's own: it looks at the stacks of this process.".into(),
             _ => "It is TEK's own guard of the budgets in this process.".into(),
         });
     }
-    if let Some(told_of) = below_uthreads(facts) {
-        told.push(told_of);
+    if let Some(described) = below_uthreads(facts) {
+        reported.push(described);
     }
     if facts.named == Some(false) && tid != pid {
-        told.push(
+        reported.push(
             "It has no name of its own: this one is inherited, and no rule goes by it.".into(),
         );
     }
-    let Some(tek) = &facts.tek else { return told };
+    let Some(tek) = &facts.tek else { return reported };
     if let Some(role) = &tek.role {
-        told.push(format!("Its role: {role}."));
+        reported.push(format!("Its role: {role}."));
     }
     if let Some(function) = &tek.function {
-        told.push(format!("It runs {function}."));
+        reported.push(format!("It runs {function}."));
     }
     if let Some(creator) = tek.creator_tid {
         let name = tek.creator.as_deref().unwrap_or("a thread that has ended");
         let site = tek.call_site.as_ref().map(|site| format!(", at {site}")).unwrap_or_default();
-        told.push(format!("It was created by {name} [{creator}]{site}."));
+        reported.push(format!("It was created by {name} [{creator}]{site}."));
     }
     if tek.adopted && tid != pid {
-        told.push(
+        reported.push(
             "It was not created through TEK: it was there before, or came by clone(2).".into(),
         );
     }
-    told
+    reported
 }
 
 /// The purpose of a kernel thread in a program on user-level threads.
@@ -94,12 +94,12 @@ fn below_uthreads(facts: &Facts) -> Option<String> {
 fn kernel(facts: &Facts) -> Vec<String> {
     let kernel = &facts.kernel;
     let by_tekd = |what: fn(&daemon::Known) -> bool| facts.daemon.as_ref().is_some_and(what);
-    let mut told = vec![scheduling(kernel), format!("It is {}.", state(kernel.state))];
+    let mut reported = vec![scheduling(kernel), format!("It is {}.", state(kernel.state))];
     if !kernel.cpus.is_empty() {
-        told.push(format!("It may run on CPU {}.", kernel.cpus));
+        reported.push(format!("It may run on CPU {}.", kernel.cpus));
     }
     if let Some(group) = &kernel.cgroup {
-        told.push(match kernel.cgroup_rt_runtime_us {
+        reported.push(match kernel.cgroup_rt_runtime_us {
             // This needs no cure: tekd moves the threads that it makes Fast.
             Some(0) if by_tekd(|known| known.fast.is_some()) => {
                 format!("Its cpu control group is {group}, without real-time run-time.")
@@ -121,15 +121,15 @@ fn kernel(facts: &Facts) -> Vec<String> {
         });
     }
     if let (Some(autogroup), 0) = (&kernel.autogroup, kernel.rt_priority) {
-        told.push(format!(
+        reported.push(format!(
             "Autogroup is on: it shares the CPU with its session ({autogroup}) first, and its nice \
              value counts only there."
         ));
     }
     if facts.kernel_thread.is_none() {
-        told.push(privilege(kernel));
+        reported.push(privilege(kernel));
     }
-    told
+    reported
 }
 
 /// Without tekd the control group of a thread still shows its group.
@@ -139,15 +139,15 @@ fn tekd(facts: &Facts) -> Vec<String> {
         return Vec::new();
     }
     match (&facts.daemon, &facts.group) {
-        (Some(known), _) => daemon::tell(known, facts.kernel_thread.is_some()),
+        (Some(known), _) => daemon::describe(known, facts.kernel_thread.is_some()),
         (None, Some(group)) => vec![format!("Its control group is that of the group {group}.")],
         (None, None) => Vec::new(),
     }
 }
 
-fn who_waits(facts: &Facts) -> Vec<String> {
-    let told = facts.follows.as_ref().map(|known| kthread::tell(&facts.name, known));
-    told.unwrap_or_default()
+fn waiters(facts: &Facts) -> Vec<String> {
+    let reported = facts.follows.as_ref().map(|known| kthread::describe(&facts.name, known));
+    reported.unwrap_or_default()
 }
 
 fn scheduling(kernel: &Kernel) -> String {
@@ -193,30 +193,31 @@ fn state(letter: char) -> &'static str {
 }
 
 fn tek(tek: &Tek, kernel: &Kernel) -> Vec<String> {
-    let mut told = vec![if tek.overridden { overridden(kernel) } else { fast(tek) }];
+    let mut reported = vec![if tek.overridden { overridden(kernel) } else { fast(tek) }];
     let ends = (1..=tek.reasons.len()).map(|n| if n == tek.reasons.len() { "." } else { ";" });
     let reasons = tek.reasons.iter().zip(ends);
-    told.extend(reasons.map(|(reason, end)| format!("- {}{end}", why(reason, tek))));
+    reported.extend(reasons.map(|(reason, end)| format!("- {}{end}", why(reason, tek))));
     if tek.fast {
-        told.extend(tek.base.as_ref().map(|base| given_back(base, tek.base_reset_on_fork)));
-        told.push(budget(tek));
+        reported.extend(tek.base.as_ref().map(|base| given_back(base, tek.base_reset_on_fork)));
+        reported.push(budget(tek));
     }
     if tek.overruns > 0 {
-        told.push(format!(
+        reported.push(format!(
             "The guard sent it back {}, because it used up its budget.",
             times(tek.overruns.into())
         ));
     }
-    told.push(format!("Its group is {}, as its program or a rule has it.", tek.group));
+    reported.push(format!("Its group is {}, as its program or a rule has it.", tek.group));
     if tek.marked {
-        told.push(
+        reported.push(
             "It is marked: it becomes time-critical while another thread of its group in the \
              process asks to be."
                 .into(),
         );
     }
-    told.extend(tek.rules.iter().filter_map(|rule| comes_from(rule, tek.fast || tek.overridden)));
-    told
+    reported
+        .extend(tek.rules.iter().filter_map(|rule| comes_from(rule, tek.fast || tek.overridden)));
+    reported
 }
 
 /// Only the environment of a process at its start is known.
@@ -233,8 +234,8 @@ fn budget(tek: &Tek) -> String {
 
 /// The further decisions of a rule; that it made the thread Fast is among the reasons for it.
 fn comes_from(rule: &RuleFact, fast: bool) -> Option<String> {
-    let others = rule.sets.iter().filter(|what| !(fast && **what == "critical"));
-    let words: Vec<_> = others
+    let remaining = rule.sets.iter().filter(|what| !(fast && **what == "critical"));
+    let words: Vec<_> = remaining
         .map(|what| match *what {
             "critical" => "place in the Fast Region (or out of it)",
             what => what,
@@ -242,7 +243,9 @@ fn comes_from(rule: &RuleFact, fast: bool) -> Option<String> {
         .collect();
     let come = if words.len() == 1 { "comes" } else { "come" };
     let what = match words.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        Some((last, remaining)) if !remaining.is_empty() => {
+            format!("{} and {last}", remaining.join(", "))
+        }
         _ => words.concat(),
     };
     // The reason contains its text already.
@@ -324,7 +327,7 @@ fn given_back((policy, priority): &(String, u8), reset_on_fork: bool) -> String 
 
 fn waits(facts: &Facts) -> Vec<String> {
     let kernel = &facts.kernel;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let share = 100.0 * kernel.cpu_ns as f64 / facts.age_ns.max(1) as f64;
     let mut ran = format!("In its life it ran for {}, {share:.1}% of a CPU", time(kernel.cpu_ns));
     match kernel.run_delay_ns {
@@ -336,7 +339,7 @@ fn waits(facts: &Facts) -> Vec<String> {
         }
         None => ran += "; how long it waited for a CPU this kernel does not count.",
     }
-    told.push(ran);
+    reported.push(ran);
     if let (Some(voluntary), Some(involuntary)) =
         (kernel.voluntary_switches, kernel.involuntary_switches)
     {
@@ -345,11 +348,11 @@ fn waits(facts: &Facts) -> Vec<String> {
             count => format!("left its CPU {}", times(count)),
         };
         let driven_out = times(involuntary);
-        told.push(format!(
+        reported.push(format!(
             "It {left} to wait for something, and {driven_out} because another thread was to run."
         ));
     }
-    told
+    reported
 }
 
 #[cfg(test)]
@@ -402,7 +405,11 @@ mod tests {
     }
 
     fn text(facts: &Facts) -> String {
-        tell(facts).into_iter().flat_map(|(_, told)| told).collect::<Vec<_>>().join("\n")
+        describe(facts)
+            .into_iter()
+            .flat_map(|(_, reported)| reported)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     #[test]
@@ -513,7 +520,7 @@ mod tests {
     #[test]
     fn a_section_with_nothing_to_tell_is_left_out() {
         let titles =
-            |facts: &Facts| tell(facts).iter().map(|(title, _)| *title).collect::<Vec<_>>();
+            |facts: &Facts| describe(facts).iter().map(|(title, _)| *title).collect::<Vec<_>>();
         assert!(!titles(&touch()).contains(&"What is not known"));
         let without = Facts { tek: None, not_known: vec!["x".into()], ..touch() };
         assert!(!titles(&without).contains(&"What TEK did"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The waiters of a kernel thread, the kernel threads that a task waits for, and both in sentences.
 use super::amounts::{time, times};
-use crate::kthreads::tell::what_to_do;
-use crate::status::kthreads::{Dependency, Kthread, Member, Told, Usual};
+use crate::kthreads::describe::what_to_do;
+use crate::status::kthreads::{Dependency, Kthread, Member, Reported, Usual};
 use crate::words;
 use serde::Serialize;
 use tek_policy::kthread::Class;
@@ -60,45 +60,45 @@ fn as_json<S: serde::Serializer>(thread: &Option<Kthread>, to: S) -> Result<S::O
     part.serialize(to)
 }
 
-/// The known facts of a kernel thread. `Err` in `told` is why tekd reports nothing.
-pub fn of(tid: u32, name: &str, told: &Result<Told, String>) -> Follows {
-    let told = match told {
-        Ok(told) => told,
+/// The known facts of a kernel thread. `Err` in `reported` is why tekd reports nothing.
+pub fn of(tid: u32, name: &str, reported: &Result<Reported, String>) -> Follows {
+    let reported = match reported {
+        Ok(reported) => reported,
         Err(why) => {
             let class = Class::of_name(name).name().into();
             return Follows { why_not: Some(why.clone()), class, ..Follows::default() };
         }
     };
-    let thread = told.threads.iter().find(|thread| thread.tid == tid).cloned();
+    let thread = reported.threads.iter().find(|thread| thread.tid == tid).cloned();
     let class = match &thread {
         Some(thread) => thread.class.clone(),
         None => Class::of_name(name).name().to_owned(),
     };
     let unknown = || "tekd does not say why".to_owned();
     Follows {
-        why_not: (!told.on).then(|| told.why.clone().unwrap_or_else(unknown)),
-        left_alone: left_alone(&class, name, told),
-        blind: blind(&class, told),
-        raised_along: told.raised_along.contains(&tid),
-        method: told.method.clone(),
-        linger_ms: told.linger_ms,
+        why_not: (!reported.on).then(|| reported.why.clone().unwrap_or_else(unknown)),
+        left_alone: left_alone(&class, name, reported),
+        blind: blind(&class, reported),
+        raised_along: reported.raised_along.contains(&tid),
+        method: reported.method.clone(),
+        linger_ms: reported.linger_ms,
         class,
         thread,
     }
 }
 
 /// By the configuration.
-fn left_alone(class: &str, name: &str, told: &Told) -> Option<String> {
-    if told.off.iter().any(|off| off == class) {
+fn left_alone(class: &str, name: &str, reported: &Reported) -> Option<String> {
+    if reported.off.iter().any(|off| off == class) {
         return Some(format!("its class, {class}, is off in tekd.toml"));
     }
-    let patterns = told.protected.iter().filter_map(|text| Pattern::new(text));
+    let patterns = reported.protected.iter().filter_map(|text| Pattern::new(text));
     let fits = patterns.into_iter().find(|pattern| pattern.matches_process(name));
     fits.map(|pattern| format!("its name is protected in tekd.toml ({pattern})"))
 }
 
 /// The reason, by the dependencies that this kernel lacks.
-fn blind(class: &str, told: &Told) -> Option<String> {
+fn blind(class: &str, reported: &Reported) -> Option<String> {
     let needed: &[&str] = match class {
         "irq" => &["block devices"],
         "softirq" => &["block devices", "network"],
@@ -110,12 +110,12 @@ fn blind(class: &str, told: &Told) -> Option<String> {
         _ => return None,
     };
     let missing = |one: &&Dependency| needed.contains(&one.name.as_str()) && !one.on;
-    let missing = told.dependencies.iter().find(missing)?;
+    let missing = reported.dependencies.iter().find(missing)?;
     Some(format!("{} cannot be followed on this kernel: {}", missing.name, missing.why))
 }
 
 /// The kernel threads for which a task waits.
-pub fn of_task(tid: u32, told: &Told) -> Vec<WaitsFor> {
+pub fn of_task(tid: u32, reported: &Reported) -> Vec<WaitsFor> {
     let one = |thread: &Kthread| {
         let member = thread.members.iter().find(|member| member.tid == tid)?;
         Some(WaitsFor {
@@ -127,17 +127,18 @@ pub fn of_task(tid: u32, told: &Told) -> Vec<WaitsFor> {
             what: member.waits_for.clone(),
         })
     };
-    told.threads.iter().filter_map(one).collect()
+    reported.threads.iter().filter_map(one).collect()
 }
 
 /// All of it, a paragraph each. /proc appends a worker's present work to its name.
-pub fn tell(name: &str, known: &Follows) -> Vec<String> {
+pub fn describe(name: &str, known: &Follows) -> Vec<String> {
     let named = known.thread.as_ref().map(|thread| thread.name.as_str());
     let name = named.filter(|name| !name.is_empty()).unwrap_or(name);
     if let Some(why) = &known.why_not {
-        let mut told = vec![format!("No kernel thread follows the tasks that wait for it: {why}.")];
-        told.extend(what_to_do(why));
-        return told;
+        let mut reported =
+            vec![format!("No kernel thread follows the tasks that wait for it: {why}.")];
+        reported.extend(what_to_do(why));
+        return reported;
     }
     match known.class.as_str() {
         "untouchable" if !known.raised_along => {
@@ -149,22 +150,24 @@ pub fn tell(name: &str, known: &Follows) -> Vec<String> {
         "unknown" => return vec!["It is of a kind whose waiters TEK does not know.".into()],
         _ => {}
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     if known.raised_along {
-        told.push("It was raised because it must come before a thread that follows.".into());
+        reported.push("It was raised because it must come before a thread that follows.".into());
     }
     let (thread, members) = match &known.thread {
         Some(thread) => (thread.clone(), thread.members.as_slice()),
         None => (Kthread::default(), [].as_slice()),
     };
     match (thread.priority, members) {
-        (Some(priority), []) => told.push(format!("{name} is at {priority}, and no task waits.")),
+        (Some(priority), []) => {
+            reported.push(format!("{name} is at {priority}, and no task waits."))
+        }
         (Some(priority), _) => {
-            told.push(format!("{name} is at {priority} because {}.", reasons(members)));
-            told.extend(computed(&thread, known));
+            reported.push(format!("{name} is at {priority} because {}.", reasons(members)));
+            reported.extend(computed(&thread, known));
         }
         (None, []) if !known.raised_along => {
-            told.push("No critical task waits for it, and it has its own priority.".into());
+            reported.push("No critical task waits for it, and it has its own priority.".into());
         }
         (None, []) => {}
         (None, _) => {
@@ -173,19 +176,20 @@ pub fn tell(name: &str, known: &Follows) -> Vec<String> {
                 (None, Some(why)) => why.clone(),
                 (None, None) => "what was computed is below 1".into(),
             };
-            told.push(format!("It has its own priority although {}: {why}.", reasons(members)));
+            reported.push(format!("It has its own priority although {}: {why}.", reasons(members)));
         }
     }
     if let (Some(_), Some(held)) = (thread.priority, &thread.held) {
-        told.push(format!("It is held there: {held}."));
+        reported.push(format!("It is held there: {held}."));
     }
     if members.is_empty() {
-        told.extend(known.left_alone.as_ref().map(|why| format!("It is left alone: {why}.")));
-        told.extend(known.blind.as_ref().map(|why| format!("Its waiters are not known: {why}.")));
+        reported.extend(known.left_alone.as_ref().map(|why| format!("It is left alone: {why}.")));
+        reported
+            .extend(known.blind.as_ref().map(|why| format!("Its waiters are not known: {why}.")));
     }
-    told.extend(itself(&thread, known.linger_ms));
-    told.extend(so_far(&thread));
-    told
+    reported.extend(itself(&thread, known.linger_ms));
+    reported.extend(so_far(&thread));
+    reported
 }
 
 /// `player[812] waits for its write to vda (2 files), and net[77] for its work x`.
@@ -201,8 +205,8 @@ fn reasons(members: &[Member]) -> String {
     };
     let all: Vec<String> = members.iter().enumerate().map(one).collect();
     match all.split_last() {
-        Some((last, others)) if !others.is_empty() => {
-            format!("{}, and {last}", others.join(", "))
+        Some((last, remaining)) if !remaining.is_empty() => {
+            format!("{}, and {last}", remaining.join(", "))
         }
         _ => all.concat(),
     }
@@ -276,7 +280,7 @@ fn so_far(thread: &Kthread) -> Option<String> {
 }
 
 /// The waits of a task, a paragraph each.
-pub fn tell_of_task(all: &[WaitsFor]) -> Vec<String> {
+pub fn describe_task(all: &[WaitsFor]) -> Vec<String> {
     let one = |it: &WaitsFor| {
         let WaitsFor { tid, name, what, times, .. } = it;
         let what = what.as_deref().unwrap_or("it");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads of the kernel in sentences.
 use super::*;
-use crate::status::kthreads::tests::told;
+use crate::status::kthreads::tests::reported;
 
 fn text(tid: u32, name: &str) -> String {
-    tell(name, &of(tid, name, &Ok(told()))).join("\n")
+    describe(name, &of(tid, name, &Ok(reported()))).join("\n")
 }
 
 fn has(text: &str, parts: &[&str]) {
@@ -14,10 +14,11 @@ fn has(text: &str, parts: &[&str]) {
 }
 
 #[test]
-fn who_a_boosted_thread_works_for_and_how_that_was_computed_is_told() {
-    let mut told = told();
-    told.threads[0].members[1].name = "net".into();
-    let all = tell("kworker/0:1-events", &of(45, "kworker/0:1-events", &Ok(told))).join("\n");
+fn the_beneficiary_of_a_boosted_thread_and_its_computation_are_reported() {
+    let mut reported = reported();
+    reported.threads[0].members[1].name = "net".into();
+    let all =
+        describe("kworker/0:1-events", &of(45, "kworker/0:1-events", &Ok(reported))).join("\n");
     has(
         &all,
         &[
@@ -33,12 +34,12 @@ fn who_a_boosted_thread_works_for_and_how_that_was_computed_is_told() {
 
 #[test]
 fn of_kswapd_the_part_of_the_memory_is_told_and_by_plain_there_is_no_product() {
-    let mut told = told();
-    (told.threads[1].priority, told.threads[1].held) = (Some(12), None);
-    let all = tell("kswapd0", &of(57, "kswapd0", &Ok(told.clone()))).join("\n");
+    let mut reported = reported();
+    (reported.threads[1].priority, reported.threads[1].held) = (Some(12), None);
+    let all = describe("kswapd0", &of(57, "kswapd0", &Ok(reported.clone()))).join("\n");
     has(&all, &["weight 0.8 x mean 50 x 0.3, the share of memory", "= 12, rounded"]);
-    told.method = Some("plain".into());
-    let all = tell("kswapd0", &of(57, "kswapd0", &Ok(told))).join("\n");
+    reported.method = Some("plain".into());
+    let all = describe("kswapd0", &of(57, "kswapd0", &Ok(reported))).join("\n");
     has(&all, &["50 is the highest priority of the tasks that wait."]);
 }
 
@@ -58,13 +59,13 @@ fn why_one_has_its_own_priority_is_told() {
         ],
     );
     has(&text(90, "irq/24-eth0"), &["It is left alone: its class, irq, is off in tekd.toml."]);
-    let mut told = told();
-    told.dependencies[0] = crate::status::kthreads::Dependency {
+    let mut reported = reported();
+    reported.dependencies[0] = crate::status::kthreads::Dependency {
         name: "workers".into(),
         on: false,
         why: "this kernel has not z".into(),
     };
-    let all = tell("kworker/3:0", &of(91, "kworker/3:0", &Ok(told))).join("\n");
+    let all = describe("kworker/3:0", &of(91, "kworker/3:0", &Ok(reported))).join("\n");
     has(
         &all,
         &["Its waiters are not known: workers cannot be followed on this kernel: this kernel"],
@@ -81,8 +82,8 @@ fn one_that_tekd_never_saw_is_told_too() {
 
 #[test]
 fn if_none_follows_the_reason_and_what_to_do_is_told() {
-    let off = Told { why: Some("tekd.toml has no [kthreads]".into()), ..Told::default() };
-    let all = tell("kthreadd", &of(2, "kthreadd", &Ok(off))).join("\n");
+    let off = Reported { why: Some("tekd.toml has no [kthreads]".into()), ..Reported::default() };
+    let all = describe("kthreadd", &of(2, "kthreadd", &Ok(off))).join("\n");
     has(
         &all,
         &[
@@ -91,13 +92,13 @@ fn if_none_follows_the_reason_and_what_to_do_is_told() {
             "echo \"[kthreads]\" >> /etc/tek/tekd.toml",
         ],
     );
-    let all = tell("kthreadd", &of(2, "kthreadd", &Err("tekd does not run".into())));
+    let all = describe("kthreadd", &of(2, "kthreadd", &Err("tekd does not run".into())));
     assert_eq!(all, ["No kernel thread follows the tasks that wait for it: tekd does not run."]);
 }
 
 #[test]
 fn a_task_is_told_which_threads_of_the_kernel_it_waits_for() {
-    let all = tell_of_task(&of_task(812, &told())).join("\n");
+    let all = describe_task(&of_task(812, &reported())).join("\n");
     has(
         &all,
         &[
@@ -107,5 +108,5 @@ fn a_task_is_told_which_threads_of_the_kernel_it_waits_for() {
              free",
         ],
     );
-    assert!(of_task(5, &told()).is_empty());
+    assert!(of_task(5, &reported()).is_empty());
 }

@@ -2,12 +2,12 @@
 //! `tek explain`: why one thread runs as it does, as far as is known.
 mod amounts;
 mod daemon;
+mod describe;
 mod facts;
 mod kernel;
 mod kthread;
 mod query;
 mod rules;
-mod tell;
 mod uthread;
 
 use crate::kthreads::find_out;
@@ -45,8 +45,8 @@ EXIT STATUS:
 pub struct Args {
     /// Kernel thread id, as tek ps and top -H show it; a process id is that of its first thread;
     /// of a user-level thread PID/uNUMBER
-    #[arg(value_name = "TID", required = true, value_parser = whom)]
-    threads: Vec<Whom>,
+    #[arg(value_name = "TID", required = true, value_parser = subject)]
+    threads: Vec<Subject>,
 
     /// Print JSON: an object for each thread
     #[arg(long)]
@@ -55,27 +55,27 @@ pub struct Args {
 
 /// A thread, as the command line names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whom {
+enum Subject {
     /// By its kernel thread id.
     Kernel(u32),
     /// A user-level one: its process and its number there.
     User(u32, u32),
 }
 
-fn whom(text: &str) -> Result<Whom, &'static str> {
+fn subject(text: &str) -> Result<Subject, &'static str> {
     const FORM: &str = "write a thread id such as 815, or of a user-level thread 815/u7";
     let number = |text: &str| text.parse().ok().filter(|&number| number > 0).ok_or(FORM);
     match text.split_once('/') {
-        None => number(text).map(Whom::Kernel),
+        None => number(text).map(Subject::Kernel),
         Some((pid, which)) => {
             let which = which.strip_prefix('u').unwrap_or(which);
-            Ok(Whom::User(number(pid)?, number(which)?))
+            Ok(Subject::User(number(pid)?, number(which)?))
         }
     }
 }
 
 /// Collects and prints the facts about a user-level thread. False: it does not exist.
-fn tell_of_user(
+fn describe_user(
     out: &mut impl Write,
     (pid, number): (u32, u32),
     as_json: bool,
@@ -92,7 +92,7 @@ fn tell_of_user(
     if !is_first {
         writeln!(out, "\n")?;
     }
-    print(out, uthread::tell(&facts))?;
+    print(out, uthread::describe(&facts))?;
     Ok(true)
 }
 
@@ -101,13 +101,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout();
     // Queried once, and only if a thread exists.
     let mut kthreads = None;
-    let (mut told, mut code) = (0, ExitCode::SUCCESS);
+    let (mut reported, mut code) = (0, ExitCode::SUCCESS);
     for thread in args.threads {
         let tid = match thread {
-            Whom::Kernel(tid) => tid,
-            Whom::User(pid, number) => {
-                if tell_of_user(&mut out, (pid, number), args.json, told == 0)? {
-                    told += 1;
+            Subject::Kernel(tid) => tid,
+            Subject::User(pid, number) => {
+                if describe_user(&mut out, (pid, number), args.json, reported == 0)? {
+                    reported += 1;
                 } else {
                     message::print(&format!(
                         "there is no user-level thread {number} in process {pid}: it may have ended"
@@ -130,21 +130,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Ok(known) => facts.daemon = known,
             Err(reason) => facts.not_known.push(reason),
         }
-        let kthreads = kthreads.get_or_insert_with(find_out::told);
+        let kthreads = kthreads.get_or_insert_with(find_out::reported);
         if facts.kernel_thread.is_some() {
             facts.follows = Some(kthread::of(tid, &facts.name, kthreads));
-        } else if let Ok(told) = kthreads {
-            facts.waits_for = kthread::of_task(tid, told);
+        } else if let Ok(reported) = kthreads {
+            facts.waits_for = kthread::of_task(tid, reported);
         }
         if args.json {
             writeln!(out, "{}", crate::json::pretty(&facts)?)?;
             continue;
         }
-        if told > 0 {
+        if reported > 0 {
             writeln!(out, "\n")?;
         }
-        print(&mut out, tell::tell(&facts))?;
-        told += 1;
+        print(&mut out, describe::describe(&facts))?;
+        reported += 1;
     }
     Ok(code)
 }
@@ -152,15 +152,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// The report on a thread: headlines, and below each its paragraphs. Names in it may be any text.
 /// If there is no such thread, the error is `NotFound` or ESRCH.
 pub fn sections(tid: u32) -> io::Result<Vec<(&'static str, Vec<String>)>> {
-    Ok(tell::tell(&query::of(tid)?))
+    Ok(describe::describe(&query::of(tid)?))
 }
 
 /// The same of a user-level thread.
 pub fn sections_of_user(pid: u32, number: u32) -> io::Result<Vec<(&'static str, Vec<String>)>> {
-    Ok(uthread::tell(&uthread::of(pid, number)?))
+    Ok(uthread::describe(&uthread::of(pid, number)?))
 }
 
-fn print(out: &mut impl Write, sections: Vec<tell::Section>) -> io::Result<()> {
+fn print(out: &mut impl Write, sections: Vec<describe::Section>) -> io::Result<()> {
     let bold = anstyle::Style::new().bold();
     for (number, (title, paragraphs)) in sections.into_iter().enumerate() {
         if number > 0 {
@@ -186,11 +186,11 @@ mod tests {
 
     #[test]
     fn a_user_level_thread_is_named_by_its_process_and_its_number() {
-        assert_eq!(whom("815"), Ok(Whom::Kernel(815)));
-        assert_eq!(whom("815/u7"), Ok(Whom::User(815, 7)));
-        assert_eq!(whom("815/7"), Ok(Whom::User(815, 7)));
+        assert_eq!(subject("815"), Ok(Subject::Kernel(815)));
+        assert_eq!(subject("815/u7"), Ok(Subject::User(815, 7)));
+        assert_eq!(subject("815/7"), Ok(Subject::User(815, 7)));
         for text in ["", "0", "x", "815/", "/7", "815/u", "815/0", "815/u7/8", "4294967296", "-1"] {
-            assert!(whom(text).is_err(), "{text}");
+            assert!(subject(text).is_err(), "{text}");
         }
     }
 }

@@ -13,12 +13,12 @@ use tek_advice::quoted;
 use tek_model::{Detail, Device, Error, Functions, Program, Task, Wanted};
 
 /// The most queries for a thread that enters and leaves all the time.
-const LOOKS: usize = 4;
+const SAMPLES: usize = 4;
 
 /// Collects the facts. `Err`: there is no such thread (`NotFound`), or /proc is not readable.
 pub fn of(tid: u32) -> io::Result<Facts> {
     let detail = Detail::of(tid)?;
-    let device = look(detail.pid, tid)?;
+    let device = examine(detail.pid, tid)?;
     let gone = || io::Error::from(io::ErrorKind::NotFound);
     let program = device.programs.first().ok_or_else(gone)?;
     let task = program.tasks.iter().find(|task| task.stat.tid == tid).ok_or_else(gone)?;
@@ -60,7 +60,7 @@ pub fn of(tid: u32) -> io::Result<Facts> {
 /// Queries a process. The table is read before /proc. If a thread leaves the Fast Region in
 /// between, another program seems to have changed its policy. So this counts only if the record is
 /// the same at the next query.
-fn look(pid: u32, tid: u32) -> io::Result<Device> {
+fn examine(pid: u32, tid: u32) -> io::Result<Device> {
     let wanted = Wanted {
         pids: vec![pid],
         directories: tek_model::directories(),
@@ -76,15 +76,15 @@ fn look(pid: u32, tid: u32) -> io::Result<Device> {
         let task = tasks.find(|task| task.stat.tid == tid && task.is_overridden())?;
         task.record.map(|own| own.record.seq)
     };
-    let mut device = Device::look(&wanted)?;
+    let mut device = Device::examine(&wanted)?;
     let mut before = None;
-    for _ in 0..LOOKS {
+    for _ in 0..SAMPLES {
         let now = overridden(&device);
         if now.is_none() || now == before {
             break;
         }
         before = now;
-        device = Device::look(&wanted)?;
+        device = Device::examine(&wanted)?;
     }
     Ok(device)
 }

@@ -30,8 +30,8 @@ pub fn add(facts: &mut Facts, task: &Task, symbol: Option<&str>) -> Result<(), S
     if let Some(critical) = by_name.then(|| variable("TEK_CRITICAL")).transpose()?.flatten() {
         tek.critical_pattern = pattern(&critical, until_nul(&own.side.name));
     }
-    let told = |error| printable(format!("its rules: {error}").as_bytes());
-    let rules = from_environment(&text).map_err(told)?;
+    let reported = |error| printable(format!("its rules: {error}").as_bytes());
+    let rules = from_environment(&text).map_err(reported)?;
     let thread = tek_policy::Facts {
         program: facts.program.as_bytes(),
         thread: (facts.named == Some(true)).then(|| until_nul(&own.side.name)),

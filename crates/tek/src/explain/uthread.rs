@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A user-level thread: from its process's table, because the kernel does not know it.
 use super::amounts::time;
-use super::tell::Section;
+use super::describe::Section;
 use crate::units::size;
 use crate::words;
 use serde::Serialize;
@@ -77,7 +77,7 @@ pub fn of(pid: u32, number: u32) -> io::Result<Facts> {
         uthreads: true,
         ..Wanted::default()
     };
-    let device = Device::look(&wanted)?;
+    let device = Device::examine(&wanted)?;
     let program = device.programs.first().ok_or(io::ErrorKind::NotFound)?;
     let find = |number| program.uthreads.iter().find(|uthread| uthread.number() == number);
     let uthread = find(number).ok_or(io::ErrorKind::NotFound)?;
@@ -86,11 +86,11 @@ pub fn of(pid: u32, number: u32) -> io::Result<Facts> {
         creator,
         creator_name: creator.and_then(find).and_then(Uthread::name),
         age_ns: device.time_ns.saturating_sub(uthread.own.record.start_ns),
-        ..told(program, uthread)
+        ..reported(program, uthread)
     })
 }
 
-fn told(program: &Program, uthread: &Uthread) -> Facts {
+fn reported(program: &Program, uthread: &Uthread) -> Facts {
     let (record, side) = (uthread.own.record, uthread.own.side);
     let mut functions = Functions::default();
     let mut name = |address: u64| {
@@ -138,41 +138,44 @@ fn policy(number: u8) -> String {
 }
 
 /// The facts in plain sentences.
-pub fn tell(facts: &Facts) -> Vec<Section> {
-    let mut sections =
-        vec![("Who it is", who(facts)), ("How it runs", runs(facts)), ("Its stack", stack(facts))];
+pub fn describe(facts: &Facts) -> Vec<Section> {
+    let mut sections = vec![
+        ("Who it is", identity(facts)),
+        ("How it runs", runs(facts)),
+        ("Its stack", stack(facts)),
+    ];
     sections.retain(|(_, paragraphs)| !paragraphs.is_empty());
     sections
 }
 
-fn who(facts: &Facts) -> Vec<String> {
+fn identity(facts: &Facts) -> Vec<String> {
     let Facts { number, pid, program, .. } = facts;
     let name = facts.name.as_deref().unwrap_or(program);
     let which = if facts.first { "the first" } else { "a" };
-    let mut told = vec![format!(
+    let mut reported = vec![format!(
         "{name} [u{number}] is {which} user-level thread of {program} [{pid}], {} old.",
         time(facts.age_ns)
     )];
     if let Some(role) = &facts.role {
-        told.push(format!("Its role: {role}."));
+        reported.push(format!("Its role: {role}."));
     }
     if let Some(function) = &facts.function {
-        told.push(format!("It runs {function}."));
+        reported.push(format!("It runs {function}."));
     }
     if let Some(creator) = facts.creator {
         let name = facts.creator_name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
         let site = facts.call_site.as_ref().map(|site| format!(", at {site}")).unwrap_or_default();
-        told.push(format!("It was created by {name}[u{creator}]{site}."));
+        reported.push(format!("It was created by {name}[u{creator}]{site}."));
     }
-    told
+    reported
 }
 
 fn runs(facts: &Facts) -> Vec<String> {
-    let mut told = vec![match facts.state {
+    let mut reported = vec![match facts.state {
         'S' => format!("It waits {}.", facts.waits_for),
         _ => "It runs, or is ready to and waits for its turn on a worker.".into(),
     }];
-    told.push(match (facts.worker, facts.worker_tid) {
+    reported.push(match (facts.worker, facts.worker_tid) {
         (None, _) => "It has not run yet.".into(),
         (Some(worker), tid) => {
             let carried = tid
@@ -186,7 +189,7 @@ fn runs(facts: &Facts) -> Vec<String> {
         }
     });
     let Facts { policy, priority, .. } = facts;
-    told.push(match policy.as_str() {
+    reported.push(match policy.as_str() {
         "SCHED_TEK" => format!(
             "It has the policy SCHED_TEK, with priority {priority}: it goes before all threads of \
              the program that have not."
@@ -196,25 +199,25 @@ fn runs(facts: &Facts) -> Vec<String> {
              program, with --sched fifo."
         ),
     });
-    told
+    reported
 }
 
 fn stack(facts: &Facts) -> Vec<String> {
     let Some(bytes) = facts.stack_bytes else { return Vec::new() };
     let chosen = if facts.stack_explicit { ", as its program chose" } else { "" };
-    let mut told = vec![format!("It has {} of stack{chosen}.", size(bytes))];
+    let mut reported = vec![format!("It has {} of stack{chosen}.", size(bytes))];
     let by = match facts.stack_reused {
         true => "it or an earlier thread on the same stack",
         false => "it",
     };
-    told.push(match (facts.peak_bytes, facts.bound_bytes) {
+    reported.push(match (facts.peak_bytes, facts.bound_bytes) {
         (Some(peak), Some(bound)) => {
             format!("Of that {by} used {} certainly, {} at most.", size(peak), size(bound))
         }
         (None, Some(bound)) => format!("Of that {by} used {} at most.", size(bound)),
         _ => "How much of it was used is not known: you may not look into the process.".into(),
     });
-    told
+    reported
 }
 
 #[cfg(test)]
@@ -247,7 +250,11 @@ mod tests {
     }
 
     fn text(facts: &Facts) -> String {
-        tell(facts).into_iter().flat_map(|(_, told)| told).collect::<Vec<_>>().join("\n")
+        describe(facts)
+            .into_iter()
+            .flat_map(|(_, reported)| reported)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Client {
             return;
         }
         match &mut self.state {
-            State::Asking(_) => self.hear(hosts),
+            State::Asking(_) => self.receive(hosts),
             State::Answered { .. } => self.send(),
             State::Ending { left } => match read(&self.stream, (*left).min(4096)) {
                 Some(bytes) if bytes.is_empty() => self.state = State::Ended,
@@ -104,13 +104,13 @@ impl Client {
         }
     }
 
-    fn hear(&mut self, hosts: &Hosts) {
-        let State::Asking(heard) = &mut self.state else { return };
-        match read(&self.stream, MOST_BYTES - heard.len()) {
+    fn receive(&mut self, hosts: &Hosts) {
+        let State::Asking(received) = &mut self.state else { return };
+        match read(&self.stream, MOST_BYTES - received.len()) {
             Some(bytes) if bytes.is_empty() => self.state = State::Ended,
             Some(bytes) => {
-                heard.extend(bytes);
-                match Request::read(heard, hosts) {
+                received.extend(bytes);
+                match Request::read(received, hosts) {
                     Request::Unfinished => {}
                     Request::Metrics { is_head } => self.state = State::Waiting { is_head },
                     Request::Other(refusal) => self.begin(Answer::refusal(refusal)),

@@ -2,7 +2,7 @@
 //! Queries tekd and reads the tables of programs, and makes a page of them.
 use super::page::Page;
 use super::programs::Names;
-use super::tekd::{self, Told};
+use super::tekd::{self, Reported};
 use crate::asker::Asker;
 use crate::daemon::Error;
 use crate::message;
@@ -19,21 +19,21 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LEAST_BETWEEN: Duration = Duration::from_secs(1);
 
 /// The report of tekd; `None`: it does not run.
-type Answer = anyhow::Result<Option<Told>>;
+type Answer = anyhow::Result<Option<Reported>>;
 
 /// Queries tekd and the tables.
 pub struct Looker {
     tekd: Asker<Answer>,
     names: Names,
     last: Option<(Instant, Arc<str>)>,
-    told: Option<String>,
+    reported: Option<String>,
 }
 
 impl Looker {
     /// With at most so many programs by name. The caller blocks signals before.
     pub fn new(most_programs: usize) -> std::io::Result<Self> {
         let names = Names::new(most_programs);
-        Ok(Self { tekd: Asker::new(ask)?, names, last: None, told: None })
+        Ok(Self { tekd: Asker::new(ask)?, names, last: None, reported: None })
     }
 
     /// The metrics as they are now, or were up to a second ago.
@@ -43,23 +43,23 @@ impl Looker {
                 return page.clone();
             }
         }
-        let page: Arc<str> = self.look().into();
+        let page: Arc<str> = self.examine().into();
         self.last = Some((Instant::now(), page.clone()));
         page
     }
 
-    fn look(&mut self) -> String {
+    fn examine(&mut self) -> String {
         let begin = Instant::now();
         // An answer that came too late for the previous query is too old for this one.
         self.tekd.answer(Duration::ZERO);
         self.tekd.ask(Duration::ZERO);
         let wanted =
             Wanted { tracked: true, directories: tek_model::directories(), ..Wanted::default() };
-        let device = Device::look(&wanted).context("cannot read /proc");
+        let device = Device::examine(&wanted).context("cannot read /proc");
         let mut page = Page::default();
         let silence = match self.tekd.answer(PATIENCE) {
-            Some(Ok(told)) => {
-                tekd::write(&mut page, told.as_ref());
+            Some(Ok(reported)) => {
+                tekd::write(&mut page, reported.as_ref());
                 None
             }
             other => {
@@ -77,7 +77,7 @@ impl Looker {
             }
             Err(error) => Some(format!("{error:#}")),
         };
-        self.tell(problem);
+        self.announce(problem);
         let mut info = page.gauge("tek_exporter_info", "Version of this exporter.");
         info.with(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         page.gauge("tek_exporter_scrape_duration_seconds", "Time that this look took.")
@@ -86,17 +86,17 @@ impl Looker {
     }
 
     /// Prints a problem once, not at each query.
-    fn tell(&mut self, problem: Option<String>) {
-        if let Some(problem) = problem.as_ref().filter(|&now| self.told.as_ref() != Some(now)) {
+    fn announce(&mut self, problem: Option<String>) {
+        if let Some(problem) = problem.as_ref().filter(|&now| self.reported.as_ref() != Some(now)) {
             message::print(problem);
         }
-        self.told = problem;
+        self.reported = problem;
     }
 }
 
 fn ask() -> Answer {
     match status::now() {
-        Ok(said) => Told::of(&said).map(Some),
+        Ok(answered) => Reported::of(&answered).map(Some),
         Err(error) => match error.downcast_ref() {
             Some(Error::NotThere(_)) => Ok(None),
             _ => Err(error),

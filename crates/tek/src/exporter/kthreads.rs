@@ -2,7 +2,7 @@
 //! The report of tekd on kernel threads, as metrics. The number of series does not depend on the
 //! number of threads.
 use super::page::{flag, Page};
-use crate::status::kthreads::Told;
+use crate::status::kthreads::Reported;
 use tek_abi::printable;
 use tek_policy::kthread::Class;
 
@@ -10,27 +10,27 @@ use tek_policy::kthread::Class;
 const MOST_DEPENDENCIES: usize = 16;
 
 /// Writes it.
-pub fn write(page: &mut Page, told: &Told) {
+pub fn write(page: &mut Page, reported: &Reported) {
     let on = "Whether kernel threads follow the tasks that wait for them.";
-    page.gauge("tek_kthreads_on", on).is(flag(told.on));
-    if !told.on {
+    page.gauge("tek_kthreads_on", on).is(flag(reported.on));
+    if !reported.on {
         return;
     }
     let boosted = "Kernel threads that have the priority of tasks that wait for them, by class.";
     let mut metric = page.gauge("tek_kthreads_boosted", boosted);
     for class in Class::NAMED.map(Class::name) {
         let has_it = |it: &&_| is_boosted(it) && it.class == class;
-        metric.with(&[("class", class)], told.threads.iter().filter(has_it).count() as f64);
+        metric.with(&[("class", class)], reported.threads.iter().filter(has_it).count() as f64);
     }
     let changes = "Priorities of threads of the kernel that tekd changed.";
-    page.counter("tek_kthread_changes_total", changes).is(told.counts.changes as f64);
+    page.counter("tek_kthread_changes_total", changes).is(reported.counts.changes as f64);
     let dropped = "Changes that tekd did not make because there were too many in a second.";
-    page.counter("tek_kthread_changes_dropped_total", dropped).is(told.counts.dropped as f64);
+    page.counter("tek_kthread_changes_dropped_total", dropped).is(reported.counts.dropped as f64);
     let events = "Events that reported which task waits for which kernel thread.";
-    page.counter("tek_kthread_events_total", events).is(told.counts.events as f64);
+    page.counter("tek_kthread_events_total", events).is(reported.counts.events as f64);
     let lost = "Such events that were lost.";
-    page.counter("tek_kthread_events_lost_total", lost).is(told.counts.lost as f64);
-    let reaction = &told.reaction_ns;
+    page.counter("tek_kthread_events_lost_total", lost).is(reported.counts.lost as f64);
+    let reaction = &reported.reaction_ns;
     if reaction.n > 0 {
         let time = "Time from the event to the changed priority, since tekd began.";
         let mut metric = page.summary("tek_kthread_reaction_seconds", time);
@@ -40,7 +40,7 @@ pub fn write(page: &mut Page, told: &Told) {
     }
     let dependency = "Whether this kernel reports waits of this kind.";
     let mut metric = page.gauge("tek_kthread_dependency", dependency);
-    for one in told.dependencies.iter().take(MOST_DEPENDENCIES) {
+    for one in reported.dependencies.iter().take(MOST_DEPENDENCIES) {
         metric.with(&[("dependency", &printable(one.name.as_bytes()))], flag(one.on));
     }
 }
@@ -52,17 +52,17 @@ fn is_boosted(thread: &crate::status::kthreads::Kthread) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::kthreads::tests::told;
+    use crate::status::kthreads::tests::reported;
 
-    fn page(told: &Told) -> String {
+    fn page(reported: &Reported) -> String {
         let mut page = Page::default();
-        write(&mut page, told);
+        write(&mut page, reported);
         page.into_text()
     }
 
     #[test]
     fn the_kernels_threads_are_told_by_class_and_the_reaction_by_quantile() {
-        let text = page(&told());
+        let text = page(&reported());
         for line in [
             "tek_kthreads_on 1",
             "tek_kthreads_boosted{class=\"writeback\"} 1",
@@ -81,6 +81,6 @@ mod tests {
 
     #[test]
     fn if_none_follows_only_that_is_told() {
-        assert_eq!(page(&Told::default()).lines().last(), Some("tek_kthreads_on 0"));
+        assert_eq!(page(&Reported::default()).lines().last(), Some("tek_kthreads_on 0"));
     }
 }

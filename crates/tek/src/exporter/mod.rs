@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek exporter`: the reports of tekd and the tables of programs, for Prometheus.
 //!
-//! [`look`] asks tekd and reads the tables. [`tekd`], [`kthreads`] and [`programs`] make metrics of
-//! them and [`page`] text, all four without I/O. [`server`] has the clients, each of which is a
+//! [`examine`] asks tekd and reads the tables. [`tekd`], [`kthreads`] and [`programs`] make metrics
+//! of them and [`page`] text, all four without I/O. [`server`] has the clients, each of which is a
 //! [`client`] with one [`request`].
 //!
 //! It is a process of its own: a daemon that runs as root at a real-time priority must neither
 //! serve HTTP nor read tables that programs write.
 mod client;
+mod examine;
 mod host;
 mod kthreads;
-mod look;
 mod page;
 mod programs;
 mod request;
@@ -19,8 +19,8 @@ mod tekd;
 
 use crate::message;
 use anyhow::Context;
+use examine::Looker;
 use host::Hosts;
-use look::Looker;
 use server::Ends;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};

@@ -242,8 +242,8 @@ mod tests {
         let first = names.sums(&of(&[("a", 1), ("b", 2), ("c", 3)]));
         let keys: Vec<_> = first.keys().map(String::as_str).collect();
         assert_eq!(keys, ["b", "c", OTHER]);
-        for turn in 0..100 {
-            let new = format!("new-{turn}");
+        for iteration in 0..100 {
+            let new = format!("new-{iteration}");
             let sums = names.sums(&of(&[(&new, 50), ("b", 1)]));
             assert_eq!(sums.keys().collect::<Vec<_>>(), ["b", OTHER]);
             assert_eq!(sums[OTHER].threads, 50);

@@ -2,8 +2,8 @@
 //! Serves clients, in one thread that waits for none of them: as many as there is room for, and
 //! beyond that the newest. Another thread queries the device, at most once at a time.
 use super::client::Client;
+use super::examine::Looker;
 use super::host::Hosts;
-use super::look::Looker;
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{SigSet, Signal};
@@ -49,7 +49,7 @@ pub fn serve(
     listener.set_nonblocking(true)?;
     let pages = Pages::by(looker)?;
     let mut server = Server { listener, hosts, clients: Vec::new(), pages, rests_until: None };
-    while server.turn(ends)? {}
+    while server.run_once(ends)? {}
     Ok(())
 }
 
@@ -64,7 +64,7 @@ struct Server {
 
 impl Server {
     /// Waits for an event, and handles it. False at the end.
-    fn turn(&mut self, ends: &Ends) -> anyhow::Result<bool> {
+    fn run_once(&mut self, ends: &Ends) -> anyhow::Result<bool> {
         self.rests_until = self.rests_until.filter(|until| *until > Instant::now());
         let has_room =
             if self.rests_until.is_none() { PollFlags::POLLIN } else { PollFlags::empty() };
@@ -143,7 +143,7 @@ fn timeout(until: Option<Instant>) -> PollTimeout {
 /// The thread that queries the device.
 struct Pages {
     ask: Sender<()>,
-    told: Receiver<Arc<str>>,
+    reported: Receiver<Arc<str>>,
     /// Readable when a page is there.
     wake: UnixStream,
     is_asked: bool,
@@ -151,17 +151,17 @@ struct Pages {
 
 impl Pages {
     fn by(mut looker: Looker) -> io::Result<Self> {
-        let ((ask, asked), (tell, told)) = (channel(), channel());
+        let ((ask, asked), (announce, reported)) = (channel(), channel());
         let (wake, mut waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         std::thread::Builder::new().name("look".into()).spawn(move || {
             while asked.recv().is_ok() {
-                if tell.send(looker.page()).is_err() || waker.write_all(&[0]).is_err() {
+                if announce.send(looker.page()).is_err() || waker.write_all(&[0]).is_err() {
                     return;
                 }
             }
         })?;
-        Ok(Self { ask, told, wake, is_asked: false })
+        Ok(Self { ask, reported, wake, is_asked: false })
     }
 
     /// Asks for a page, unless one is being made: a client that connects meanwhile gets that one.
@@ -175,6 +175,6 @@ impl Pages {
     fn take(&mut self) -> anyhow::Result<Arc<str>> {
         let _ = self.wake.read(&mut [0; 8]);
         self.is_asked = false;
-        self.told.try_recv().map_err(|_| anyhow::anyhow!("the thread that looks has ended"))
+        self.reported.try_recv().map_err(|_| anyhow::anyhow!("the thread that looks has ended"))
     }
 }

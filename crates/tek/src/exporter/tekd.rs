@@ -2,7 +2,7 @@
 //! The report of tekd (STATUS), as metrics.
 use super::kthreads;
 use super::page::{flag, Page};
-use crate::status::kthreads::Told as Kthreads;
+use crate::status::kthreads::Reported as Kthreads;
 use anyhow::Context;
 use serde::de::IgnoredAny;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ const MOST_GROUPS: usize = 16;
 
 /// The part of it that becomes metrics. Fields that an older tekd does not report are missing.
 #[derive(Deserialize)]
-pub struct Told {
+pub struct Reported {
     version: String,
     #[serde(default)]
     backend: String,
@@ -77,37 +77,38 @@ struct Group {
     processes: Option<u64>,
 }
 
-impl Told {
+impl Reported {
     /// Takes it from JSON.
-    pub fn of(said: &Value) -> anyhow::Result<Self> {
-        Self::deserialize(said)
+    pub fn of(answered: &Value) -> anyhow::Result<Self> {
+        Self::deserialize(answered)
             .context("the answer of tekd is not understood: use tek and tekd of one version")
     }
 }
 
 /// Writes it; `None`: tekd does not run, or does not answer.
-pub fn write(page: &mut Page, told: Option<&Told>) {
+pub fn write(page: &mut Page, reported: Option<&Reported>) {
     let up = page.gauge("tek_tekd_up", "Whether the daemon tekd runs and answers.");
-    up.is(flag(told.is_some()));
-    let Some(told) = told else { return };
+    up.is(flag(reported.is_some()));
+    let Some(reported) = reported else { return };
     let mut info = page.gauge("tek_tekd_info", "Version of tekd, and how it gives CPU time first.");
-    let [version, backend] = [&told.version, &told.backend].map(|text| printable(text.as_bytes()));
+    let [version, backend] =
+        [&reported.version, &reported.backend].map(|text| printable(text.as_bytes()));
     info.with(&[("version", &version), ("backend", &backend)], 1.0);
     page.gauge("tek_responsiveness_mode", "Whether a thread is in the Fast Region by tekd.")
-        .is(flag(told.mode == "responsiveness"));
+        .is(flag(reported.mode == "responsiveness"));
     page.counter(
         "tek_responsiveness_mode_seconds_total",
         "Time that the Fast Region was not empty.",
     )
-    .may_be(told.counts.responsive_ms.map(seconds));
-    write_fast(page, told);
+    .may_be(reported.counts.responsive_ms.map(seconds));
+    write_fast(page, reported);
     let requests = "Requests for time-critical threads that tekd granted.";
-    page.counter("tek_tekd_grants_total", requests).is(told.counts.granted as f64);
+    page.counter("tek_tekd_grants_total", requests).is(reported.counts.granted as f64);
     page.counter("tek_tekd_refusals_total", "Requests that tekd refused.")
-        .is(told.counts.refused as f64);
+        .is(reported.counts.refused as f64);
     let expelled = "Threads that tekd sent out of the Fast Region because they were over budget.";
-    page.counter("tek_tekd_expulsions_total", expelled).is(told.counts.expelled as f64);
-    if let Some(canary) = &told.canary {
+    page.counter("tek_tekd_expulsions_total", expelled).is(reported.counts.expelled as f64);
+    if let Some(canary) = &reported.canary {
         let alarms =
             "Times that tekd sent all critical threads back because ordinary threads did not run.";
         page.counter("tek_tekd_canary_alarms_total", alarms).is(canary.demoted as f64);
@@ -115,29 +116,29 @@ pub fn write(page: &mut Page, told: Option<&Told>) {
         page.gauge("tek_tekd_canary_limit_seconds", limit).is(seconds(canary.limit_ms));
     }
     let changes = "Changes that tekd has made and will undo.";
-    page.gauge("tek_tekd_changes", changes).is(told.counts.changes as f64);
+    page.gauge("tek_tekd_changes", changes).is(reported.counts.changes as f64);
     page.gauge("tek_tekd_connections", "Connections to tekd, that of this look included.")
-        .is(told.counts.connections as f64);
+        .is(reported.counts.connections as f64);
     page.gauge("tek_tekd_clients", "Processes that have a grant of tekd's.")
-        .is(told.clients.len() as f64);
+        .is(reported.clients.len() as f64);
     let lowered = "Real-time threads that are not time-critical and wait beneath the Fast Region.";
     page.gauge("tek_lowered_threads", lowered)
-        .may_be(told.lowered.as_ref().map(|lowered| lowered.len() as f64));
-    write_groups(page, told.groups.as_ref());
-    if let Some(told) = &told.kthreads {
-        kthreads::write(page, told);
+        .may_be(reported.lowered.as_ref().map(|lowered| lowered.len() as f64));
+    write_groups(page, reported.groups.as_ref());
+    if let Some(reported) = &reported.kthreads {
+        kthreads::write(page, reported);
     }
 }
 
 /// By class of user, because the number of users depends on the device.
-fn write_fast(page: &mut Page, told: &Told) {
+fn write_fast(page: &mut Page, reported: &Reported) {
     let mut threads =
         page.gauge("tek_fast_threads", "Threads in the Fast Region by tekd, by class of user.");
     for class in ["root", "system", "user"] {
-        let count = told.fast.iter().filter(|fast| class_of(fast.uid) == class).count();
+        let count = reported.fast.iter().filter(|fast| class_of(fast.uid) == class).count();
         threads.with(&[("user_class", class)], count as f64);
     }
-    let longest = told.fast.iter().filter_map(|fast| fast.since_ms).max();
+    let longest = reported.fast.iter().filter_map(|fast| fast.since_ms).max();
     let stay = "Time that the thread that is longest in the Fast Region by tekd has been there.";
     page.gauge("tek_fast_longest_stay_seconds", stay).is(seconds(longest.unwrap_or(0)));
 }
@@ -192,17 +193,17 @@ mod tests {
     use crate::status::at_work;
     use serde_json::json;
 
-    fn page(said: &Value) -> Vec<String> {
+    fn page(answered: &Value) -> Vec<String> {
         let mut page = Page::default();
-        write(&mut page, Some(&Told::of(said).unwrap()));
+        write(&mut page, Some(&Reported::of(answered).unwrap()));
         page.into_text().lines().filter(|line| !line.starts_with('#')).map(String::from).collect()
     }
 
-    fn said() -> Value {
-        let mut said = at_work();
-        said["counts"] = json!({"changes": 3, "connections": 4, "granted": 50, "refused": 6,
+    fn answered() -> Value {
+        let mut answered = at_work();
+        answered["counts"] = json!({"changes": 3, "connections": 4, "granted": 50, "refused": 6,
                                 "expelled": 7});
-        said
+        answered
     }
 
     fn has(lines: &[String], wanted: &[&str]) {
@@ -220,11 +221,11 @@ mod tests {
 
     #[test]
     fn what_tekd_tells_becomes_metrics_and_what_it_does_not_tell_does_not() {
-        let mut said = said();
+        let mut answered = answered();
         for untold in ["backend", "lowered"] {
-            said.as_object_mut().unwrap().remove(untold);
+            answered.as_object_mut().unwrap().remove(untold);
         }
-        let lines = page(&said);
+        let lines = page(&answered);
         has(
             &lines,
             &[
@@ -250,11 +251,11 @@ mod tests {
 
     #[test]
     fn groups_floor_and_lowered_threads_are_told_where_there_are_any() {
-        let mut said = said();
-        said["backend"] = json!("fair");
-        said["counts"]["responsive_ms"] = json!(1500);
-        said["lowered"] = json!([{"tid": 5}]);
-        said["groups"] = json!({
+        let mut answered = answered();
+        answered["backend"] = json!("fair");
+        answered["counts"]["responsive_ms"] = json!(1500);
+        answered["lowered"] = json!([{"tid": 5}]);
+        answered["groups"] = json!({
             "place": "x", "top": "/t", "floor_percent": 5, "entered": true, "left": 0,
             "fast": {"path": "/t/fast", "threads": 2},
             "groups": [{"name": "normal", "weight": 100, "path": "/t/n", "threads": 9,
@@ -263,7 +264,7 @@ mod tests {
                         "processes": null}],
         });
         has(
-            &page(&said),
+            &page(&answered),
             &[
                 "tek_tekd_info{version=\"0.1.0\",backend=\"fair\"} 1",
                 "tek_responsiveness_mode_seconds_total 1.5",
@@ -288,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_an_error_that_says_so() {
-        let error = Told::of(&json!({"version": 3})).err().unwrap().to_string();
+        let error = Reported::of(&json!({"version": 3})).err().unwrap().to_string();
         assert!(error.contains("tek and tekd of one version"), "{error}");
     }
 }

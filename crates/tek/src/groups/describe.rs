@@ -62,13 +62,14 @@ fn table(report: &Report) -> Table {
 }
 
 fn row(row: &Row) -> Vec<String> {
-    let told = |number: Option<u64>| number.map_or_else(|| "-".into(), |number| number.to_string());
+    let reported =
+        |number: Option<u64>| number.map_or_else(|| "-".into(), |number| number.to_string());
     vec![
         shown(&row.name),
-        told(row.weight),
+        reported(row.weight),
         row.share_percent.map_or_else(|| "-".into(), |share| format!("{share:.0}%")),
         row.threads.to_string(),
-        told(row.processes),
+        reported(row.processes),
         row.path.as_deref().map_or_else(|| "-".into(), shown),
     ]
 }
@@ -81,13 +82,13 @@ fn fast(out: &mut impl Write, threads: &[Fast]) -> io::Result<()> {
     if threads.is_empty() {
         return writeln!(out, "No thread is time-critical.");
     }
-    let told = |one: &Fast| {
+    let reported = |one: &Fast| {
         let group = one.group.as_ref().map(|group| format!(", {group}")).unwrap_or_default();
         let (name, program) = (shown(&one.name), shown(&one.program));
         format!("{name} [{}] of {program} [{}]{group}", one.tid, one.pid)
     };
     writeln!(out, "Time-critical, before all groups:")?;
-    threads.iter().try_for_each(|one| writeln!(out, "  {}", told(one)))
+    threads.iter().try_for_each(|one| writeln!(out, "  {}", reported(one)))
 }
 
 #[cfg(test)]
@@ -95,7 +96,7 @@ mod tests {
     use super::super::find_out::tests::by_daemon;
     use super::*;
 
-    fn told(report: &Report) -> String {
+    fn reported(report: &Report) -> String {
         let mut out = Vec::new();
         print(&mut out, report).unwrap();
         String::from_utf8(out).unwrap()
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_groups_are_a_table_and_who_comes_before_them_stands_below() {
-        let text = told(&by_daemon());
+        let text = reported(&by_daemon());
         let words: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(text.lines().next(), Some("Groups of cgroup version 2, /sys/fs/cgroup/tek"));
@@ -123,7 +124,7 @@ mod tests {
             groups: vec![Row { name: "normal".into(), threads: 4, ..Row::default() }],
             ..Report::default()
         };
-        let text = told(&report);
+        let text = reported(&report);
         assert!(
             text.contains("To have them: ") && text.contains(r#"echo "[groups]" >>"#),
             "{text}"

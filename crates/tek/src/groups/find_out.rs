@@ -67,9 +67,9 @@ pub struct Fast {
 pub fn report() -> io::Result<Report> {
     let wanted =
         Wanted { directories: tek_model::directories(), groups: true, ..Wanted::default() };
-    let device = Device::look(&wanted)?;
-    let said = status::now().and_then(|said| Status::deserialize_from(&said));
-    Ok(match said {
+    let device = Device::examine(&wanted)?;
+    let answered = status::now().and_then(|answered| Status::deserialize_from(&answered));
+    Ok(match answered {
         Ok(status) => of_daemon(status, &device),
         Err(error) => of_tables(&device, error.to_string()),
     })
@@ -177,20 +177,20 @@ pub mod tests {
 
     /// As tekd reports it.
     pub fn by_daemon() -> Report {
-        let mut said = at_work();
+        let mut answered = at_work();
         let group = |name: &str, weight: u32, threads: u32| {
             json!({"name": name, "weight": weight, "threads": threads, "processes": null,
                    "path": format!("/sys/fs/cgroup/tek/lazy/{name}")})
         };
-        said["backend"] = json!("fair");
-        said["groups"] = json!({
+        answered["backend"] = json!("fair");
+        answered["groups"] = json!({
             "place": "cgroup version 2, /sys/fs/cgroup/tek", "top": "/sys/fs/cgroup/tek",
             "floor_percent": 5, "entered": true, "left": 1,
             "fast": {"path": "/sys/fs/cgroup/tek/fast", "threads": 2},
             "groups": [group("normal", 100, 40), group("urgent", 400, 3),
                        group("service", 50, 7), group("background", 10, 0)],
         });
-        of_daemon(Status::deserialize_from(&said).unwrap(), &nobody())
+        of_daemon(Status::deserialize_from(&answered).unwrap(), &nobody())
     }
 
     #[test]
@@ -216,10 +216,10 @@ pub mod tests {
 
     #[test]
     fn a_tekd_without_groups_says_why_and_the_tables_are_told() {
-        let mut said = at_work();
-        said["groups"] = json!(null);
-        said["groups_why"] = json!("tekd.toml has no [groups]");
-        let report = of_daemon(Status::deserialize_from(&said).unwrap(), &nobody());
+        let mut answered = at_work();
+        answered["groups"] = json!(null);
+        answered["groups_why"] = json!("tekd.toml has no [groups]");
+        let report = of_daemon(Status::deserialize_from(&answered).unwrap(), &nobody());
         assert!(!report.in_force && report.groups.len() == 4);
         assert_eq!(
             report.why_not.as_deref(),

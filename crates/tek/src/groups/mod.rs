@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek groups`: the groups that share the CPUs, and their members.
+mod describe;
 mod find_out;
 pub mod name;
 pub mod set;
-mod tell;
 
 use clap::Subcommand;
 use std::io::Write;
@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         writeln!(out, "{}", crate::json::pretty(&report)?)?;
     } else {
-        tell::print(&mut out, &report)?;
+        describe::print(&mut out, &report)?;
     }
     Ok(ExitCode::SUCCESS)
 }

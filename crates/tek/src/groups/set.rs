@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let asked =
         Connection::open().and_then(|mut connection| connection.ask(request(args.group, &target)));
     if let Err(error) = asked {
-        message::print(&told(&error));
+        message::print(&reported(&error));
         return Ok(ExitCode::FAILURE);
     }
     let Target { shown, .. } = target;
@@ -82,7 +82,7 @@ fn request(group: Group, target: &Target) -> Request {
 }
 
 /// The error, and the cure if there are no groups.
-pub fn told(error: &Error) -> String {
+pub fn reported(error: &Error) -> String {
     match error {
         Error::Refused { error: libc::EOPNOTSUPP, .. } => format!("{error}: {}", no_groups()),
         error => error.to_string(),
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn where_there_are_no_groups_one_is_told_how_to_have_them() {
-        let refused = |error, why: &str| told(&Error::Refused { error, why: why.into() });
+        let refused = |error, why: &str| reported(&Error::Refused { error, why: why.into() });
         let text = refused(libc::EOPNOTSUPP, "groups are not in force: tekd.toml has no [groups]");
         assert!(text.contains("has no [groups]") && text.ends_with(&no_groups()), "{text}");
         assert!(!refused(libc::EPERM, "no grant").contains("tekd.toml(5)"));

@@ -29,7 +29,7 @@ const COLUMNS: [Column; 12] = [
         decimal(row.boosts_per_second.map(|rate| (rate * 10.0).round() / 10.0))
     }),
     ("BOOSTED", NUMBER, |row| ms(row.boosted_ms)),
-    ("WHO-WAITS", TEXT, who_waits),
+    ("WHO-WAITS", TEXT, waiters),
 ];
 
 /// Known from the second sample on.
@@ -112,7 +112,7 @@ fn now(row: &Row) -> String {
 }
 
 /// R(k): `player[812] x3, net[77]`.
-fn who_waits(row: &Row) -> String {
+fn waiters(row: &Row) -> String {
     let one = |member: &Member| {
         let times = if member.times > 1 { format!(" x{}", member.times) } else { String::new() };
         format!("{}[{}]{times}", shown(&member.name), member.tid)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel threads: the report of tekd, beside /proc.
-use crate::status::kthreads::{Counts, Dependency, Kthread, Member, Reaction, Told, Usual};
+use crate::status::kthreads::{Counts, Dependency, Kthread, Member, Reaction, Reported, Usual};
 use crate::status::{self, Status};
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -82,13 +82,13 @@ pub struct Choice {
 
 /// Collects them. `Err`: /proc cannot be read.
 pub fn report(choice: &Choice) -> io::Result<Report> {
-    Ok(of(told(), of_kernel()?, choice))
+    Ok(of(reported(), of_kernel()?, choice))
 }
 
 /// The report of tekd; `Err` is why it reports nothing.
-pub fn told() -> Result<Told, String> {
-    let said = status::now().and_then(|said| Status::deserialize_from(&said));
-    match said {
+pub fn reported() -> Result<Reported, String> {
+    let answered = status::now().and_then(|answered| Status::deserialize_from(&answered));
+    match answered {
         Ok(status) => status.kthreads.ok_or_else(|| "this tekd knows nothing of it".into()),
         Err(error) => Err(format!("{error:#}")),
     }
@@ -101,24 +101,24 @@ fn of_kernel() -> io::Result<Vec<Stat>> {
 }
 
 /// Workers of io_uring are threads of a process.
-fn of_others(tid: u32) -> Option<Stat> {
+fn of_other(tid: u32) -> Option<Stat> {
     Process::open(tid).ok()?.stat(tid)
 }
 
-fn of(told: Result<Told, String>, kernel: Vec<Stat>, choice: &Choice) -> Report {
-    let (told, silence) = match told {
-        Ok(told) => (told, None),
-        Err(why) => (Told::default(), Some(why)),
+fn of(reported: Result<Reported, String>, kernel: Vec<Stat>, choice: &Choice) -> Report {
+    let (reported, silence) = match reported {
+        Ok(reported) => (reported, None),
+        Err(why) => (Reported::default(), Some(why)),
     };
     let mut stats: HashMap<u32, Stat> = kernel.into_iter().map(|stat| (stat.tid, stat)).collect();
     let mut rows: Vec<Row> = Vec::new();
-    for thread in told.threads {
-        let stat = stats.remove(&thread.tid).or_else(|| of_others(thread.tid));
+    for thread in reported.threads {
+        let stat = stats.remove(&thread.tid).or_else(|| of_other(thread.tid));
         rows.push(row(thread, stat.as_ref()));
     }
     rows.extend(stats.values().map(unseen));
     for row in &mut rows {
-        row.raised_along = told.raised_along.contains(&row.tid);
+        row.raised_along = reported.raised_along.contains(&row.tid);
     }
     let has_a_story = |row: &Row| row.boosts > 0 || !row.members.is_empty() || row.raised_along;
     let is_chosen = |row: &Row| choice.classes.is_empty() || choice.classes.contains(&row.class);
@@ -126,15 +126,15 @@ fn of(told: Result<Told, String>, kernel: Vec<Stat>, choice: &Choice) -> Report 
     rows.sort_by_key(|row| (Reverse(row.boosted_ms), Reverse(row.boosts), row.tid));
     Report {
         schema: 1,
-        following: told.on,
-        why_not: (!told.on)
-            .then(|| silence.or(told.why).unwrap_or_else(|| "tekd says no reason".into())),
-        method: told.method,
-        linger_ms: told.on.then_some(told.linger_ms),
+        following: reported.on,
+        why_not: (!reported.on)
+            .then(|| silence.or(reported.why).unwrap_or_else(|| "tekd says no reason".into())),
+        method: reported.method,
+        linger_ms: reported.on.then_some(reported.linger_ms),
         threads: rows,
-        dependencies: told.dependencies,
-        counts: told.on.then_some(told.counts),
-        reaction_ns: told.on.then_some(told.reaction_ns),
+        dependencies: reported.dependencies,
+        counts: reported.on.then_some(reported.counts),
+        reaction_ns: reported.on.then_some(reported.reaction_ns),
     }
 }
 
@@ -182,7 +182,7 @@ fn level(stat: &Stat) -> Usual {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::status::kthreads::tests::told;
+    use crate::status::kthreads::tests::reported;
 
     fn stat(tid: u32, name: &str, rt_priority: u32) -> Stat {
         Stat {
@@ -212,7 +212,7 @@ pub mod tests {
 
     /// The report on these with a tekd that boosts.
     pub fn by_daemon(all: bool) -> Report {
-        of(Ok(told()), kernel(), &Choice { all, classes: Vec::new() })
+        of(Ok(reported()), kernel(), &Choice { all, classes: Vec::new() })
     }
 
     /// And the report without tekd.
@@ -250,6 +250,6 @@ pub mod tests {
     #[test]
     fn a_class_can_be_chosen() {
         let choice = Choice { all: true, classes: vec!["irq".into(), "kswapd".into()] };
-        assert_eq!(tids(&of(Ok(told()), kernel(), &choice)), [57, 90]);
+        assert_eq!(tids(&of(Ok(reported()), kernel(), &choice)), [57, 90]);
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek kthreads --watch`: on a terminal the same screen drawn again, elsewhere one table after
 //! another.
+use super::describe;
 use super::find_out::{self, Choice, Report};
-use super::tell;
 use crate::ps::{draw, Pace};
 use console::Term;
 use std::collections::HashMap;
@@ -41,7 +41,7 @@ pub fn run(choice: &Choice, interval: Duration) -> anyhow::Result<()> {
     loop {
         let mut report = find_out::report(choice)?;
         before.compare(&mut report, Instant::now());
-        let lines = tell::lines(&report, true);
+        let lines = describe::lines(&report, true);
         if term.is_term() {
             draw(&term, &lines)?;
         } else {
@@ -61,15 +61,15 @@ mod tests {
     #[test]
     fn boosts_a_second_are_those_since_the_look_before() {
         let (mut before, begin) = (Before::default(), Instant::now());
-        let mut look = |boosts: u64, seconds: u64| {
+        let mut examine = |boosts: u64, seconds: u64| {
             let mut report = by_daemon(false);
             report.threads[1].boosts = boosts;
             before.compare(&mut report, begin + Duration::from_secs(seconds));
             report.threads[1].boosts_per_second
         };
-        assert_eq!(look(7, 0), None);
-        assert_eq!(look(27, 2), Some(10.0));
-        assert_eq!(look(27, 3), Some(0.0));
-        assert_eq!(look(4, 4), Some(4.0), "tekd was started anew");
+        assert_eq!(examine(7, 0), None);
+        assert_eq!(examine(27, 2), Some(10.0));
+        assert_eq!(examine(27, 3), Some(0.0));
+        assert_eq!(examine(4, 4), Some(4.0), "tekd was started anew");
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek kthreads`: the kernel threads that follow the priorities of their waiters.
 //!
-//! [`told`] is the report of tekd, [`find_out`] adds the contents of /proc, [`tell`] formats the
-//! lines, and [`live`] repeats the query.
+//! [`reported`] is the report of tekd, [`find_out`] adds the contents of /proc, [`describe`]
+//! formats the lines, and [`live`] repeats the query.
+pub mod describe;
 pub mod find_out;
 mod live;
-pub mod tell;
 
 use crate::ps::interval;
 use clap::builder::PossibleValuesParser;
@@ -78,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout();
     match args.json {
         true => writeln!(out, "{}", crate::json::pretty(&report)?)?,
-        false => writeln!(out, "{}", tell::lines(&report, false).join("\n"))?,
+        false => writeln!(out, "{}", describe::lines(&report, false).join("\n"))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek lab fetch`.
 use super::machine::KINDS;
-use super::origin::{tell, Origin};
+use super::origin::{report, Origin};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 sysroots.push(got);
             }
             Err(error) => {
-                tell(&format!("{}: {error}", sysroot.name));
+                report(&format!("{}: {error}", sysroot.name));
                 failed = true;
             }
         }
@@ -98,7 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 all.push(got);
             }
             Err(error) => {
-                tell(&format!("kind {}: {error}", kind.name));
+                report(&format!("kind {}: {error}", kind.name));
                 failed = true;
             }
         }
@@ -131,7 +131,7 @@ fn fetch_sysroot(
     source: &Source,
     args: &Args,
 ) -> anyhow::Result<GotSysroot> {
-    let record = sysroot::obtain(sysroot, cache, args.newest, source, &mut tell)?;
+    let record = sysroot::obtain(sysroot, cache, args.newest, source, &mut report)?;
     Ok(GotSysroot { path: record.directory(cache), record })
 }
 
@@ -144,7 +144,7 @@ fn fetch(
 ) -> anyhow::Result<Got> {
     let modules = args.modules || kind.needs_modules();
     let wanted = Wanted { modules, newest: args.newest, settle: false, source };
-    let record = kernel::record(kinds, kinds.kernel_of(kind), cache, &wanted, &mut tell)?;
+    let record = kernel::record(kinds, kinds.kernel_of(kind), cache, &wanted, &mut report)?;
     let obtained = record.obtained(cache);
     let sysroot = match kinds.sysroot_of(kind) {
         Some(sysroot) => Some(fetch_sysroot(sysroot, cache, source, args)?),

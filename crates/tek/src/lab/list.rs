@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek lab list`.
-use super::origin::{tell, Origin};
+use super::origin::{report, Origin};
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -57,7 +57,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut damaged = BTreeSet::new();
     let rows: Vec<_> = kinds.kinds().map(|kind| row(&kinds, kind, &cache, &mut damaged)).collect();
     for damage in damaged {
-        tell(&format!("{damage}; tek lab fetch gets it anew"));
+        report(&format!("{damage}; tek lab fetch gets it anew"));
     }
     let mut out = std::io::stdout();
     if args.json {

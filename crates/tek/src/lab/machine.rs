@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options that choose the machine to boot, alike in all commands.
 use super::contents::{self, own_files};
-use super::origin::{tell, Origin};
+use super::origin::{report, Origin};
 use crate::suggested::Suggested;
 use anyhow::{bail, Context};
 use clap::builder::PossibleValue;
@@ -187,7 +187,7 @@ impl Which {
                 source: &source,
             };
             let cache = self.origin.cache()?;
-            return Ok(kernel::obtain(kinds, kernel, &cache, &wanted, &mut tell)?);
+            return Ok(kernel::obtain(kinds, kernel, &cache, &wanted, &mut report)?);
         };
         let about = || format!("cannot read {}", image.display());
         // First, because opening a pipe would wait.
@@ -217,7 +217,7 @@ impl Which {
         let Some(sysroot) = kinds.sysroot_of(kind) else { return Ok(None) };
         let cache = self.origin.cache()?;
         let source = self.origin.source();
-        let record = sysroot::obtain(sysroot, &cache, false, &source, &mut tell)?;
+        let record = sysroot::obtain(sysroot, &cache, false, &source, &mut report)?;
         Ok(Some(record.directory(&cache)))
     }
 
@@ -240,9 +240,9 @@ impl Which {
     }
 
     /// Reports the port for gdb, if there is one.
-    pub fn tell_gdb(&self) {
+    pub fn describe_gdb(&self) {
         if let Some(port) = self.gdb {
-            tell(&format!("waiting for gdb at 127.0.0.1:{port}"));
+            report(&format!("waiting for gdb at 127.0.0.1:{port}"));
         }
     }
 

@@ -37,6 +37,6 @@ impl Origin {
 }
 
 /// Reports long steps on standard error.
-pub fn tell(what: &str) {
+pub fn report(what: &str) {
     message::print(what);
 }

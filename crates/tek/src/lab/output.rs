@@ -126,7 +126,7 @@ pub fn to_stderr(bytes: &[u8]) {
 }
 
 /// Prints a message that contains text of the guest: names of its files, lines of its console.
-pub fn tell_of_guest(what: &str) {
+pub fn report_of_guest(what: &str) {
     to_stderr(format!("tek: {}\n", shown(what.as_bytes())).as_bytes());
 }
 
@@ -201,14 +201,14 @@ impl Drop for Watched {
 
 /// Reports to a user at a terminal that a guest's processor is emulated although this machine's own
 /// would fit; scripts do not need that.
-pub fn tell_emulating(why: &str) {
+pub fn describe_emulation(why: &str) {
     if io::stderr().is_terminal() {
-        tell_of_guest(&format!("emulating the processor, for KVM does not work here: {why}"));
+        report_of_guest(&format!("emulating the processor, for KVM does not work here: {why}"));
     }
 }
 
 /// Prints the last lines of the guest's console, if there are any.
-pub fn tell_console(lines: &[String]) {
+pub fn describe_console(lines: &[String]) {
     if lines.is_empty() {
         return;
     }

@@ -17,9 +17,9 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
             if *name == "sync" {
                 for ((what, site), wait) in &thread.waits {
                     // The part does not contain the delay of its waits any more.
-                    let told = (*wait).min(left);
-                    left -= told;
-                    line(out, &format!("{base};sync;{};{}", frame(what), frame(site)), told)?;
+                    let reported = (*wait).min(left);
+                    left -= reported;
+                    line(out, &format!("{base};sync;{};{}", frame(what), frame(site)), reported)?;
                 }
             }
             line(out, &format!("{base};{name}"), left)?;

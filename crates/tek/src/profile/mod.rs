@@ -22,7 +22,7 @@ use anyhow::Context;
 use clap::builder::PossibleValue;
 use clap::ValueEnum;
 use clock::Calibration;
-use render::Look;
+use render::Display;
 use report::{Known, Profile};
 use std::env;
 use std::ffi::OsString;
@@ -203,7 +203,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let parent = if args.follow { 0 } else { std::process::id() };
     let variable = format!("{counter}:{parent}:{}", directory.path().display());
     let mut watch = Watch::default();
-    let ended = run::run_profiled(args.program.clone(), &variable, |pid| watch.look(pid))?;
+    let ended = run::run_profiled(args.program.clone(), &variable, |pid| watch.appearance(pid))?;
     let (pid, end) = match ended {
         Ok(ended) => ended,
         Err(status) => return Ok(status),
@@ -280,7 +280,7 @@ fn profiles(
 ) -> Vec<Profile> {
     let ns_per_tick = Some(calibration.ns_per_tick());
     let seen = watch.finish();
-    let mut told: Vec<_> = files
+    let mut reported: Vec<_> = files
         .iter()
         .map(|file| {
             let next = files.iter().find(|next| next.pid == file.pid && next.number > file.number);
@@ -306,8 +306,9 @@ fn profiles(
         })
         .collect();
     // A stable sort keeps the order of time.
-    told.sort_by_key(|(is_other, ..)| *is_other);
-    told.into_iter()
+    reported.sort_by_key(|(is_other, ..)| *is_other);
+    reported
+        .into_iter()
         .filter(|(_, is_past, profile)| !is_past || profile.wall_ns > 10_000_000)
         .map(|(_, _, profile)| profile)
         .collect()
@@ -380,8 +381,10 @@ impl Outputs {
             .is_some_and(|locale| locale.to_uppercase().replace('-', "").contains("UTF8"));
         let on_terminal = self.text.is_none() && io::stderr().is_terminal();
         let colours = on_terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let look = Look { colours, unicode, all: args.all, whole: args.all || self.text.is_some() };
-        let texts: Vec<_> = profiles.iter().map(|profile| render::text(profile, look)).collect();
+        let appearance =
+            Display { colours, unicode, all: args.all, whole: args.all || self.text.is_some() };
+        let texts: Vec<_> =
+            profiles.iter().map(|profile| render::text(profile, appearance)).collect();
         let text = texts.join("\n");
         match &self.text {
             Some(file) => (&*file).write_all(text.as_bytes()),

@@ -12,13 +12,13 @@ use tek_abi::{PROFILE_ALLOC, PROFILE_FILE, PROFILE_IDLE, PROFILE_SLEEP};
 const SHORT_PHASE: f64 = 0.02;
 
 /// The critical path of a profile with these threads.
-pub fn of(times: &Times<'_>, told: &[Thread]) -> Option<CriticalPath> {
+pub fn of(times: &Times<'_>, reported: &[Thread]) -> Option<CriticalPath> {
     let threads: Vec<_> = times.raw.threads.iter().map(|raw| thread(times, raw)).collect();
     // The thread that ended last; of several the first thread.
     let last = (0..threads.len()).max_by_key(|&at| (threads[at].end, std::cmp::Reverse(at)))?;
-    let phases = phases(&critical::path(&threads, last), &delayed(told));
+    let phases = phases(&critical::path(&threads, last), &delayed(reported));
     let role = |thread: usize| {
-        let found = told.iter().find(|told| told.number == thread);
+        let found = reported.iter().find(|reported| reported.number == thread);
         found.map_or_else(|| "?".to_owned(), |found| found.role.clone())
     };
     let mut length_ns = 0u64;
@@ -70,7 +70,7 @@ fn thread(times: &Times<'_>, raw: &RawThread) -> critical::Thread {
     critical::Thread {
         begin: if is_there { moment(thread.begin_ticks) } else { 0 },
         end: if is_there { times.end_of(thread) } else { 0 },
-        creator: index(thread.creator).map(|who| (who, moment(thread.created_ticks))),
+        creator: index(thread.creator).map(|identity| (identity, moment(thread.created_ticks))),
         waits,
         file: times.in_part(thread, PROFILE_FILE),
         alloc: times.in_part(thread, PROFILE_ALLOC),
@@ -78,14 +78,14 @@ fn thread(times: &Times<'_>, raw: &RawThread) -> critical::Thread {
 }
 
 /// By the number of a thread: the share of its ready time in which it did not run.
-fn delayed(told: &[Thread]) -> HashMap<usize, f64> {
+fn delayed(reported: &[Thread]) -> HashMap<usize, f64> {
     let share = |thread: &Thread| {
         let Parts { work, serial, file, allocator, delay, .. } = thread.parts;
         let ready = [work, serial, file, allocator, delay];
         let ready = ready.into_iter().fold(0u64, u64::saturating_add);
         (thread.number, delay as f64 / (ready as f64).max(1.0))
     };
-    told.iter().map(share).collect()
+    reported.iter().map(share).collect()
 }
 
 /// Consecutive steps of the same thread are a phase. Roles are not known here.
@@ -135,19 +135,19 @@ fn spent(step: &Step, delayed: f64) -> Spent {
 
 /// Merges consecutive phases that are too short to be read one by one.
 fn together(phases: Vec<Phase>, short: u64) -> Vec<Phase> {
-    let mut told: Vec<Phase> = Vec::new();
+    let mut reported: Vec<Phase> = Vec::new();
     let mut last_was_short = false;
     for phase in phases {
         let is_short = phase.to_ns - phase.from_ns < short;
-        match told.last_mut() {
+        match reported.last_mut() {
             Some(last) if is_short && last_was_short => {
                 last.to_ns = phase.to_ns;
                 last.spent += phase.spent;
                 last.changes += 1;
             }
-            _ => told.push(phase),
+            _ => reported.push(phase),
         }
         last_was_short = is_short;
     }
-    told
+    reported
 }

@@ -14,7 +14,7 @@ const ROWS: usize = 12;
 
 /// The form of the output.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
+pub struct Display {
     pub colours: bool,
     pub unicode: bool,
     /// Every thread, and every object.
@@ -46,7 +46,7 @@ const COLOURS: [AnsiColor; 8] = [
 ];
 
 /// The whole report.
-pub fn text(profile: &Profile, look: Look) -> String {
+pub fn text(profile: &Profile, appearance: Display) -> String {
     let mut out = String::new();
     let program = profile.program.rsplit('/').next().unwrap_or("?");
     let threads = profile.threads.len();
@@ -58,18 +58,18 @@ pub fn text(profile: &Profile, look: Look) -> String {
         if threads == 1 { "" } else { "s" },
         units::time(profile.threads_ns),
     );
-    whole(&mut out, profile, look);
-    shares(&mut out, profile, look);
+    whole(&mut out, profile, appearance);
+    shares(&mut out, profile, appearance);
     if let Some(path) = &profile.critical_path {
-        critical(&mut out, path, look);
+        critical(&mut out, path, appearance);
     }
-    objects(&mut out, &profile.objects, look);
+    objects(&mut out, &profile.objects, appearance);
     notes(&mut out, profile);
     out
 }
 
-fn heading(out: &mut String, text: &str, look: Look) {
-    let style = if look.colours { Style::new().bold() } else { Style::new() };
+fn heading(out: &mut String, text: &str, appearance: Display) {
+    let style = if appearance.colours { Style::new().bold() } else { Style::new() };
     let _ = writeln!(out, "\n{style}{text}{style:#}");
 }
 
@@ -77,10 +77,10 @@ fn percent(part: u64, all: u64) -> f64 {
     100.0 * part as f64 / (all as f64).max(1.0)
 }
 
-fn whole(out: &mut String, profile: &Profile, look: Look) {
-    heading(out, "WHERE THE THREADS' TIME WENT", look);
+fn whole(out: &mut String, profile: &Profile, appearance: Display) {
+    heading(out, "WHERE THE THREADS' TIME WENT", appearance);
     let all = profile.parts.sum();
-    let cell = if look.unicode { "█" } else { "#" };
+    let cell = if appearance.unicode { "█" } else { "#" };
     for ((name, ns), (meaning, colour)) in
         NAMES.iter().zip(profile.parts.all()).zip(MEANINGS.iter().zip(COLOURS))
     {
@@ -89,8 +89,11 @@ fn whole(out: &mut String, profile: &Profile, look: Look) {
         }
         let share = percent(ns, all);
         let bar = cell.repeat(((share / 100.0 * BAR as f64).round() as usize).min(BAR));
-        let style =
-            if look.colours { Style::new().fg_color(Some(colour.into())) } else { Style::new() };
+        let style = if appearance.colours {
+            Style::new().fg_color(Some(colour.into()))
+        } else {
+            Style::new()
+        };
         let time = units::time(ns);
         // The meaning stands where the bar leaves room.
         let room = 52usize.saturating_sub(bar.chars().count() + 1);
@@ -117,7 +120,7 @@ fn width(header: &str) -> usize {
     6.max(header.len() + 1)
 }
 
-fn shares(out: &mut String, profile: &Profile, look: Look) {
+fn shares(out: &mut String, profile: &Profile, appearance: Display) {
     let sums = profile.parts.all();
     let shown: [bool; 8] = std::array::from_fn(|part| sums[part] > 0);
     let header = SHORT.iter().zip(shown).filter(|&(_, shown)| shown);
@@ -126,10 +129,10 @@ fn shares(out: &mut String, profile: &Profile, look: Look) {
         header
     });
     if profile.threads.len() > 1 {
-        heading(out, "BY WHAT THREADS RUN, in % of their time", look);
-        let wide = cells(profile.roles.iter().map(|role| role.name.as_str()), 18, look);
+        heading(out, "BY WHAT THREADS RUN, in % of their time", appearance);
+        let wide = cells(profile.roles.iter().map(|role| role.name.as_str()), 18, appearance);
         let _ = writeln!(out, "{:<wide$} {:>4} {:>7}{header}", "FUNCTION", "N", "TIME");
-        for role in profile.roles.iter().take(if look.all { usize::MAX } else { ROWS }) {
+        for role in profile.roles.iter().take(if appearance.all { usize::MAX } else { ROWS }) {
             let _ = writeln!(
                 out,
                 "{:<wide$} {:>4} {:>7}{}",
@@ -139,10 +142,10 @@ fn shares(out: &mut String, profile: &Profile, look: Look) {
                 row(&role.parts, &shown)
             );
         }
-        more(out, profile.roles.len(), look);
+        more(out, profile.roles.len(), appearance);
     }
-    if look.all {
-        heading(out, "BY THREAD, in % of its time", look);
+    if appearance.all {
+        heading(out, "BY THREAD, in % of its time", appearance);
         let _ = writeln!(out, "{:<15}{:>9} {:>7}{header}", "NAME", "TID", "TIME");
         for thread in &profile.threads {
             let _ = writeln!(
@@ -158,23 +161,23 @@ fn shares(out: &mut String, profile: &Profile, look: Look) {
 }
 
 /// The cells of a column of names.
-fn cells<'a>(names: impl Iterator<Item = &'a str>, usual: usize, look: Look) -> usize {
+fn cells<'a>(names: impl Iterator<Item = &'a str>, usual: usize, appearance: Display) -> usize {
     let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
-    if look.whole {
+    if appearance.whole {
         longest.max(usual)
     } else {
         usual
     }
 }
 
-fn more(out: &mut String, rows: usize, look: Look) {
-    if rows > ROWS && !look.all {
+fn more(out: &mut String, rows: usize, appearance: Display) {
+    if rows > ROWS && !appearance.all {
         let _ = writeln!(out, "  and {} more: --all", rows - ROWS);
     }
 }
 
-fn critical(out: &mut String, path: &CriticalPath, look: Look) {
-    heading(out, "CRITICAL PATH: what had to happen one after the other", look);
+fn critical(out: &mut String, path: &CriticalPath, appearance: Display) {
+    heading(out, "CRITICAL PATH: what had to happen one after the other", appearance);
     let parts = [
         ("work", path.spent.work_ns),
         ("file", path.spent.file_ns),
@@ -196,16 +199,17 @@ fn critical(out: &mut String, path: &CriticalPath, look: Look) {
     if parts.len() > 3 {
         let _ = writeln!(out, "         {}", parts[3..].join(", "));
     }
-    let wide = if look.whole { usize::MAX } else { 24 };
+    let wide = if appearance.whole { usize::MAX } else { 24 };
     let through = path
         .roles
         .iter()
         .take(2)
         .map(|(role, ns)| format!("{} {:.1}%", fit(role, wide), percent(*ns, path.length_ns)));
     let _ = writeln!(out, "  through {}", through.collect::<Vec<_>>().join(", "));
-    let phases = &path.phases[..path.phases.len().min(if look.all { usize::MAX } else { ROWS })];
-    let whole: Vec<_> = phases.iter().map(|phase| who(phase, usize::MAX)).collect();
-    let wide = cells(whole.iter().map(String::as_str), 23, look);
+    let phases =
+        &path.phases[..path.phases.len().min(if appearance.all { usize::MAX } else { ROWS })];
+    let whole: Vec<_> = phases.iter().map(|phase| identity(phase, usize::MAX)).collect();
+    let wide = cells(whole.iter().map(String::as_str), 23, appearance);
     let _ = writeln!(
         out,
         "  {:>8} {:>7}  {:<wide$} {:>6}{:>6}{:>6}{:>6}{:>6}{:>6}",
@@ -218,7 +222,7 @@ fn critical(out: &mut String, path: &CriticalPath, look: Look) {
             "  {:>8} {:>7}  {:<wide$} {:>6.1}{:>6.1}{:>6.1}{:>6.1}{:>6.1}{:>6.1}",
             units::time(phase.from_ns),
             units::time(span),
-            who(phase, wide),
+            identity(phase, wide),
             percent(phase.spent.work_ns, span),
             percent(phase.spent.file_ns, span),
             percent(phase.spent.allocator_ns, span),
@@ -227,7 +231,7 @@ fn critical(out: &mut String, path: &CriticalPath, look: Look) {
             percent(phase.spent.idle_ns, span),
         );
     }
-    more(out, path.phases.len(), look);
+    more(out, path.phases.len(), appearance);
     let _ = writeln!(
         out,
         "  In % of TIME: of file and alloc the thread's mean between two of its waits, of\n  \
@@ -236,7 +240,7 @@ fn critical(out: &mut String, path: &CriticalPath, look: Look) {
 }
 
 /// The thread of a phase, in that many cells: the number of the thread, or of the changes, stays.
-fn who(phase: &Phase, cells: usize) -> String {
+fn identity(phase: &Phase, cells: usize) -> String {
     match phase.changes {
         0 => {
             let number = format!("{} ", phase.thread);
@@ -248,18 +252,18 @@ fn who(phase: &Phase, cells: usize) -> String {
     }
 }
 
-fn objects(out: &mut String, objects: &[Object], look: Look) {
+fn objects(out: &mut String, objects: &[Object], appearance: Display) {
     if objects.is_empty() {
         return;
     }
-    heading(out, "LOCKS, CONDITIONS, BARRIERS, those first that were waited for most", look);
-    let wide = cells(objects.iter().map(|object| object.name.as_str()), 16, look);
+    heading(out, "LOCKS, CONDITIONS, BARRIERS, those first that were waited for most", appearance);
+    let wide = cells(objects.iter().map(|object| object.name.as_str()), 16, appearance);
     let _ = writeln!(
         out,
         "{:<8}{:<wide$} {:>9}{:>7}{:>8}{:>8}{:>8}  AT",
         "KIND", "WHAT", "TIMES", "CONT%", "WAITED", "MEAN", "HELD"
     );
-    for object in objects.iter().take(if look.all { usize::MAX } else { ROWS }) {
+    for object in objects.iter().take(if appearance.all { usize::MAX } else { ROWS }) {
         let uses = &object.uses;
         let site = object.sites.first().map_or("?", |site| site.name.as_str());
         let held = if uses.holds > 0 { short(uses.hold_mean_ns) } else { "-".to_owned() };
@@ -277,10 +281,10 @@ fn objects(out: &mut String, objects: &[Object], look: Look) {
             units::time(uses.wait_ns),
             mean,
             held,
-            fit(site, if look.whole { usize::MAX } else { 13 }),
+            fit(site, if appearance.whole { usize::MAX } else { 13 }),
         );
     }
-    more(out, objects.len(), look);
+    more(out, objects.len(), appearance);
 }
 
 /// Times that are often below a microsecond.
@@ -356,8 +360,8 @@ fn fit(name: &str, cells: usize) -> String {
     if length <= cells {
         return name.to_owned();
     }
-    let kept: String = name.chars().skip(length - (cells - 2)).collect();
-    format!("..{kept}")
+    let retained: String = name.chars().skip(length - (cells - 2)).collect();
+    format!("..{retained}")
 }
 
 #[cfg(test)]

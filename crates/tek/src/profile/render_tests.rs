@@ -56,13 +56,13 @@ fn profile() -> Profile {
 #[test]
 fn a_report_fits_eighty_columns_and_has_colours_only_where_they_are_asked_for() {
     for all in [false, true] {
-        let plain = text(&profile(), Look { all, unicode: true, ..Look::default() });
+        let plain = text(&profile(), Display { all, unicode: true, ..Display::default() });
         for line in plain.lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
         assert!(!plain.contains('\x1b'), "{plain}");
     }
-    assert!(text(&profile(), Look { colours: true, ..Look::default() }).contains('\x1b'));
+    assert!(text(&profile(), Display { colours: true, ..Display::default() }).contains('\x1b'));
 }
 
 #[test]
@@ -73,14 +73,14 @@ fn names_are_whole_where_there_is_room_and_numbers_always() {
     path.phases[1].role = long.to_owned();
     path.phases[2].changes = 1234;
     profile.roles[1].name = long.to_owned();
-    let shown = text(&profile, Look::default());
+    let shown = text(&profile, Display::default());
     assert!(shown.contains(" 2 ..") && !shown.contains(long), "{shown}");
     assert!(shown.contains("(several, 1234 changes)"), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
-    let whole = text(&profile, Look { whole: true, ..Look::default() });
+    let whole = text(&profile, Display { whole: true, ..Display::default() });
     assert_eq!(whole.matches(long).count(), 2, "{whole}");
     profile.critical_path.as_mut().unwrap().phases[2].changes = 1;
-    assert!(text(&profile, Look::default()).contains("(several, 1 change)"));
+    assert!(text(&profile, Display::default()).contains("(several, 1 change)"));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_wait_that_did_not_end_is_told_with_its_object() {
     let profile = Profile::of(&Raw { header, modules: Vec::new(), threads }, &Known::default());
     let uses = profile.objects[0].uses;
     assert_eq!((uses.count, uses.wait_ns, profile.still_waiting), (1, 60 * MS, 1));
-    assert!(text(&profile, Look::default()).contains("had not ended"));
+    assert!(text(&profile, Display::default()).contains("had not ended"));
 }
 
 #[test]
@@ -112,21 +112,21 @@ fn a_program_that_became_another_one_did_not_just_stop() {
     let raw = Raw { header, modules: Vec::new(), threads: Vec::new() };
     let profile = Profile::of(&raw, &Known::default());
     assert!(profile.ended && profile.became_another);
-    assert!(text(&profile, Look::default()).contains("became another program"));
+    assert!(text(&profile, Display::default()).contains("became another program"));
 }
 
 #[test]
 fn idle_time_on_the_path_is_not_told_as_waiting_for_others() {
-    let text = text(&profile(), Look { all: true, ..Look::default() });
+    let text = text(&profile(), Display { all: true, ..Display::default() });
     assert!(text.contains("  SYNC DELAY  IDLE\n"), "{text}");
 }
 
 #[test]
 fn it_is_said_where_the_scheduler_tells_nothing() {
     let mut profile = profile();
-    assert!(text(&profile, Look::default()).contains("schedstat"));
+    assert!(text(&profile, Display::default()).contains("schedstat"));
     profile.scheduler = true;
-    assert!(!text(&profile, Look::default()).contains("schedstat"));
+    assert!(!text(&profile, Display::default()).contains("schedstat"));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn numbers_that_cannot_be_do_not_stop_the_report() {
     let raw = Raw { header, modules: Vec::new(), threads };
     let profile = Profile::of(&raw, &Known::default());
     assert!(
-        text(&profile, Look::default()).contains("CRITICAL") || profile.critical_path.is_none()
+        text(&profile, Display::default()).contains("CRITICAL") || profile.critical_path.is_none()
     );
 }
 

@@ -34,7 +34,7 @@ pub struct Watch {
 
 impl Watch {
     /// Samples, if it is time; returns the time until the next call.
-    pub fn look(&mut self, pid: i32) -> PollTimeout {
+    pub fn examine(&mut self, pid: i32) -> PollTimeout {
         let now = Instant::now();
         match self.next {
             // The program is only about to begin.
@@ -91,9 +91,9 @@ mod tests {
     fn threads_are_seen_at_the_second_look() {
         let mut watch = Watch::default();
         let pid = std::process::id() as i32;
-        watch.look(pid);
+        watch.examine(pid);
         watch.next = Some(Instant::now());
-        watch.look(pid);
+        watch.examine(pid);
         assert!(watch.finish().contains_key(&(pid as u32)));
     }
 }

@@ -310,9 +310,9 @@ fn priority(thread: &Thread) -> i64 {
 
 fn critical(thread: &Thread) -> Option<String> {
     let own = thread.task.record?;
-    let mut told: Vec<String> = Vec::new();
+    let mut reported: Vec<String> = Vec::new();
     if thread.is_fast() {
-        told.extend(words::reasons(own.side.reasons).into_iter().map(|reason| {
+        reported.extend(words::reasons(own.side.reasons).into_iter().map(|reason| {
             match (reason, own.side.rule) {
                 ("rule", number @ 1..) => format!("rule {number}"),
                 _ => reason.to_owned(),
@@ -320,7 +320,7 @@ fn critical(thread: &Thread) -> Option<String> {
         }));
     }
     if own.record.flags & FLAG_MARKED != 0 {
-        told.push("marked".into());
+        reported.push("marked".into());
     }
-    (!told.is_empty()).then(|| told.join("+"))
+    (!reported.is_empty()).then(|| reported.join("+"))
 }

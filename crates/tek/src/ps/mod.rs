@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tek_abi::printable;
 use thread::Thread;
-use view::{Look, View};
+use view::{Display, View};
 pub use watch::draw;
 
 const AFTER_HELP: &str = "\
@@ -207,9 +207,9 @@ pub const NONE_FITS: &str = "no thread fits the options: tek ps without them sho
 
 /// Prints once. True if a thread was found.
 fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
-    let Look { threads, problems, .. } = view.look()?;
+    let Display { threads, problems, .. } = view.appearance()?;
     let found = !threads.is_empty();
-    tell(&problems);
+    announce(&problems);
     let mut out = io::BufWriter::new(io::stdout().lock());
     if as_json {
         let threads: Vec<_> = threads.iter().map(|t| object(&view.columns, t)).collect();
@@ -223,7 +223,7 @@ fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
     }
     out.flush()?;
     if !found && !as_json && problems.is_empty() {
-        tell(&[NONE_FITS.to_owned()]);
+        announce(&[NONE_FITS.to_owned()]);
     }
     Ok(found)
 }
@@ -234,7 +234,7 @@ pub fn object(columns: &[Column], thread: &Thread) -> serde_json::Map<String, se
 }
 
 /// Reports on standard error what could not be read.
-pub fn tell(problems: &[String]) {
+pub fn announce(problems: &[String]) {
     for problem in problems {
         eprintln!("tek: {}", printable(problem.as_bytes()));
     }

@@ -4,7 +4,7 @@ use super::column::Column;
 use super::pace::Pace;
 use super::thread::Thread;
 use super::value::Value;
-use super::view::{Look, View};
+use super::view::{Display, View};
 use anyhow::Context;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -56,13 +56,13 @@ pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::R
     let mut pace = Pace::new(series.interval)?;
     view.take_exact_times();
     // The first sample is the base for the second one.
-    let first = view.look()?;
-    super::tell(&first.problems);
+    let first = view.examine()?;
+    super::announce(&first.problems);
     let (mut written, mut found, mut gone) = (0, false, first.gone);
     while !gone && series.count.is_none_or(|count| written < count) && pace.wait()? {
-        let Look { threads, problems, gone: now } = view.look()?;
+        let Display { threads, problems, gone: now } = view.examine()?;
         gone = now;
-        super::tell(&problems);
+        super::announce(&problems);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         for thread in &threads {
             let record = record(&view.columns, thread, now as u64);
@@ -92,7 +92,7 @@ fn record<'a>(
 ) -> impl Iterator<Item = (&'static str, Value)> + 'a {
     let interval = thread.interval();
     let length = Value::of(interval.as_ref(), |interval| Value::Time(interval.ns));
-    let told = columns.iter().map(move |&column| {
+    let reported = columns.iter().map(move |&column| {
         let value = match (column, &interval) {
             (Column::Cpu, Some(interval)) => Value::of(interval.cpu_ns, Value::Time),
             (Column::RunDelay, Some(interval)) if thread.user.is_none() => {
@@ -105,5 +105,5 @@ fn record<'a>(
         };
         (column.key(), value)
     });
-    [("time_ns", Value::Time(now)), ("interval_ns", length)].into_iter().chain(told)
+    [("time_ns", Value::Time(now)), ("interval_ns", length)].into_iter().chain(reported)
 }

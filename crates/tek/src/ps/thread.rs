@@ -59,7 +59,7 @@ pub struct Before {
     /// CPU time by its stat, in clock ticks.
     stat_cpu_ns: u64,
     /// Waiting for a CPU that was reported already, and that the kernel had not counted by then.
-    told_ns: u64,
+    reported_ns: u64,
 }
 
 impl Before {
@@ -72,7 +72,7 @@ impl Before {
             switches: thread.task.switches.unwrap_or_default(),
             was_ready: thread.is_ready(),
             stat_cpu_ns: thread.task.stat.cpu_ns,
-            told_ns: thread.before.map_or(0, |before| thread.delay(&before).told_ns),
+            reported_ns: thread.before.map_or(0, |before| thread.delay(&before).reported_ns),
         }
     }
 }
@@ -82,8 +82,8 @@ impl Before {
 struct Delay {
     /// The part that belongs to the interval.
     ns: u64,
-    /// [`Before::told_ns`] from now on.
-    told_ns: u64,
+    /// [`Before::reported_ns`] from now on.
+    reported_ns: u64,
 }
 
 /// The changes of a thread between two samples.
@@ -188,12 +188,12 @@ impl Thread {
         let had_none = times == before.schedstat && self.task.stat.cpu_ns == before.stat_cpu_ns;
         if self.task.schedstat.is_some() && self.is_ready() && before.was_ready && had_none {
             let ns = self.time_ns.saturating_sub(before.time_ns);
-            return Delay { ns, told_ns: before.told_ns.saturating_add(ns) };
+            return Delay { ns, reported_ns: before.reported_ns.saturating_add(ns) };
         }
         let counted = times.run_delay_ns.saturating_sub(before.schedstat.run_delay_ns);
         Delay {
-            ns: counted.saturating_sub(before.told_ns),
-            told_ns: before.told_ns.saturating_sub(counted),
+            ns: counted.saturating_sub(before.reported_ns),
+            reported_ns: before.reported_ns.saturating_sub(counted),
         }
     }
 
@@ -363,14 +363,14 @@ mod tests {
     }
 
     /// DELAY% at each sample, each with the memory of the previous one.
-    fn shares(looks: impl IntoIterator<Item = Thread>) -> Vec<f64> {
+    fn shares(samples: impl IntoIterator<Item = Thread>) -> Vec<f64> {
         let mut before: Option<Before> = None;
         let share = |mut thread: Thread| {
             thread.before = before;
             before = Some(Before::of(&thread));
             thread.delay_percent().unwrap()
         };
-        looks.into_iter().map(share).collect()
+        samples.into_iter().map(share).collect()
     }
 
     #[test]

@@ -18,11 +18,11 @@ pub struct View {
     filter: Filter,
     watch: Watch,
     threads: Threads,
-    told: HashSet<String>,
+    reported: HashSet<String>,
 }
 
 /// The result of a sample.
-pub struct Look {
+pub struct Display {
     /// The requested threads, in their order.
     pub threads: Vec<Thread>,
     /// The missing or unreadable files, and why; each only the first time.
@@ -54,7 +54,7 @@ impl View {
             filter,
             watch: Watch::new(wanted),
             threads,
-            told: HashSet::new(),
+            reported: HashSet::new(),
         }
     }
 
@@ -64,31 +64,31 @@ impl View {
     }
 
     /// Samples the device.
-    pub fn look(&mut self) -> anyhow::Result<Look> {
-        let device = self.watch.look()?;
+    pub fn appearance(&mut self) -> anyhow::Result<Display> {
+        let device = self.watch.appearance()?;
         Ok(self.chosen(device))
     }
 
     /// Samples, for a frequent caller. Changes that another process made to sleeping threads are
     /// reported at once for these tids, for the rest within [`tek_model::ROUND`] samples.
-    pub fn look_at_changes(&mut self, in_sight: HashSet<u32>) -> anyhow::Result<Look> {
-        let device = self.watch.look_at_changes(in_sight)?;
+    pub fn examine_changes(&mut self, in_sight: HashSet<u32>) -> anyhow::Result<Display> {
+        let device = self.watch.examine_changes(in_sight)?;
         Ok(self.chosen(device))
     }
 
-    fn chosen(&mut self, mut device: Device) -> Look {
+    fn chosen(&mut self, mut device: Device) -> Display {
         let problems = std::mem::take(&mut device.problems).into_iter();
         let text = |problem| format!("{:#}", anyhow::Error::from(problem));
         let (missing, gone) = self.filter.missing(&device);
         let problems = missing.into_iter().chain(problems.map(text));
-        let problems = problems.filter(|problem| self.told.insert(problem.clone())).collect();
+        let problems = problems.filter(|problem| self.reported.insert(problem.clone())).collect();
         let mut threads = self.threads.of(device, |thread| self.filter.fits(thread));
         if let Some(Sorting { column, down }) = self.sort {
             let mut keyed: Vec<_> = threads.into_iter().map(|t| (column.value(&t), t)).collect();
             keyed.sort_by(|(a, _), (b, _)| if down { b.order(a) } else { a.order(b) });
             threads = keyed.into_iter().map(|(_, thread)| thread).collect();
         }
-        Look { threads, problems, gone }
+        Display { threads, problems, gone }
     }
 
     /// The lines of a table of them, its heads first.

@@ -2,7 +2,7 @@
 //! `tek ps --watch`: on a terminal the same screen drawn again, elsewhere one table after another.
 use super::pace::Pace;
 use super::render;
-use super::view::{Look, View};
+use super::view::{Display, View};
 use console::Term;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -17,10 +17,10 @@ pub fn run(view: &mut View, interval: Duration) -> anyhow::Result<bool> {
     }
     let (mut found, mut problems) = (false, Vec::new());
     loop {
-        let Look { threads, problems: new, gone } = view.look()?;
+        let Display { threads, problems: new, gone } = view.appearance()?;
         if gone {
             problems.extend(new);
-            super::tell(&problems);
+            super::announce(&problems);
             return Ok(found);
         }
         found |= !threads.is_empty();
@@ -33,12 +33,12 @@ pub fn run(view: &mut View, interval: Duration) -> anyhow::Result<bool> {
             problems.extend(new);
             draw(&term, &lines)?;
         } else {
-            super::tell(&new);
+            super::announce(&new);
             writeln!(io::stdout().lock(), "{}\n", lines.join("\n"))?;
         }
         if !pace.wait()? {
             // On the screen the table would overwrite them.
-            super::tell(&problems);
+            super::announce(&problems);
             return Ok(found);
         }
     }
@@ -46,12 +46,12 @@ pub fn run(view: &mut View, interval: Duration) -> anyhow::Result<bool> {
 
 /// As much as the screen has room for, in one write so that it does not flicker.
 pub fn draw(term: &Term, lines: &[String]) -> io::Result<()> {
-    const HOME: &str = "\x1b[H";
+    const TOP_LEFT: &str = "\x1b[H";
     const REST_OF_LINE: &str = "\x1b[K";
     const REST_OF_SCREEN: &str = "\x1b[J";
     let (rows, columns) = term.size();
     let room = usize::from(rows).saturating_sub(1);
-    let mut screen = HOME.to_owned();
+    let mut screen = TOP_LEFT.to_owned();
     for line in lines.iter().take(room) {
         screen += &render::cut(line, Some(columns.into()));
         screen += REST_OF_LINE;

@@ -176,8 +176,8 @@ pub fn limit_arenas(most: Option<u32>) {
 fn tunables(old: &OsStr, arenas: u32) -> OsString {
     const NAME: &[u8] = b"glibc.malloc.arena_max";
     let limits = |tunable: &&[u8]| tunable.split(|&byte| byte == b'=').next() == Some(NAME);
-    let others = old.as_bytes().split(|&byte| byte == b':').filter(|tunable| !limits(tunable));
-    let mut list = others.collect::<Vec<_>>();
+    let remaining = old.as_bytes().split(|&byte| byte == b':').filter(|tunable| !limits(tunable));
+    let mut list = remaining.collect::<Vec<_>>();
     let own = [NAME, b"=", arenas.to_string().as_bytes()].concat();
     list.push(&own);
     OsString::from_vec(list.join(&b':'))

@@ -23,8 +23,8 @@ pub struct Placing {
     group: Group,
     path: PathBuf,
     asker: Asker,
-    told: File,
-    tell: File,
+    reported: File,
+    announce: File,
 }
 
 /// Asks, in the program's process.
@@ -33,23 +33,23 @@ pub struct Asker {
     address: UnixAddr,
     request: Request,
     /// The end of a pipe, to write to.
-    tell: RawFd,
+    announce: RawFd,
 }
 
 impl Placing {
     /// Makes everything ready. `Err` is a message for the user.
     pub fn prepare(group: Group) -> Result<Self, String> {
-        Self::new(group).map_err(|error| told(group, &error))
+        Self::new(group).map_err(|error| reported(group, &error))
     }
 
     fn new(group: Group) -> Result<Self, Error> {
         let path = daemon::path();
         let address = UnixAddr::new(&path).map_err(|error| daemon::not_connected(&path, error))?;
-        let (told, tell) =
+        let (reported, announce) =
             pipe2(OFlag::O_CLOEXEC).map_err(|error| daemon::not_connected(&path, error))?;
         let request = Request { group: name::number(group), ..Request::new(ASK_GROUP, 1) };
-        let asker = Asker { address, request, tell: tell.as_raw_fd() };
-        Ok(Self { group, path, asker, told: told.into(), tell: tell.into() })
+        let asker = Asker { address, request, announce: announce.as_raw_fd() };
+        Ok(Self { group, path, asker, reported: reported.into(), announce: announce.into() })
     }
 
     /// For the program's process, while this lives.
@@ -60,14 +60,14 @@ impl Placing {
     /// The result, once the program has begun. `Err` is a message for the user.
     pub fn outcome(self) -> Result<(), String> {
         let group = self.group;
-        self.result().map_err(|error| told(group, &error))
+        self.result().map_err(|error| reported(group, &error))
     }
 
     fn result(self) -> Result<(), Error> {
-        let Self { path, mut told, tell, .. } = self;
-        drop(tell);
+        let Self { path, mut reported, announce, .. } = self;
+        drop(announce);
         let mut bytes = Vec::new();
-        let read = told.read_to_end(&mut bytes);
+        let read = reported.read_to_end(&mut bytes);
         if let Ok(number) = <[u8; 4]>::try_from(bytes.as_slice()) {
             let error = Errno::from_raw(i32::from_ne_bytes(number));
             return Err(daemon::not_connected(&path, error));
@@ -97,20 +97,20 @@ impl Asker {
             recv(fd, &mut reply, MsgFlags::empty())
         });
         // A pipe has room for either; if the write fails, no reader is left.
-        let told = match &answer {
+        let reported = match &answer {
             Ok(length) => &reply[..*length],
             Err(error) => &(*error as i32).to_ne_bytes(),
         };
         // SAFETY: the bytes are there, and the parent keeps the pipe open until the program runs.
-        unsafe { libc::write(self.tell, told.as_ptr().cast(), told.len()) };
+        unsafe { libc::write(self.announce, reported.as_ptr().cast(), reported.len()) };
     }
 }
 
 /// The message where it was not placed.
-fn told(group: Group, error: &Error) -> String {
+fn reported(group: Group, error: &Error) -> String {
     format!(
         "the program is not put into the group {group}, and shares the CPUs as without: {}",
-        set::told(error)
+        set::reported(error)
     )
 }
 
@@ -122,13 +122,13 @@ mod tests {
     #[test]
     fn a_program_without_a_tekd_is_told_of_what_would_help() {
         let error = daemon::not_connected(Path::new("/nowhere"), Errno::ENOENT);
-        let text = told(Group::Background, &error);
+        let text = reported(Group::Background, &error);
         assert!(text.starts_with("the program is not put into the group background"), "{text}");
         assert!(text.contains("tekd does not run, or not at /nowhere"), "{text}");
     }
 
     #[test]
-    fn who_never_asked_is_not_placed() {
+    fn a_thread_that_never_asked_is_not_placed() {
         let placing = Placing::prepare(Group::Urgent).unwrap();
         assert!(matches!(placing.result(), Err(Error::Silent(..))));
     }

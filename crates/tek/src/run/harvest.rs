@@ -29,7 +29,7 @@ const MOST_WAITING: usize = 512;
 /// How long new profiles wait for more.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
 /// The directory is polled at least so often, in ms; inotify reports changes earlier, if it can.
-const LOOK_EVERY: u16 = 5000;
+const SAMPLE_EVERY: u16 = 5000;
 
 /// The knowledge of a run.
 pub struct Harvest {
@@ -45,7 +45,7 @@ pub struct Harvest {
     /// Of the whole run.
     total: Learnt,
     written: Instant,
-    told: bool,
+    reported: bool,
 }
 
 impl Harvest {
@@ -69,13 +69,13 @@ impl Harvest {
             stuck: HashSet::new(),
             total: Learnt::new(),
             written: Instant::now(),
-            told: false,
+            reported: false,
         }
     }
 
     /// Learns from the processes that have ended so far. There is more to do after the returned
     /// time.
-    pub fn look(&mut self) -> PollTimeout {
+    pub fn examine(&mut self) -> PollTimeout {
         let more = self.take_ended(MOST_AT_ONCE);
         let due = self.written.elapsed() >= WRITE_EVERY || self.waiting.len() >= MOST_WAITING;
         if !self.pending.is_empty() && due {
@@ -85,11 +85,11 @@ impl Harvest {
             return PollTimeout::ZERO;
         }
         let left = match self.pending.is_empty() {
-            true => Duration::from_millis(LOOK_EVERY.into()),
+            true => Duration::from_millis(SAMPLE_EVERY.into()),
             false => WRITE_EVERY.saturating_sub(self.written.elapsed()),
         };
         // Rounded up, so as not to wake just before the time.
-        (left + Duration::from_millis(1)).try_into().unwrap_or(PollTimeout::from(LOOK_EVERY))
+        (left + Duration::from_millis(1)).try_into().unwrap_or(PollTimeout::from(SAMPLE_EVERY))
     }
 
     /// The program has ended: learns from the remaining tables, and returns all that was learnt.
@@ -159,8 +159,8 @@ impl Harvest {
         for (program, learnt) in &pending {
             match store.update(program, |profile| profile.merge(learnt)) {
                 Ok(0) => {}
-                Ok(dropped) if !self.told => {
-                    self.told = true;
+                Ok(dropped) if !self.reported => {
+                    self.reported = true;
                     message::print(&format!(
                         "{} is full: {dropped} kinds of thread with the fewest threads are not in \
                          it",
@@ -168,8 +168,8 @@ impl Harvest {
                     ));
                 }
                 Ok(_) => {}
-                Err(error) if !self.told => {
-                    self.told = true;
+                Err(error) if !self.reported => {
+                    self.reported = true;
                     nothing_is_learnt(&error.to_string());
                 }
                 Err(_) => {}
@@ -198,7 +198,7 @@ pub fn left_behind(directory: &Path) {
     let profiles = PathBuf::from(std::ffi::OsString::from_vec(profiles));
     let mut harvest = Harvest::new(directory, None);
     // The killed tek has already reported problems with the store.
-    (harvest.store, harvest.told) = (Some(Store::at(profiles)), true);
+    (harvest.store, harvest.reported) = (Some(Store::at(profiles)), true);
     harvest.finish();
 }
 

@@ -15,9 +15,9 @@ static FOUND: AtomicU8 = AtomicU8::new(0);
 /// The C runtime calls these before main, and so before Rust's runtime does anything.
 #[used]
 #[link_section = ".init_array"]
-static LOOK_FIRST: extern "C" fn() = look;
+static EXAMINE_FIRST: extern "C" fn() = examine;
 
-extern "C" fn look() {
+extern "C" fn examine() {
     let mut found = 0;
     for fd in 0..3 {
         // SAFETY: fcntl(F_GETFD) takes any number for a descriptor and changes nothing.

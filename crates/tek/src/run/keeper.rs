@@ -30,13 +30,13 @@ const USUAL_CPU: Duration = Duration::from_millis(800);
 const USUAL_WINDOW: Duration = Duration::from_secs(1);
 
 /// Samples of the threads in a window.
-const LOOKS: usize = 8;
+const SAMPLES: usize = 8;
 /// Without a budget only the end of tek matters.
 const RARELY: Duration = Duration::from_secs(1);
 /// Between samples after tek has ended, and how long threads that started meanwhile are searched
 /// for.
 const AT_THE_END: Duration = Duration::from_millis(20);
-const LAST_LOOKS: u32 = 100;
+const LAST_SAMPLES: u32 = 100;
 /// A CPU is banned for a window, then for twice as long each time, up to so many windows.
 const MOST_WINDOWS: u32 = 64;
 
@@ -113,15 +113,15 @@ struct Watch {
     /// CPU time of each thread at the last sample.
     used: HashMap<Thread, u64>,
     cpus: HashMap<u32, Cpu>,
-    told: bool,
+    reported: bool,
 }
 
 /// The threads' use of a CPU.
 #[derive(Default)]
 struct Cpu {
-    /// Use at the last samples, in ns; the newest is at index `look`.
-    looks: [u64; LOOKS],
-    look: usize,
+    /// Use at the last samples, in ns; the newest is at index `examine`.
+    samples: [u64; SAMPLES],
+    examine: usize,
     overruns: u32,
     /// They are ordinary threads until then.
     out_until: Option<Instant>,
@@ -152,21 +152,21 @@ impl Watch {
             shown: HashMap::new(),
             used: HashMap::new(),
             cpus: HashMap::new(),
-            told: false,
+            reported: false,
         }
     }
 
     fn run(mut self, tek: &UnixStream) {
         stand_apart(self.priority);
-        let between = self.limit.map_or(RARELY, |(_, window)| window / LOOKS as u32);
+        let between = self.limit.map_or(RARELY, |(_, window)| window / SAMPLES as u32);
         while !has_ended(tek, between) {
             if self.limit.is_some() {
-                self.look();
+                self.examine();
             }
         }
         let _ = fs::remove_file(self.directory.join(WATCHED));
         let mut quiet = 0;
-        for _ in 0..LAST_LOOKS {
+        for _ in 0..LAST_SAMPLES {
             quiet = if self.lower_all() { 0 } else { quiet + 1 };
             if quiet == 2 {
                 break;
@@ -229,11 +229,11 @@ impl Watch {
         !threads.is_empty()
     }
 
-    fn look(&mut self) {
+    fn examine(&mut self) {
         let now = Instant::now();
         let threads = self.fifo();
         for cpu in self.cpus.values_mut() {
-            cpu.next_look();
+            cpu.next_check();
         }
         let mut used = HashMap::new();
         let mut on = HashMap::<u32, Vec<Thread>>::new();
@@ -259,7 +259,8 @@ impl Watch {
             }
             cpu.settle(now, on.get(number).map_or(&[], Vec::as_slice), ours);
         }
-        if let Some((number, used)) = over.filter(|_| !std::mem::replace(&mut self.told, true)) {
+        if let Some((number, used)) = over.filter(|_| !std::mem::replace(&mut self.reported, true))
+        {
             message::print(&format!(
                 "--place rtfifo: threads used {} ms of {} ms of CPU {number}, and share it with \
                  others for a while; --budget says how much they may",
@@ -271,17 +272,17 @@ impl Watch {
 }
 
 impl Cpu {
-    fn next_look(&mut self) {
-        self.look = (self.look + 1) % LOOKS;
-        self.looks[self.look] = 0;
+    fn next_check(&mut self) {
+        self.examine = (self.examine + 1) % SAMPLES;
+        self.samples[self.examine] = 0;
     }
 
     fn add(&mut self, ns: u64) {
-        self.looks[self.look] += ns;
+        self.samples[self.examine] += ns;
     }
 
     fn used(&self) -> Duration {
-        Duration::from_nanos(self.looks.iter().sum())
+        Duration::from_nanos(self.samples.iter().sum())
     }
 
     /// Lowers the threads on a banned CPU, or restores their policy.
@@ -295,7 +296,7 @@ impl Cpu {
             return;
         }
         self.out_until = None;
-        self.looks = [0; LOOKS];
+        self.samples = [0; SAMPLES];
         for thread in std::mem::take(&mut self.lowered) {
             // A policy that the program has set meanwhile stays.
             if state(thread.tid) == Some(LOWERED) && thread.is_there() {
@@ -448,7 +449,7 @@ mod tests {
         let mut watch = watch_of_own(directory.path());
         as_thread_of(State { policy: FIFO, priority: 1 }, |thread| {
             watch.used.insert(earlier(thread), u64::MAX);
-            watch.look();
+            watch.examine();
             assert!(watch.used.contains_key(&thread));
             assert!(watch.cpus.values().any(|cpu| cpu.used() > Duration::ZERO));
         });
@@ -479,7 +480,7 @@ mod tests {
         watch.cpus.insert(0, Cpu { out_until, lowered, ..Cpu::default() });
         for _ in 0..2 {
             let (_, before) = cpu_and_time(thread).unwrap();
-            watch.look();
+            watch.examine();
             assert!(watch.used.get(&thread).is_some_and(|used| *used >= before));
         }
         assert_eq!(watch.cpus[&0].used(), Duration::ZERO);
@@ -489,12 +490,12 @@ mod tests {
     fn a_cpu_forgets_what_was_used_a_window_ago() {
         let mut cpu = Cpu::default();
         cpu.add(500);
-        for _ in 1..LOOKS {
-            cpu.next_look();
+        for _ in 1..SAMPLES {
+            cpu.next_check();
             cpu.add(10);
         }
-        assert_eq!(cpu.used(), Duration::from_nanos(500 + 10 * (LOOKS as u64 - 1)));
-        cpu.next_look();
-        assert_eq!(cpu.used(), Duration::from_nanos(10 * (LOOKS as u64 - 1)));
+        assert_eq!(cpu.used(), Duration::from_nanos(500 + 10 * (SAMPLES as u64 - 1)));
+        cpu.next_check();
+        assert_eq!(cpu.used(), Duration::from_nanos(10 * (SAMPLES as u64 - 1)));
     }
 }

@@ -22,7 +22,7 @@ const MOST_FRAMES: u32 = 64;
 /// Turns events into messages.
 #[derive(Default)]
 pub struct Messages {
-    told: HashSet<(u16, String)>,
+    reported: HashSet<(u16, String)>,
     /// Frames still to be reported for the overflows so far, by pid and tid.
     frames: HashMap<(u32, u32), u32>,
     functions: Functions,
@@ -30,15 +30,15 @@ pub struct Messages {
 
 impl Messages {
     /// The message for an event, unless it, or one with the same meaning, was given before.
-    pub fn tell(&mut self, event: &Event) -> Option<String> {
-        let told = self.tell_new(event);
-        if event.kind == EVENT_OVERFLOW && told.is_some() {
+    pub fn describe(&mut self, event: &Event) -> Option<String> {
+        let reported = self.report_new(event);
+        if event.kind == EVENT_OVERFLOW && reported.is_some() {
             self.frames.insert((event.pid, event.tid), MOST_FRAMES);
         }
-        told
+        reported
     }
 
-    fn tell_new(&mut self, event: &Event) -> Option<String> {
+    fn report_new(&mut self, event: &Event) -> Option<String> {
         if event.kind == EVENT_FRAME {
             return self.frame(event);
         }
@@ -46,13 +46,13 @@ impl Messages {
             return Some(locks::one_text(&mut self.functions, event));
         }
         let (subject, message) = message(event)?;
-        if self.told.len() >= MOST {
+        if self.reported.len() >= MOST {
             return None;
         }
-        if !self.told.insert((event.kind, subject)) {
+        if !self.reported.insert((event.kind, subject)) {
             return None;
         }
-        if self.told.len() == MOST {
+        if self.reported.len() == MOST {
             return Some(format!("{message}\nmore messages of this run are not shown"));
         }
         Some(message)
@@ -64,13 +64,13 @@ impl Messages {
         let left = self.frames.get_mut(&(event.pid, event.tid))?;
         *left = left.checked_sub(1)?;
         let name = self.functions.name_in(until_nul(&event.text), event.value[1]);
-        let who = format!("  [{}]", event.tid);
+        let sender = format!("  [{}]", event.tid);
         let [number, _, _, more] = event.value;
         Some(match (number, more) {
-            (0, _) => format!("{who} runs {name}"),
-            (_, 0) => format!("{who} #{number} {name}"),
-            (_, 1) => format!("{who} #{number} {name}, then 1 more frame"),
-            _ => format!("{who} #{number} {name}, then {more} more frames"),
+            (0, _) => format!("{sender} runs {name}"),
+            (_, 0) => format!("{sender} #{number} {name}"),
+            (_, 1) => format!("{sender} #{number} {name}, then 1 more frame"),
+            _ => format!("{sender} #{number} {name}, then {more} more frames"),
         })
     }
 }
@@ -160,28 +160,29 @@ fn stack_high(event: &Event, thread: &str, program: &str, role: &str) -> String 
 }
 
 fn refused(event: &Event, thread: &str, program: &str) -> String {
-    let who = format!("thread {thread} of {program} [{}] cannot become time-critical", event.pid);
+    let sender =
+        format!("thread {thread} of {program} [{}] cannot become time-critical", event.pid);
     let why = std::io::Error::from_raw_os_error(event.error);
     let tekd = printable(&event.text);
     if !tekd.is_empty() {
         return format!(
-            "{who} and runs on as it was: its process may not use real-time priorities, and tekd \
-             does not make it so: {tekd}. What tekd grants is in /etc/tek/tekd.toml, and tek \
+            "{sender} and runs on as it was: its process may not use real-time priorities, and \
+             tekd does not make it so: {tekd}. What tekd grants is in /etc/tek/tekd.toml, and tek \
              status shows which users it serves"
         );
     }
     if event.error != libc::EPERM {
-        return format!("{who}: {why}; it runs on as it was");
+        return format!("{sender}: {why}; it runs on as it was");
     }
     if let Some(cure) = privilege::refused_despite_privilege() {
-        return format!("{who} and runs on as it was: {cure}");
+        return format!("{sender} and runs on as it was: {cure}");
     }
     let ways = privilege::ways_to_get_it();
     let ways: Vec<_> = (1..).zip(&ways).map(|(n, way)| format!("  {n}. {way}\n")).collect();
     format!(
-        "{who} and runs on as it was: its process may not use real-time priorities. Ways to allow \
-         it:\n{}Or start tekd, which switches the threads of users that its configuration grants \
-         this{}",
+        "{sender} and runs on as it was: its process may not use real-time priorities. Ways to \
+         allow it:\n{}Or start tekd, which switches the threads of users that its configuration \
+         grants this{}",
         ways.concat(),
         crate::daemon::start(&crate::daemon::path())
     )
@@ -202,15 +203,15 @@ mod tests {
     #[test]
     fn a_refusal_is_told_once_for_the_whole_run() {
         let mut messages = Messages::default();
-        let first = messages.tell(&event(EVENT_REFUSED, "touch", "")).unwrap();
+        let first = messages.describe(&event(EVENT_REFUSED, "touch", "")).unwrap();
         assert!(first.starts_with("thread touch of fridge [12] cannot become time-critical"));
-        assert_eq!(messages.tell(&event(EVENT_REFUSED, "render", "")), None);
+        assert_eq!(messages.describe(&event(EVENT_REFUSED, "render", "")), None);
     }
 
     #[test]
     fn the_reason_that_tekd_gives_is_told() {
         let refused = event(EVENT_REFUSED, "touch", "8 threads of this process are critical");
-        let message = Messages::default().tell(&refused).unwrap();
+        let message = Messages::default().describe(&refused).unwrap();
         assert!(message.contains("tekd does not make it so: 8 threads of this process"));
         assert!(message.contains("tek status"), "{message}");
     }
@@ -220,15 +221,15 @@ mod tests {
         let mut refused = event(EVENT_NOT_PLACED, "ui", "urgent is better than normal");
         refused.value[0] = 1;
         let mut messages = Messages::default();
-        let message = messages.tell(&refused).unwrap();
+        let message = messages.describe(&refused).unwrap();
         assert!(message.contains("the group urgent and shares the CPUs as before: urgent is"));
-        assert_eq!(messages.tell(&refused), None);
+        assert_eq!(messages.describe(&refused), None);
     }
 
     #[test]
     fn an_overrun_that_tekd_noticed_is_told_in_its_numbers() {
         let overran = event(EVENT_OVERRAN, "touch", "used 9 ms of CPU time, of 8 ms");
-        let message = Messages::default().tell(&overran).unwrap();
+        let message = Messages::default().describe(&overran).unwrap();
         assert_eq!(
             message,
             "thread touch of fridge [12] used 9 ms of CPU time, of 8 ms, and is not time-critical \
@@ -243,16 +244,16 @@ mod tests {
             value: [used, 1_000_000_000, 0, 0],
             ..event(EVENT_OVERRAN, thread, "")
         };
-        let first = messages.tell(&overran(812_345_678, "touch")).unwrap();
+        let first = messages.describe(&overran(812_345_678, "touch")).unwrap();
         assert!(first.contains("812.346ms of CPU time in 1s"), "{first}");
-        assert_eq!(messages.tell(&overran(813_000_000, "touch")), None);
-        assert!(messages.tell(&overran(812_000_000, "gas")).is_some());
+        assert_eq!(messages.describe(&overran(813_000_000, "touch")), None);
+        assert!(messages.describe(&overran(812_000_000, "gas")).is_some());
     }
 
     #[test]
     fn a_program_that_is_not_covered_is_named_with_the_reason() {
         let message = Messages::default()
-            .tell(&event(EVENT_NOT_COVERED, "", "is statically linked"))
+            .describe(&event(EVENT_NOT_COVERED, "", "is statically linked"))
             .unwrap();
         assert_eq!(message, "fridge is statically linked: it runs, but not under TEK");
     }
@@ -270,16 +271,16 @@ mod tests {
             value: [number, 0x12, 0x5012, more],
             ..event(EVENT_FRAME, "gas", "/nowhere/fridge")
         };
-        assert_eq!(messages.tell(&of(13, frame(1, 0))), None);
+        assert_eq!(messages.describe(&of(13, frame(1, 0))), None);
         assert_eq!(
-            messages.tell(&of(13, overflow)).unwrap(),
+            messages.describe(&of(13, overflow)).unwrap(),
             "thread gas (gas detection) [13] of fridge [12] ran out of its stack of 64.0K, which \
              TEK chose; the next run gives it more"
         );
-        let told = [(0, 0), (1, 0), (2, 1), (3, 400)]
-            .map(|(number, more)| messages.tell(&of(13, frame(number, more))).unwrap());
+        let reported = [(0, 0), (1, 0), (2, 1), (3, 400)]
+            .map(|(number, more)| messages.describe(&of(13, frame(number, more))).unwrap());
         assert_eq!(
-            told,
+            reported,
             [
                 "  [13] runs fridge+0x12",
                 "  [13] #1 fridge+0x12",
@@ -287,22 +288,22 @@ mod tests {
                 "  [13] #3 fridge+0x12, then 400 more frames"
             ]
         );
-        assert_eq!(messages.tell(&of(14, frame(1, 0))), None);
+        assert_eq!(messages.describe(&of(14, frame(1, 0))), None);
         // The same thread id, of a later thread.
         let later = Event { time_ns: 9, error: 0, ..overflow };
-        let message = messages.tell(&of(13, later)).unwrap();
+        let message = messages.describe(&of(13, later)).unwrap();
         assert!(message.ends_with("stack of 64.0K, which TEK did not choose"), "{message}");
-        let flood = (0..1000).filter_map(|n| messages.tell(&of(13, frame(n, 0)))).count();
+        let flood = (0..1000).filter_map(|n| messages.describe(&of(13, frame(n, 0)))).count();
         assert_eq!(flood, MOST_FRAMES as usize);
     }
 
     #[test]
     fn a_flood_of_different_messages_ends() {
         let mut messages = Messages::default();
-        let told = (0..2 * MOST)
-            .filter_map(|n| messages.tell(&event(EVENT_BAD_OPTION, "", &n.to_string())))
+        let reported = (0..2 * MOST)
+            .filter_map(|n| messages.describe(&event(EVENT_BAD_OPTION, "", &n.to_string())))
             .count();
-        assert_eq!(told, MOST);
+        assert_eq!(reported, MOST);
     }
 
     #[test]
@@ -313,7 +314,7 @@ mod tests {
             value: [250 << 10, 252 << 10, 256 << 10, 0],
             ..event(EVENT_STACK_HIGH, thread, "gas detection")
         };
-        let first = messages.tell(&high(12, "gas")).unwrap();
+        let first = messages.describe(&high(12, "gas")).unwrap();
         assert!(
             first.starts_with(
                 "thread gas (gas detection) of fridge [12] has used 250K to 252K of its stack of \
@@ -321,13 +322,13 @@ mod tests {
             ),
             "{first}"
         );
-        assert_eq!(messages.tell(&high(13, "gas")), None);
-        assert!(messages.tell(&high(13, "touch")).is_some());
+        assert_eq!(messages.describe(&high(13, "gas")), None);
+        assert!(messages.describe(&high(13, "touch")).is_some());
     }
 
     #[test]
     fn a_summary_is_for_the_report_only() {
         let summary = event(tek_abi::EVENT_SUMMARY, "touch", "");
-        assert_eq!(Messages::default().tell(&summary), None);
+        assert_eq!(Messages::default().describe(&summary), None);
     }
 }

@@ -274,7 +274,7 @@ fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(MISUSED));
         }
     };
-    gathered.tell_what_uthreads_lack(&args.program[0]);
+    gathered.report_what_uthreads_lack(&args.program[0]);
     let rules = gathered.rules;
     let recorder = args.uthread.trace.as_deref().map(Recorder::create).transpose()?;
     if let Some(recorder) = &recorder {
@@ -337,7 +337,7 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
         Under::Libtek(rules.as_deref(), tuning.as_ref()),
         &directory,
         &mut collector,
-        |_| harvest.as_mut().map_or(PollTimeout::NONE, Harvest::look),
+        |_| harvest.as_mut().map_or(PollTimeout::NONE, Harvest::examine),
     )?;
     let (pid, end) = match ended {
         Ok(ended) => ended,
@@ -407,25 +407,25 @@ pub fn run_measured(
         Under::Libtek(rules.as_deref(), tuning.as_ref()),
         &directory,
         &mut Collector::new(&[]),
-        |_| harvest.as_mut().map_or(PollTimeout::NONE, Harvest::look),
+        |_| harvest.as_mut().map_or(PollTimeout::NONE, Harvest::examine),
     )?;
     let learnt = harvest.map(Harvest::finish).unwrap_or_default();
     Ok(ended.map(|(_, end)| (end, learnt)))
 }
 
-/// Runs a program under TEK as `tek run --no-rules` does. `look` is called from time to time with
-/// its process and the path of the directory with its thread tables. `Err` is the exit status where
-/// the program could not be started, after a message.
+/// Runs a program under TEK as `tek run --no-rules` does. `examine` is called from time to time
+/// with its process and the path of the directory with its thread tables. `Err` is the exit status
+/// where the program could not be started, after a message.
 pub fn run_watched(
     program: Vec<OsString>,
-    mut look: impl FnMut(i32, &Path) -> PollTimeout,
+    mut examine: impl FnMut(i32, &Path) -> PollTimeout,
 ) -> anyhow::Result<Result<End, ExitCode>> {
     let args = Args { program, is_watched: true, ..Args::default() };
     let directory = RunDirectory::create(harvest::left_behind)?;
     let path = directory.path().to_owned();
     let under = Under::Libtek(Some(""), None);
     let ended =
-        under_tek(&args, under, &directory, &mut Collector::new(&[]), |pid| look(pid, &path))?;
+        under_tek(&args, under, &directory, &mut Collector::new(&[]), |pid| examine(pid, &path))?;
     Ok(ended.map(|(_, end)| end))
 }
 
@@ -433,11 +433,11 @@ pub fn run_watched(
 pub fn run_profiled(
     program: Vec<OsString>,
     variable: &str,
-    look: impl FnMut(i32) -> PollTimeout,
+    examine: impl FnMut(i32) -> PollTimeout,
 ) -> anyhow::Result<Result<(i32, End), ExitCode>> {
     let args = Args { program, is_watched: true, ..Args::default() };
     let directory = RunDirectory::create(harvest::left_behind)?;
-    under_tek(&args, Under::Profile(variable), &directory, &mut Collector::new(&[]), look)
+    under_tek(&args, Under::Profile(variable), &directory, &mut Collector::new(&[]), examine)
 }
 
 /// Becomes the program, because TEK can do nothing for it. The exit status if it cannot be started.

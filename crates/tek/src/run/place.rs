@@ -324,8 +324,8 @@ mod tests {
     fn what_cannot_be_used_of_a_list_is_told() {
         let left_out = |text: &str| text.parse::<Plan>().unwrap().left_out(&[0, 1, 2]);
         assert_eq!(left_out("cpus=1:0"), None);
-        let told = left_out("cpus=9:0:8").unwrap();
-        assert_eq!(told, "of these 8-9 cannot be used, the program may use 0-2");
+        let reported = left_out("cpus=9:0:8").unwrap();
+        assert_eq!(reported, "of these 8-9 cannot be used, the program may use 0-2");
     }
 
     #[test]
@@ -370,8 +370,8 @@ mod tests {
     #[test]
     fn a_cpu_that_the_program_may_not_use_is_named_with_those_that_it_may() {
         let place: Place = "cores=1-9".parse().unwrap();
-        let said = place.on(&machine()).unwrap_err();
-        assert!(said.contains("CPU 8") && said.contains("0-7"), "{said}");
+        let printed = place.on(&machine()).unwrap_err();
+        assert!(printed.contains("CPU 8") && printed.contains("0-7"), "{printed}");
         assert!("spread".parse::<Place>().unwrap().on(&[]).is_err());
     }
 

@@ -78,7 +78,7 @@ pub struct Gathered {
 impl Gathered {
     /// Reports which rules and variables do not hold for a program on user-level threads. Options
     /// that do not hold are refused.
-    pub fn tell_what_uthreads_lack(&self, program: &OsStr) {
+    pub fn report_what_uthreads_lack(&self, program: &OsStr) {
         if env::var_os("TEK_CRITICAL").is_some_and(|patterns| !patterns.is_empty()) {
             message::print(
                 "TEK_CRITICAL is not followed: user-level threads are not made time-critical",

@@ -277,17 +277,17 @@ fn profiles(options: &Options) -> (Option<PathBuf>, Option<OsString>) {
     };
     // Absolute, because the program may change its directory.
     let wanted = wanted.into_iter().map(|path| std::path::absolute(&path).unwrap_or(path));
-    let (fitting, others): (Vec<_>, Vec<_>) = wanted.partition(|path| {
+    let (fitting, remaining): (Vec<_>, Vec<_>) = wanted.partition(|path| {
         let bytes = path.as_os_str().as_bytes();
         bytes.len() <= MOST_DIRECTORY_BYTES && !bytes.contains(&b':')
     });
-    for path in &others {
+    for path in &remaining {
         nothing_is_learnt(&format!(
             "{} is longer than {MOST_DIRECTORY_BYTES} bytes, or has a colon",
             path.display()
         ));
     }
-    let Some(first) = fitting.first().filter(|_| others.is_empty()) else { return (None, None) };
+    let Some(first) = fitting.first().filter(|_| remaining.is_empty()) else { return (None, None) };
     let is_usual = options.profiles.is_none() && inherited().is_none();
     let created = if is_usual { Store::create_all(first) } else { Store::create(first) };
     let learnt = created.map_err(|error| nothing_is_learnt(&error.to_string())).ok();
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_with_the_reason() {
-        for (text, told) in [
+        for (text, reported) in [
             ("", "`` is no mode"),
             ("auto,", "`` is no mode"),
             ("Auto", "`Auto` is no mode"),
@@ -330,7 +330,7 @@ mod tests {
             ("grow,off", "grow has no meaning with off"),
         ] {
             let error = read(text).unwrap_err();
-            assert!(error.starts_with(told), "{text:?}: {error}");
+            assert!(error.starts_with(reported), "{text:?}: {error}");
         }
     }
 

@@ -27,15 +27,15 @@ pub enum Error {
     Watch(#[from] Errno),
 }
 
-/// Runs a program to its end: its process and how it ended. `look` is called after each event, and
-/// again after the time that it returned.
+/// Runs a program to its end: its process and how it ended. `examine` is called after each event,
+/// and again after the time that it returned.
 pub fn supervise(
     program: &[OsString],
     placing: Option<Placing>,
     relay: Option<Relay>,
     events: &mut EventReader<'_>,
-    mut tell: impl FnMut(Vec<Event>),
-    mut look: impl FnMut(i32) -> PollTimeout,
+    mut announce: impl FnMut(Vec<Event>),
+    mut examine: impl FnMut(i32) -> PollTimeout,
 ) -> Result<(i32, End), Error> {
     // Every signal waits in the signalfd from now on, so none is lost while the program starts.
     let everything = SigSet::all();
@@ -51,13 +51,13 @@ pub fn supervise(
     }
     let mut supervisor = Supervisor { child, signals, relay, resumed: false };
     loop {
-        let timeout = look(supervisor.child.pid());
+        let timeout = examine(supervisor.child.pid());
         supervisor.wait(events, timeout)?;
-        tell(events.read().unwrap_or_default());
+        announce(events.read().unwrap_or_default());
         supervisor.pass_on_notifications();
         if let Some(end) = supervisor.handle_signals()? {
             // The last events of the program's threads arrived before its end did.
-            tell(events.read().unwrap_or_default());
+            announce(events.read().unwrap_or_default());
             supervisor.pass_on_notifications();
             return Ok((supervisor.child.pid(), end));
         }

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn spins_alone_say_nothing() {
+    fn spins_alone_print_nothing() {
         assert!(wanted("--spin 10", "").unwrap_err().starts_with("--spin"));
         assert!(wanted("--spin 10 --barrier block", "").unwrap().unwrap().notes.is_empty());
         let refused = |spins| Line::try_parse_from(["tek", "--spin", spins]).err().unwrap();

@@ -49,7 +49,7 @@ pub(super) fn under_tek(
     under: Under<'_>,
     directory: &RunDirectory,
     collector: &mut Collector,
-    look: impl FnMut(i32) -> PollTimeout,
+    check: impl FnMut(i32) -> PollTimeout,
 ) -> anyhow::Result<Result<(i32, End), ExitCode>> {
     let (library, sibling) = match under {
         Under::Libtek(..) => {
@@ -146,10 +146,10 @@ pub(super) fn under_tek(
     if matches!(under, Under::Libtek(_, Some(tuning)) if tuning.is_on()) {
         reader.watch_names(directory.path());
     }
-    let tell = |events: Vec<Event>| {
+    let announce = |events: Vec<Event>| {
         for event in events {
             collector.add(&event);
-            if let Some(message) = messages.tell(&event) {
+            if let Some(message) = messages.announce(&event) {
                 message::print(&message);
             }
         }
@@ -165,7 +165,7 @@ pub(super) fn under_tek(
         .group
         .map(Placing::prepare)
         .and_then(|placing| placing.inspect_err(|problem| message::print(problem)).ok());
-    let ended = supervise::supervise(&args.program, placing, relay, &mut reader, tell, look);
+    let ended = supervise::supervise(&args.program, placing, relay, &mut reader, announce, check);
     drop(keeper);
     match ended {
         Ok(ended) => Ok(Ok(ended)),

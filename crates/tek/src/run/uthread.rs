@@ -406,8 +406,8 @@ mod tests {
             "sched=mlfq,workers=1,promote=9"
         );
         for options in ["--promote 9", "--sched fifo --promote 9"] {
-            let said = planned(&format!("--model m:1 {options}"), "").unwrap_err();
-            assert!(said.starts_with("--promote is for --sched mlfq"), "{said}");
+            let printed = planned(&format!("--model m:1 {options}"), "").unwrap_err();
+            assert!(printed.starts_with("--promote is for --sched mlfq"), "{printed}");
         }
     }
 
@@ -466,9 +466,9 @@ mod tests {
             "--trace x",
             "--stack 64K",
         ] {
-            let said = refused(option);
-            assert!(said.starts_with(option.split(' ').next().unwrap()), "{said}");
-            assert!(said.contains("--model m:1"), "{said}");
+            let printed = refused(option);
+            assert!(printed.starts_with(option.split(' ').next().unwrap()), "{printed}");
+            assert!(printed.contains("--model m:1"), "{printed}");
         }
     }
 
@@ -500,8 +500,8 @@ mod tests {
             "--stack-profiles x --stack 64K",
         ];
         for option in options {
-            let said = planned(&format!("--model m:n {option}"), "").unwrap_err();
-            assert!(said.starts_with(option.split(' ').next().unwrap()), "{said}");
+            let printed = planned(&format!("--model m:n {option}"), "").unwrap_err();
+            assert!(printed.starts_with(option.split(' ').next().unwrap()), "{printed}");
             if !option.contains("--stack 64K") {
                 assert_eq!(planned(option, ""), Ok(None));
             }
@@ -531,9 +531,9 @@ mod tests {
     #[test]
     fn an_unknown_scheduler_is_told_which_there_are() {
         let words = ["tek", "--model", "m:1", "--sched", "lottery", "true"];
-        let said = Line::try_parse_from(words).err().unwrap().to_string();
-        assert!(said.contains("'lottery'"), "{said}");
-        assert!(said.contains("rr, mlfq, psjf, fifo, steal"), "{said}");
+        let printed = Line::try_parse_from(words).err().unwrap().to_string();
+        assert!(printed.contains("'lottery'"), "{printed}");
+        assert!(printed.contains("rr, mlfq, psjf, fifo, steal"), "{printed}");
     }
 
     proptest! {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack list` and `tek stack forget`: the stored profiles.
-use super::source::{store, tell, Profiles};
+use super::source::{describe, store, Profiles};
 use crate::message;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
 use serde_json::json;
@@ -88,7 +88,7 @@ pub fn list(args: List) -> anyhow::Result<ExitCode> {
         writeln!(out, "{grid}")?;
     }
     for one in &stored {
-        tell(&one.path.display().to_string(), &one.problems);
+        describe(&one.path.display().to_string(), &one.problems);
     }
     for problem in &problems {
         message::print(&problem.to_string());

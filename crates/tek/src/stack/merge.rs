@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack merge`: profiles from many devices, or many runs, as one.
-use super::source::{store, tell};
+use super::source::{describe, store};
 use crate::message;
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         match Parsed::read(path) {
             Ok(Parsed { profile, problems }) => {
-                tell(&path.display().to_string(), &problems);
+                describe(&path.display().to_string(), &problems);
                 names.insert(profile.program.clone());
                 merged.entry(program).or_default().merge(&profile);
             }
@@ -94,7 +94,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let mut profile = Profile::default();
         merged.values().for_each(|one| profile.merge(one));
         let (text, dropped) = profile.format();
-        tell_dropped(path, dropped);
+        report_dropped(path, dropped);
         replace(path, text.as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
     } else {
@@ -107,7 +107,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         for (program, merged) in &merged {
             let Some(program) = program else { continue };
             let dropped = store.update(program, |profile| profile.merge(merged))?;
-            tell_dropped(&store.path(program), dropped);
+            report_dropped(&store.path(program), dropped);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -130,7 +130,7 @@ fn files_in(paths: &[PathBuf]) -> Vec<PathBuf> {
     files
 }
 
-fn tell_dropped(path: &Path, dropped: usize) {
+fn report_dropped(path: &Path, dropped: usize) {
     if dropped > 0 {
         message::print(&format!(
             "{} has no room for {dropped} kinds of thread, those with the fewest threads",

@@ -114,7 +114,7 @@ impl From {
             of_run(learnt, judgement)
         } else if let Some(path) = &self.profile {
             let parsed = Parsed::read(path)?;
-            tell(&path.display().to_string(), &parsed.problems);
+            describe(&path.display().to_string(), &parsed.problems);
             let source = path.display().to_string();
             vec![Found { source, build_id: None, profile: parsed.profile, judgement }]
         } else if let Some(name) = &self.name {
@@ -175,7 +175,7 @@ pub fn store(directory: Option<PathBuf>) -> anyhow::Result<Store> {
 }
 
 /// Reports the problems of a profile.
-pub fn tell(path: &str, problems: &[Problem]) {
+pub fn describe(path: &str, problems: &[Problem]) {
     const MOST: usize = 5;
     for problem in problems.iter().take(MOST) {
         message::print(&format!("{path}: {problem}; the line is passed over"));
@@ -215,7 +215,7 @@ pub fn stored(store: &Store, name: &str) -> Vec<Stored> {
         stored.profile.program == short || by_id
     });
     for stored in &found {
-        tell(&stored.path.display().to_string(), &stored.problems);
+        describe(&stored.path.display().to_string(), &stored.problems);
     }
     for problem in problems {
         message::print(&problem.to_string());
@@ -233,7 +233,7 @@ fn running(pid: Option<u32>, judgement: Judgement) -> anyhow::Result<Vec<Found>>
         stacks: true,
         ..Wanted::default()
     };
-    let device = Device::look(&wanted).context("cannot read /proc")?;
+    let device = Device::examine(&wanted).context("cannot read /proc")?;
     for problem in &device.problems {
         message::print(&problem.to_string());
     }

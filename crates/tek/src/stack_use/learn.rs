@@ -99,8 +99,8 @@ impl Source<'_> {
             // The process's own measurement of such a thread is in its kind: it is to the byte, and
             // considers the stack's earlier owners.
             let overflowed = side.stack_flags & STACK_OVERFLOWED != 0;
-            let is_told = record.bound_pages != 0 && listed.contains(&side.kind) && !overflowed;
-            if record.flags & FLAG_MAIN != 0 || is_told {
+            let is_reported = record.bound_pages != 0 && listed.contains(&side.kind) && !overflowed;
+            if record.flags & FLAG_MAIN != 0 || is_reported {
                 continue;
             }
             let page = u64::from(self.header.page_bytes);
@@ -319,12 +319,12 @@ mod tests {
         let (_, profile) = source
             .learn(&[(1, kind(0x20_0030))], threads.into_iter(), &mut Functions::default())
             .unwrap();
-        let told: Vec<_> = profile
+        let reported: Vec<_> = profile
             .kinds
             .iter()
             .map(|(key, kind)| (key.label.clone(), kind.threads, kind.bound))
             .collect();
-        assert_eq!(told, [(Label::None, 3, 20_000), (Label::Name(b"ui#".to_vec()), 1, 100)]);
+        assert_eq!(reported, [(Label::None, 3, 20_000), (Label::Name(b"ui#".to_vec()), 1, 100)]);
     }
 
     #[test]
@@ -335,17 +335,17 @@ mod tests {
         thread.record.start_routine = 0x20_0040;
         (thread.record.bound_pages, thread.record.stack_pages) = (25, 25);
         thread.side.stack_flags = STACK_TUNED | STACK_UNCLEAN;
-        let mut told = thread;
-        told.side.kind = 1;
-        told.record.start_routine = 0x20_0030;
+        let mut reported = thread;
+        reported.side.kind = 1;
+        reported.record.start_routine = 0x20_0030;
         let used = Some(StackUse { peak_bytes: Some(5000), bound_bytes: 102_400 });
         let source = Source { header: &header, modules: &modules };
-        let threads = [(&told, used), (&thread, used)].into_iter();
+        let threads = [(&reported, used), (&thread, used)].into_iter();
         let (_, profile) =
             source.learn(&[(1, kind(0x20_0030))], threads, &mut Functions::default()).unwrap();
-        let told: Vec<_> =
+        let reported: Vec<_> =
             profile.kinds.values().map(|kind| (kind.threads, kind.bound, kind.peak)).collect();
-        assert_eq!(told, [(3, 8192, 0), (1, 5000, 5000)]);
+        assert_eq!(reported, [(3, 8192, 0), (1, 5000, 5000)]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The status of tekd. Fields may be added to it.
-use super::kthreads::Told as Kthreads;
+use super::kthreads::Reported as Kthreads;
 use anyhow::{ensure, Context};
 use serde::Deserialize;
 use serde_json::Value;
@@ -185,14 +185,14 @@ pub struct Canary {
 
 impl Status {
     /// Takes it from JSON.
-    pub fn deserialize_from(said: &Value) -> anyhow::Result<Self> {
-        let schema = said.get("schema").and_then(Value::as_u64);
+    pub fn deserialize_from(answered: &Value) -> anyhow::Result<Self> {
+        let schema = answered.get("schema").and_then(Value::as_u64);
         ensure!(
             schema == Some(SCHEMA),
             "the answer of tekd has another format than this tek knows ({schema:?} and not \
              {SCHEMA}): use tek and tekd of one version"
         );
-        Self::deserialize(said).context("the answer of tekd is not complete")
+        Self::deserialize(answered).context("the answer of tekd is not complete")
     }
 }
 
@@ -241,7 +241,7 @@ pub mod tests {
 
     #[test]
     fn another_format_and_half_of_one_are_errors_that_say_so() {
-        let error = |said: Value| Status::deserialize_from(&said).unwrap_err();
+        let error = |answered: Value| Status::deserialize_from(&answered).unwrap_err();
         assert!(error(json!({"schema": 2})).to_string().contains("tek and tekd of one version"));
         assert!(error(json!([])).to_string().contains("tek and tekd of one version"));
         assert_eq!(error(json!({"schema": 1})).to_string(), "the answer of tekd is not complete");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The status of tekd, for people.
 use super::answer::{Client, Fast, Lowered, Overrun, Refusal, Status};
-use super::kthreads::Told as Kthreads;
+use super::kthreads::Reported as Kthreads;
 use crate::units;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use nix::unistd::{Uid, User};
@@ -280,7 +280,7 @@ mod tests {
     use super::super::answer::tests::at_work;
     use super::*;
 
-    fn told(status: &Status) -> String {
+    fn reported(status: &Status) -> String {
         let mut out = anstream::StripStream::new(Vec::new());
         let roles = HashMap::from([(816, "gas \u{1b}detection".to_owned())]);
         print(&mut out, status, &roles).unwrap();
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_daemon_at_work_is_told_with_everything_in_it() {
-        let text = told(&Status::deserialize_from(&at_work()).unwrap());
+        let text = reported(&Status::deserialize_from(&at_work()).unwrap());
         let line = |with: &str| {
             let found = text.lines().find(|line| line.contains(with));
             words(found.unwrap_or_else(|| panic!("no {with} in {text}")))
@@ -334,9 +334,9 @@ mod tests {
 
     #[test]
     fn how_many_of_the_kernels_threads_follow_is_told() {
-        let mut said = at_work();
-        said["kthreads"] = crate::status::kthreads::tests::at_work();
-        let text = told(&Status::deserialize_from(&said).unwrap());
+        let mut answered = at_work();
+        answered["kthreads"] = crate::status::kthreads::tests::at_work();
+        let text = reported(&Status::deserialize_from(&answered).unwrap());
         let wanted = "kernel  1 thread follows tasks that wait now, 1 of 3 \
                       dependencies off (tek kthreads shows more)\n";
         assert!(text.contains(wanted), "{text}");
@@ -344,11 +344,11 @@ mod tests {
 
     #[test]
     fn a_daemon_at_rest_says_so() {
-        let mut said = at_work();
+        let mut answered = at_work();
         for list in ["fast", "clients", "refused", "overran"] {
-            said[list] = serde_json::json!([]);
+            answered[list] = serde_json::json!([]);
         }
-        let text = told(&Status::deserialize_from(&said).unwrap());
+        let text = reported(&Status::deserialize_from(&answered).unwrap());
         for part in ["threads\nnone", "by process\nnothing", "refused\nnobody", "budget\nnobody"] {
             assert!(text.contains(part), "{text}");
         }

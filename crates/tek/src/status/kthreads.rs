@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-pub struct Told {
+pub struct Reported {
     /// Whether they follow the priorities of their waiters.
     pub on: bool,
     /// If not, why: the end of a sentence.
@@ -137,7 +137,7 @@ pub struct Reaction {
     pub n: u64,
 }
 
-impl Told {
+impl Reported {
     /// How many have a priority other than their own.
     pub fn boosted(&self) -> usize {
         self.threads.iter().filter(|thread| thread.priority.is_some()).count()
@@ -188,14 +188,14 @@ pub mod tests {
     }
 
     /// The same, read.
-    pub fn told() -> Told {
+    pub fn reported() -> Reported {
         serde_json::from_value(at_work()).unwrap()
     }
 
     #[test]
     fn what_is_not_known_yet_is_passed_over_and_what_is_not_there_is_empty() {
-        assert_eq!((told().boosted(), told().threads[0].members.len()), (1, 2));
-        let off: Told = serde_json::from_value(json!({"on": false, "why": "no"})).unwrap();
-        assert_eq!(off, Told { why: Some("no".into()), ..Told::default() });
+        assert_eq!((reported().boosted(), reported().threads[0].members.len()), (1, 2));
+        let off: Reported = serde_json::from_value(json!({"on": false, "why": "no"})).unwrap();
+        assert_eq!(off, Reported { why: Some("no".into()), ..Reported::default() });
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek status`: the status of tekd.
 mod answer;
+mod describe;
 pub mod kthreads;
-mod tell;
 
 use crate::daemon::{Connection, Error};
 use crate::message;
@@ -57,25 +57,25 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let mut said = said(file)?;
-    let status = Status::deserialize_from(&said)?;
+    let mut answered = answered(file)?;
+    let status = Status::deserialize_from(&answered)?;
     let roles = roles_of(&status);
     let mut out = anstream::stdout();
     if args.json {
-        add_roles(&mut said, &roles);
-        writeln!(out, "{}", crate::json::pretty(&said)?)?;
+        add_roles(&mut answered, &roles);
+        writeln!(out, "{}", crate::json::pretty(&answered)?)?;
     } else {
-        tell::print(&mut out, &status, &roles)?;
+        describe::print(&mut out, &status, &roles)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The status of the daemon. The answer may take seconds.
 pub fn now() -> anyhow::Result<Value> {
-    said(ask()?)
+    answered(ask()?)
 }
 
-fn said(file: Option<File>) -> anyhow::Result<Value> {
+fn answered(file: Option<File>) -> anyhow::Result<Value> {
     let text = file.map(read).transpose()?.context("tekd answered without telling anything")?;
     serde_json::from_str(&text).context("the answer of tekd is not JSON")
 }
@@ -100,7 +100,7 @@ fn roles_of(status: &Status) -> HashMap<u32, String> {
         return HashMap::new();
     }
     let wanted = Wanted { pids, directories: tek_model::directories(), ..Wanted::default() };
-    let device = Device::look(&wanted);
+    let device = Device::examine(&wanted);
     let tasks =
         device.iter().flat_map(|device| &device.programs).flat_map(|program| &program.tasks);
     tasks
@@ -111,8 +111,8 @@ fn roles_of(status: &Status) -> HashMap<u32, String> {
         .collect()
 }
 
-fn add_roles(said: &mut Value, roles: &HashMap<u32, String>) {
-    let Some(threads) = said.get_mut("fast").and_then(Value::as_array_mut) else { return };
+fn add_roles(answered: &mut Value, roles: &HashMap<u32, String>) {
+    let Some(threads) = answered.get_mut("fast").and_then(Value::as_array_mut) else { return };
     for thread in threads.iter_mut().filter_map(Value::as_object_mut) {
         let tid = thread.get("tid").and_then(Value::as_u64).and_then(|tid| u32::try_from(tid).ok());
         let role = tid.and_then(|tid| roles.get(&tid));

@@ -126,11 +126,11 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// The waker of a thread with a sample each 100 ms, where it sleeps so in its sleep number n.
-    fn waker(has_events: bool, wakeups_per_look: u64, end: impl Fn(u64) -> End) -> Waker {
+    fn waker(has_events: bool, wakeups_per_sample: u64, end: impl Fn(u64) -> End) -> Waker {
         let mut sleeps = Sleeps::default();
-        for look in 0..30 {
-            let wakeups = look * wakeups_per_look;
-            sleeps.add(Wait { end: end(wakeups), has_events }, wakeups, look * 100 * MS);
+        for examine in 0..30 {
+            let wakeups = examine * wakeups_per_sample;
+            sleeps.add(Wait { end: end(wakeups), has_events }, wakeups, examine * 100 * MS);
         }
         sleeps.waker()
     }
@@ -143,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_for_the_same_time_each_time_has_a_clock() {
+    fn a_thread_that_sleeps_for_the_same_time_each_time_has_a_clock() {
         assert_eq!(waker(false, 2, |_| End::After(50 * MS)), Waker::Clock(50 * MS));
         let by_chance = |n| End::After((chance(n) * 80e6) as u64 + 20 * MS);
         assert_eq!(waker(false, 2, by_chance), Waker::Events);
     }
 
     #[test]
-    fn who_sleeps_until_multiples_of_a_period_has_a_clock_however_many_it_missed() {
+    fn a_thread_that_sleeps_until_multiples_of_a_period_has_a_clock_however_many_it_missed() {
         let missed = |n: u64| End::At(7 * MS + (n + n * n / 3 + 1) * 40 * MS);
         assert_eq!(waker(false, 1, missed), Waker::Clock(40 * MS));
         let by_chance = |n| End::At(n * 100 * MS + (chance(n) * 80e6) as u64);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_without_an_end_waits_for_events() {
+    fn a_thread_that_waits_without_an_end_waits_for_events() {
         assert_eq!(waker(true, 1, |_| End::Never), Waker::Events);
         let mixed = |n| if n % 3 == 0 { End::Never } else { End::After(50 * MS) };
         assert_eq!(waker(true, 2, mixed), Waker::Events);
@@ -177,7 +177,7 @@ mod tests {
         let mut sleeps = Sleeps::default();
         assert_eq!(sleeps.waker(), Waker::Unknown);
         let wait = Wait { end: End::After(MS), has_events: false };
-        (0..20).for_each(|look| sleeps.add(wait, 5, look));
+        (0..20).for_each(|examine| sleeps.add(wait, 5, examine));
         assert_eq!(sleeps.waker(), Waker::Unknown, "it is one sleep");
     }
 }

@@ -27,7 +27,7 @@ const MORE_SHARE: f64 = 0.1;
 const STORAGE_SHARE: f64 = 0.5;
 
 /// The largest share of the time that is attributed to other threads' waits for a CPU.
-const OTHERS_AT_MOST: f64 = 0.75;
+const REST_AT_MOST: f64 = 0.75;
 
 /// The evidence of threads of one kind, from the seconds in which they ran. "Usual" is the median
 /// of these seconds, of all the threads together.
@@ -101,11 +101,11 @@ pub fn measure(windows: &[Window], asleep_ns: u64, waker: Waker) -> Evidence {
 impl Evidence {
     /// The same if other threads, which may wake these, waited for a CPU in this share of the time.
     /// A clock does not wait.
-    pub fn held_up(self, others: f64) -> Self {
+    pub fn held_up(self, remaining: f64) -> Self {
         if self.waker_is_clock {
             return self;
         }
-        let more = 1.0 / (1.0 - others.min(OTHERS_AT_MOST));
+        let more = 1.0 / (1.0 - remaining.min(REST_AT_MOST));
         Self { due_per_s: self.due_per_s * more, due: self.due * more, ..self }
     }
 }

@@ -207,7 +207,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             return PollTimeout::NONE;
         }
         let new = || Watch::new(pid as u32, vec![tables.to_owned()], time);
-        if let Some(pause) = watch.get_or_insert_with(new).look() {
+        if let Some(pause) = watch.get_or_insert_with(new).examine() {
             return pause.try_into().unwrap_or(PollTimeout::ZERO);
         }
         if let (Some(watch), Some(write)) = (watch.take(), write_rules.take()) {
@@ -243,7 +243,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
 /// Samples a process until the time is over or it is gone.
 fn watch_running(pid: u32, time: Duration) -> Watch {
     let mut watch = Watch::new(pid, tek_model::directories(), Some(time));
-    while let (Some(pause), Ok(_)) = (watch.look(), tek_model::Process::open(pid)) {
+    while let (Some(pause), Ok(_)) = (watch.examine(), tek_model::Process::open(pid)) {
         std::thread::sleep(pause);
     }
     watch

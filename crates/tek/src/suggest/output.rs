@@ -87,11 +87,11 @@ impl Findings {
             rules.for_each(|line| text.push_str(&format!("#{line}\n")));
         }
         let is_other = |kind: &&Kind| kind.reason.is_some_and(|why| why != Reason::WokenEvenly);
-        let mut others = self.kinds.iter().filter(is_other).peekable();
-        if others.peek().is_some() {
+        let mut remaining = self.kinds.iter().filter(is_other).peekable();
+        if remaining.peek().is_some() {
             text.push_str("\n# Not suggested:\n");
         }
-        for kind in others {
+        for kind in remaining {
             let evidence = kind.evidence.text();
             let why = kind.why(borders);
             text.push_str(&comment(&format!("- {}: {why} ({evidence})", kind.called())));

@@ -94,10 +94,9 @@ pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
         .iter()
         .enumerate()
         .map(|(own, ((program, mark), members))| {
-            let others = groups.keys().zip(&evidence).enumerate();
-            let others =
-                others.filter(|(other, ((their, _), _))| *other != own && their == program);
-            let waited = waited_for(others.map(|(_, (_, evidence))| evidence), borders);
+            let rest = groups.keys().zip(&evidence).enumerate();
+            let rest = rest.filter(|(other, ((their, _), _))| *other != own && their == program);
+            let waited = waited_for(rest.map(|(_, (_, evidence))| evidence), borders);
             judge(program, mark, members, evidence[own].clone().held_up(waited), borders)
         })
         .collect();
@@ -109,7 +108,7 @@ pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
         .map(|(key, _)| key)
         .cloned()
         .collect();
-    let others: Vec<_> = threads
+    let rest: Vec<_> = threads
         .iter()
         .filter(|thread| !meant.contains(&(thread.program.as_str(), mark_of(thread))))
         .collect();
@@ -119,8 +118,8 @@ pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
         }
         // Each kind that is perhaps time-critical is decided by itself.
         let is_other = |thread: &&Watched| (thread.program.as_str(), mark_of(thread)) != *key;
-        let others: Vec<_> = others.iter().copied().filter(is_other).collect();
-        narrow(kind, members, &others);
+        let rest: Vec<_> = rest.iter().copied().filter(is_other).collect();
+        narrow(kind, members, &rest);
     }
     kinds.sort_by_key(|kind| {
         let rank = match kind.reason {
@@ -142,8 +141,8 @@ fn evidence_of(members: &[&Watched]) -> Evidence {
 /// The share of the time in which one of these threads waited for a CPU and so delayed the wake-ups
 /// of further threads. A thread that a clock wakes, or that runs for long, is taken to wake no
 /// thread.
-fn waited_for<'a>(others: impl Iterator<Item = &'a Evidence>, borders: &Thresholds) -> f64 {
-    let wakes = others.filter(|other| !other.periodic && is_soon_done(other, borders));
+fn waited_for<'a>(rest: impl Iterator<Item = &'a Evidence>, borders: &Thresholds) -> f64 {
+    let wakes = rest.filter(|other| !other.periodic && is_soon_done(other, borders));
     wakes.map(|other| other.delay_share).fold(0.0, f64::max)
 }
 
@@ -219,9 +218,9 @@ fn critical(program: Glob, thread: Option<Glob>, function: Option<Glob>) -> Rule
 
 /// Ensures that the rules match no other thread: names threads one by one if need be, and suggests
 /// nothing if that does not help.
-fn narrow(kind: &mut Kind, members: &[&Watched], others: &[&Watched]) {
-    let means_others = |rules: &[Rule]| others.iter().any(|other| means(rules, other));
-    if !means_others(&kind.rules) {
+fn narrow(kind: &mut Kind, members: &[&Watched], rest: &[&Watched]) {
+    let covers_rest = |rules: &[Rule]| rest.iter().any(|other| covers(rules, other));
+    if !covers_rest(&kind.rules) {
         return;
     }
     let names: BTreeSet<_> = members.iter().map(|thread| &thread.name).collect();
@@ -230,14 +229,14 @@ fn narrow(kind: &mut Kind, members: &[&Watched], others: &[&Watched]) {
         Some(critical(program, Some(Glob::exactly(name, Subject::Thread).ok()?), None))
     };
     kind.rules = names.iter().take(MOST_NAMES).filter_map(exact).collect();
-    if !kind.named || kind.rules.len() < names.len() || means_others(&kind.rules) {
+    if !kind.named || kind.rules.len() < names.len() || covers_rest(&kind.rules) {
         kind.rules.clear();
         kind.reason = Some(Reason::NoName);
     }
 }
 
 /// Whether rules make a thread time-critical.
-pub fn means(rules: &[Rule], thread: &Watched) -> bool {
+pub fn covers(rules: &[Rule], thread: &Watched) -> bool {
     let facts = Facts {
         program: thread.program.as_bytes(),
         thread: thread.named.then_some(thread.name.as_bytes()),
@@ -272,7 +271,7 @@ mod tests {
         }
     }
 
-    fn quick(name: &str) -> Watched {
+    fn brief(name: &str) -> Watched {
         thread(name, 7, 1_000_000)
     }
 
@@ -282,7 +281,7 @@ mod tests {
 
     #[test]
     fn threads_of_one_kind_get_one_rule_and_hogs_get_none() {
-        let threads = [quick("touch"), quick("io-1"), quick("io-2"), hog("media0"), hog("media1")];
+        let threads = [brief("touch"), brief("io-1"), brief("io-2"), hog("media0"), hog("media1")];
         let kinds = plan(&threads, &BORDERS);
         let suggested: Vec<_> = kinds.iter().filter(|kind| kind.reason.is_none()).collect();
         assert_eq!(suggested.len(), 2);
@@ -294,12 +293,12 @@ mod tests {
 
     #[test]
     fn a_pattern_that_would_mean_a_hog_is_written_out() {
-        let threads = [quick("io1"), quick("io2"), hog("io1-scan")];
+        let threads = [brief("io1"), brief("io2"), hog("io1-scan")];
         let rules: Vec<_> =
             plan(&threads, &BORDERS).into_iter().flat_map(|kind| kind.rules).collect();
         assert_eq!(rules.len(), 2);
-        assert!(means(&rules, &threads[0]) && means(&rules, &threads[1]));
-        assert!(!means(&rules, &threads[2]));
+        assert!(covers(&rules, &threads[0]) && covers(&rules, &threads[1]));
+        assert!(!covers(&rules, &threads[2]));
     }
 
     #[test]
@@ -307,7 +306,7 @@ mod tests {
         let nameless = |function: Option<&str>| Watched {
             named: false,
             function: function.map(str::to_owned),
-            ..quick("fridge")
+            ..brief("fridge")
         };
         let kinds = plan(&[nameless(Some("gas_main")), nameless(None)], &BORDERS);
         assert_eq!(kinds[0].rules[0].matches.function.as_ref().unwrap().as_str(), "gas_main");
@@ -316,20 +315,20 @@ mod tests {
 
     #[test]
     fn a_program_whose_name_may_have_been_cut_is_meant_by_its_beginning() {
-        let threads = [Watched { program: "fifteen-bytes-l".into(), ..quick("touch") }];
+        let threads = [Watched { program: "fifteen-bytes-l".into(), ..brief("touch") }];
         let rules = plan(&threads, &BORDERS).remove(0).rules;
         let whole = Watched { program: "fifteen-bytes-long".into(), ..threads[0].clone() };
-        assert!(means(&rules, &threads[0]) && means(&rules, &whole));
+        assert!(covers(&rules, &threads[0]) && covers(&rules, &whole));
         // Under TEK its table has the whole name.
         let threads = [Watched { whole_program: true, ..threads[0].clone() }];
         let rules = plan(&threads, &BORDERS).remove(0).rules;
-        assert!(means(&rules, &threads[0]) && !means(&rules, &whole));
+        assert!(covers(&rules, &threads[0]) && !covers(&rules, &whole));
     }
 
     #[test]
     fn a_function_that_hogs_run_too_is_no_rule() {
         let run = |thread: Watched| Watched { function: Some("thread_main".into()), ..thread };
-        let threads = [run(Watched { named: false, ..quick("fridge") }), run(hog("media"))];
+        let threads = [run(Watched { named: false, ..brief("fridge") }), run(hog("media"))];
         let kinds = plan(&threads, &BORDERS);
         assert!(kinds.iter().all(|kind| kind.rules.is_empty()));
         assert!(kinds.iter().any(|kind| kind.reason == Some(Reason::NoName)));
@@ -337,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_is_real_time_already_needs_no_rule() {
-        let threads = [Watched { real_time: true, ..quick("audio") }];
+        let threads = [Watched { real_time: true, ..brief("audio") }];
         assert_eq!(plan(&threads, &BORDERS)[0].reason, Some(Reason::RealTime));
     }
 
@@ -347,39 +346,39 @@ mod tests {
 
     #[test]
     fn a_thread_that_a_clock_wakes_is_perhaps_time_critical() {
-        let kinds = plan(&[clock("sensor"), hog("media"), quick("touch")], &BORDERS);
+        let kinds = plan(&[clock("sensor"), hog("media"), brief("touch")], &BORDERS);
         let reasons: Vec<_> = kinds.iter().map(|kind| kind.reason).collect();
         assert_eq!(reasons, [None, Some(Reason::WokenEvenly), Some(Reason::CpuBound)]);
-        assert!(means(&kinds[1].rules, &clock("sensor")));
+        assert!(covers(&kinds[1].rules, &clock("sensor")));
         let threads = [Watched { real_time: true, ..clock("audio") }];
         assert_eq!(plan(&threads, &BORDERS)[0].reason, Some(Reason::RealTime));
     }
 
     #[test]
-    fn who_is_woken_seldom_because_others_wait_for_a_cpu_is_suggested_all_the_same() {
+    fn a_thread_that_is_woken_seldom_because_others_wait_for_a_cpu_is_suggested_all_the_same() {
         // An event a second: most of that time ui waits for a CPU, and touch for ui.
         let second = Window { time_ns: 1_000_000_000, wakeups: 1, ..Window::default() };
         let touch = Window { cpu_ns: 100_000, burst_ns: 100_000, ..second };
         let ui = Window { cpu_ns: 9_000_000, burst_ns: 9_000_000, delay_ns: 700_000_000, ..second };
-        let live = |name, window| Watched { windows: vec![window; 24], ..quick(name) };
+        let live = |name, window| Watched { windows: vec![window; 24], ..brief(name) };
         let tick = Watched { waker: Waker::Clock(1_000_000_000), ..live("tick", touch) };
         let reasons = |threads: &[Watched]| {
             let kinds = plan(threads, &BORDERS).into_iter();
             kinds.map(|kind| (kind.thread, kind.reason)).collect::<BTreeMap<_, _>>()
         };
-        let both = reasons(&[live("touch", touch), live("ui", ui), tick.clone()]);
-        assert_eq!((both["touch"], both["ui"]), (None, None));
-        assert_eq!(both["tick"], Some(Reason::RarelyWoken));
+        let pair = reasons(&[live("touch", touch), live("ui", ui), tick.clone()]);
+        assert_eq!((pair["touch"], pair["ui"]), (None, None));
+        assert_eq!(pair["tick"], Some(Reason::RarelyWoken));
         assert_eq!(reasons(&[live("touch", touch), tick])["touch"], Some(Reason::RarelyWoken));
     }
 
     #[test]
     fn a_rule_that_is_in_force_means_none_that_perhaps_has_one() {
-        let threads = [quick("io1"), quick("io2"), clock("io1-tick")];
+        let threads = [brief("io1"), brief("io2"), clock("io1-tick")];
         let kinds = plan(&threads, &BORDERS);
         assert_eq!((kinds[0].rules.len(), kinds[1].rules.len()), (2, 1));
-        assert!(!means(&kinds[0].rules, &threads[2]));
-        assert!(means(&kinds[1].rules, &threads[2]) && !means(&kinds[1].rules, &threads[0]));
+        assert!(!covers(&kinds[0].rules, &threads[2]));
+        assert!(covers(&kinds[1].rules, &threads[2]) && !covers(&kinds[1].rules, &threads[0]));
     }
 
     proptest! {
@@ -395,13 +394,13 @@ mod tests {
                     named: function.is_none(),
                     // Two threads in three run one of two functions, named or not.
                     function: function.clone().or((name.len() > 2).then(|| "f".to_owned())),
-                    ..if *is_hog { hog(name) } else { quick(name) }
+                    ..if *is_hog { hog(name) } else { brief(name) }
                 })
                 .collect();
             let kinds = plan(&threads, &BORDERS);
             let rules: Vec<_> = kinds.iter().flat_map(|kind| kind.rules.clone()).collect();
             let suggested = kinds.iter().filter(|kind| kind.reason.is_none());
-            let meant = threads.iter().filter(|thread| means(&rules, thread)).count();
+            let meant = threads.iter().filter(|thread| covers(&rules, thread)).count();
             prop_assert_eq!(meant, suggested.map(|kind| kind.threads).sum::<usize>());
         }
     }

@@ -73,11 +73,11 @@ impl Watch {
 
     /// Samples, if it is time, and returns the time until the next sample; `None` after the last
     /// one. The whole watching time lies between the first sample and the last.
-    pub fn look(&mut self) -> Option<Duration> {
+    pub fn examine(&mut self) -> Option<Duration> {
         let now = Instant::now();
         if now >= self.next {
             let used = cpu_time();
-            self.look_now();
+            self.sample_now();
             let used = cpu_time().saturating_sub(used);
             if self.end.is_some_and(|end| now >= end) {
                 return None;
@@ -88,7 +88,7 @@ impl Watch {
         Some(self.next.saturating_duration_since(Instant::now()))
     }
 
-    fn look_now(&mut self) {
+    fn sample_now(&mut self) {
         let root = self.root;
         let Ok(mut pids) = processes() else { return };
         pids.retain(|&pid| descends(pid as i32, root as i32));
@@ -97,7 +97,7 @@ impl Watch {
             return;
         }
         self.wanted.pids = pids;
-        let Ok(device) = Device::look(&self.wanted) else { return };
+        let Ok(device) = Device::examine(&self.wanted) else { return };
         for program in &device.programs {
             self.processes.insert(program.pid);
             for task in program.tasks.iter().filter(|task| !library::is_helper(&task.stat.name)) {

@@ -125,9 +125,9 @@ mod tests {
         Counters { at_ns: ms * MS, wakeups, cpu_ns: cpu_ms * MS, ..Counters::default() }
     }
 
-    fn windows(looks: &[Counters]) -> (Vec<Window>, u64) {
-        let mut track = Track::new(looks[0]);
-        looks[1..].iter().for_each(|look| track.add(*look));
+    fn windows(samples: &[Counters]) -> (Vec<Window>, u64) {
+        let mut track = Track::new(samples[0]);
+        samples[1..].iter().for_each(|examine| track.add(*examine));
         track.finish()
     }
 

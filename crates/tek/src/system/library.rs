@@ -155,8 +155,8 @@ pub fn sibling(library: &Path, elf: &Elf) -> Option<(PathBuf, Elf)> {
 pub fn sibling_of(library: &Path) -> Option<PathBuf> {
     let name = library.file_name()?;
     let directory = format!("{}/", library.parent()?.to_str()?.trim_end_matches('/'));
-    let both = DIRECTORIES.iter().flat_map(|&(wide, narrow)| [(wide, narrow), (narrow, wide)]);
-    let mut found = both.filter_map(|(from, to)| {
+    let pair = DIRECTORIES.iter().flat_map(|&(wide, narrow)| [(wide, narrow), (narrow, wide)]);
+    let mut found = pair.filter_map(|(from, to)| {
         let prefix = directory.strip_suffix(from)?;
         Some(Path::new(&format!("{prefix}{to}")).join(name))
     });
@@ -200,9 +200,9 @@ mod tests {
         assert!(has_uthread("x86_64") && has_uthread("aarch64"));
         assert!(!has_uthread("arm") && !has_uthread("x86"));
         let error = Error::Processor("arm");
-        let said =
+        let printed =
             "libtek-uthread.so is for x86-64 and aarch64 (64-bit ARM), and this processor is arm";
-        assert_eq!(error.to_string(), said);
+        assert_eq!(error.to_string(), printed);
         assert!(error.cure().contains("without it"));
     }
 

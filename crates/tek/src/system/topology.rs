@@ -131,17 +131,17 @@ pub fn spread(cpus: &[Cpu]) -> Vec<u32> {
     ranked.sort_by_key(|&(rank, cpu)| (rank, Reverse(cpu.capacity), cpu.within, cpu.number));
     let alike = ranked.chunk_by(|(one, a), (other, b)| one == other && a.capacity == b.capacity);
     alike
-        .flat_map(|group| in_turn(&group.iter().map(|&(_, cpu)| cpu).collect::<Vec<_>>(), 0))
+        .flat_map(|group| interleaved(&group.iter().map(|&(_, cpu)| cpu).collect::<Vec<_>>(), 0))
         .collect()
 }
 
 /// Sorted CPUs: one of each part at this level, in alternation.
-fn in_turn(cpus: &[&Cpu], level: usize) -> Vec<u32> {
+fn interleaved(cpus: &[&Cpu], level: usize) -> Vec<u32> {
     if cpus.first().is_none_or(|cpu| level == cpu.within.len()) {
         return cpus.iter().map(|cpu| cpu.number).collect();
     }
     let parts = cpus.chunk_by(|one, other| one.within[level] == other.within[level]);
-    let parts: Vec<_> = parts.map(|part| in_turn(part, level + 1)).collect();
+    let parts: Vec<_> = parts.map(|part| interleaved(part, level + 1)).collect();
     let longest = parts.iter().map(Vec::len).max().unwrap_or(0);
     (0..longest).flat_map(|at| parts.iter().filter_map(move |part| part.get(at).copied())).collect()
 }

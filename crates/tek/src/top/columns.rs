@@ -71,15 +71,15 @@ pub fn fitting(
     tree: bool,
     room: u16,
 ) -> Vec<(Column, u16)> {
-    let (fixed, others) = columns.split_at(FIXED.min(columns.len()));
-    let others = &others[first.min(others.len())..];
-    let wanted: Vec<Column> = fixed.iter().chain(others).copied().collect();
+    let (fixed, remaining) = columns.split_at(FIXED.min(columns.len()));
+    let remaining = &remaining[first.min(remaining.len())..];
+    let wanted: Vec<Column> = fixed.iter().chain(remaining).copied().collect();
     let shown = as_many_as_fit(&wanted, tree, room);
     if shown.iter().any(|&(column, _)| column == sort) {
         return shown;
     }
-    let others = others.iter().filter(|&&column| column != sort);
-    let wanted: Vec<Column> = fixed.iter().chain([&sort]).chain(others).copied().collect();
+    let remaining = remaining.iter().filter(|&&column| column != sort);
+    let wanted: Vec<Column> = fixed.iter().chain([&sort]).chain(remaining).copied().collect();
     as_many_as_fit(&wanted, tree, room)
 }
 

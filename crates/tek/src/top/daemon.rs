@@ -27,12 +27,12 @@ pub enum Daemon {
     /// It runs, but gave no valid answer; or this user may not query it.
     Silent,
     /// Its status.
-    Says(Arc<Says>),
+    Answer(Arc<Answer>),
 }
 
 /// Its status.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Says {
+pub struct Answer {
     /// `normal` or `responsiveness`.
     pub mode: String,
     /// Process and tid of the threads that are Fast by it.
@@ -45,16 +45,16 @@ pub struct Says {
 
 /// The part of its status that is understood here. An older tekd does not report all of it.
 #[derive(Deserialize)]
-struct Told {
+struct Reported {
     mode: String,
-    fast: Vec<Who>,
+    fast: Vec<Thread>,
     #[serde(default)]
-    lowered: Vec<Who>,
+    lowered: Vec<Thread>,
     groups: Option<Groups>,
 }
 
 #[derive(Deserialize)]
-struct Who {
+struct Thread {
     pid: u32,
     tid: u32,
 }
@@ -70,15 +70,15 @@ struct InGroup {
     path: PathBuf,
 }
 
-impl Says {
-    fn of(said: &Value) -> anyhow::Result<Self> {
-        let told = Told::deserialize(said)?;
-        let set = |all: Vec<Who>| all.iter().map(|one| (one.pid, one.tid)).collect();
-        let groups = told.groups.map(|groups| groups.groups).unwrap_or_default();
+impl Answer {
+    fn of(answered: &Value) -> anyhow::Result<Self> {
+        let reported = Reported::deserialize(answered)?;
+        let set = |all: Vec<Thread>| all.iter().map(|one| (one.pid, one.tid)).collect();
+        let groups = reported.groups.map(|groups| groups.groups).unwrap_or_default();
         Ok(Self {
-            mode: told.mode,
-            fast: set(told.fast),
-            lowered: set(told.lowered),
+            mode: reported.mode,
+            fast: set(reported.fast),
+            lowered: set(reported.lowered),
             groups: groups.iter().flat_map(members).collect(),
         })
     }
@@ -116,9 +116,9 @@ impl Tekd {
     }
 }
 
-fn answer(said: anyhow::Result<Value>) -> Daemon {
-    match said.and_then(|said| Says::of(&said)) {
-        Ok(says) => Daemon::Says(Arc::new(says)),
+fn answer(answered: anyhow::Result<Value>) -> Daemon {
+    match answered.and_then(|answered| Answer::of(&answered)) {
+        Ok(latest) => Daemon::Answer(Arc::new(latest)),
         Err(error) => match error.downcast_ref() {
             Some(Error::NotThere(_)) => Daemon::Absent,
             _ => Daemon::Silent,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_lowered_and_in_which_group_is_taken_from_what_it_tells() {
+    fn lowered_threads_and_groups_are_read_from_its_report() {
         let directory = tempfile::tempdir().unwrap();
         for (name, file, tids) in [
             ("one", "tasks", "11\n12\n"),
@@ -154,19 +154,19 @@ mod tests {
             let path = directory.path().join(path);
             json!({"name": name, "path": path, "weight": 1})
         };
-        let said = json!({
+        let answered = json!({
             "mode": "responsiveness",
             "fast": [{"pid": 1, "tid": 2, "more": 3}],
             "lowered": [{"pid": 4, "tid": 5}],
             "groups": {"groups": [group("normal", "one"), group("service", "two"),
                                   group("urgent", "three"), group("other", "one")]},
         });
-        let wanted = Says {
+        let wanted = Answer {
             mode: "responsiveness".into(),
             fast: HashSet::from([(1, 2)]),
             lowered: HashSet::from([(4, 5)]),
             groups: HashMap::from([(11, "normal"), (12, "normal"), (13, "service")]),
         };
-        assert_eq!(Says::of(&said).unwrap(), wanted);
+        assert_eq!(Answer::of(&answered).unwrap(), wanted);
     }
 }

@@ -35,8 +35,8 @@ fn of_kernel(pid: u32, (tid, start_ns): (u32, u64)) -> Text {
         stat.is_some_and(|stat| stat.start_ns == start_ns)
     };
     // Checked before and after, so that the data in between belongs to this thread.
-    let told = is_there().then(|| explain::sections(tid)).filter(|_| is_there());
-    let paragraphs = match told {
+    let reported = is_there().then(|| explain::sections(tid)).filter(|_| is_there());
+    let paragraphs = match reported {
         Some(Ok(sections)) => paragraphs(sections),
         Some(Err(error)) => vec![format!("cannot find out about thread {tid}: {error}")],
         None => vec![format!("thread {tid} has ended")],
@@ -46,13 +46,13 @@ fn of_kernel(pid: u32, (tid, start_ns): (u32, u64)) -> Text {
 
 fn paragraphs(sections: Vec<(&'static str, Vec<String>)>) -> Vec<String> {
     let mut paragraphs = Vec::new();
-    for (title, told) in sections {
+    for (title, reported) in sections {
         if !paragraphs.is_empty() {
             paragraphs.push(String::new());
         }
         paragraphs.push(title.to_owned());
         // Programs may choose any name.
-        paragraphs.extend(told.iter().map(|text| format!("  {}", printable(text.as_bytes()))));
+        paragraphs.extend(reported.iter().map(|text| format!("  {}", printable(text.as_bytes()))));
     }
     paragraphs
 }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn names_cannot_control_the_terminal() {
-        let told = paragraphs(vec![("Who", vec!["\x1b[2J".into()]), ("What", vec![])]);
-        assert_eq!(told, ["Who", "  \\u{1b}[2J", "", "What"]);
+        let reported = paragraphs(vec![("Who", vec!["\x1b[2J".into()]), ("What", vec![])]);
+        assert_eq!(reported, ["Who", "  \\u{1b}[2J", "", "What"]);
     }
 }

@@ -14,12 +14,12 @@ const KEYS: &str = "q end  ? keys  / filter  s sort  Enter why  k kernel  f Fast
 
 /// The styles. Without colours all of it is still distinguishable.
 #[derive(Clone, Copy)]
-pub struct Look {
+pub struct Display {
     /// Whether there are colours.
     pub has_colours: bool,
 }
 
-impl Look {
+impl Display {
     fn coloured(self, colour: Color) -> Style {
         if self.has_colours {
             Style::new().fg(colour)
@@ -45,20 +45,20 @@ const HEADS: Style = Style::new().add_modifier(Modifier::REVERSED);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
 /// Draws everything. At any size, nothing is written outside the area.
-pub fn draw(state: &State, look: Look, area: Rect, buffer: &mut Buffer) {
+pub fn draw(state: &State, appearance: Display, area: Rect, buffer: &mut Buffer) {
     let mut canvas = Canvas { area, buffer };
     canvas.line(0, &header::device(&state.sample), BOLD);
     let mode = header::mode(&state.sample);
     let is_fast = !state.sample.fast().is_empty();
-    canvas.line(1, &mode, if is_fast { look.fast() } else { Style::new() });
+    canvas.line(1, &mode, if is_fast { appearance.fast() } else { Style::new() });
     canvas.line(2, &header::shown(state), Style::new());
     match &state.over {
-        Over::Nothing => table(state, look, &mut canvas),
+        Over::Nothing => table(state, appearance, &mut canvas),
         Over::Text(text) => read(state, text, &mut canvas),
     }
     let (last, style) = match &state.problem {
         _ if state.is_typing => (format!("/{}_", printable(state.choice.filter.as_bytes())), BOLD),
-        Some(problem) => (printable(problem.as_bytes()), look.problem()),
+        Some(problem) => (printable(problem.as_bytes()), appearance.problem()),
         None => (KEYS.to_owned(), Style::new()),
     };
     // On a screen of a few lines the header is more useful than the last line.
@@ -94,7 +94,7 @@ impl Canvas<'_> {
     }
 }
 
-fn table(state: &State, look: Look, canvas: &mut Canvas) {
+fn table(state: &State, appearance: Display, canvas: &mut Canvas) {
     let columns = state.shown_columns();
     let heads = |column: Column| column.name().to_uppercase();
     canvas.style(LINES_ABOVE - 1, HEADS);
@@ -110,8 +110,8 @@ fn table(state: &State, look: Look, canvas: &mut Canvas) {
     for ((position, row), y) in rows.zip(LINES_ABOVE..) {
         let Some(thread) = state.sample.threads.get(row.index) else { continue };
         let style = match thread {
-            _ if state.sample.is_fast(thread) => look.fast(),
-            thread if thread.task.stat.kernel => look.kernel(),
+            _ if state.sample.is_fast(thread) => appearance.fast(),
+            thread if thread.task.stat.kernel => appearance.kernel(),
             _ => Style::new(),
         };
         for (x, column, width) in places(&columns) {
@@ -171,15 +171,15 @@ pub mod tests {
     use ratatui::Terminal;
 
     /// The screen after drawing.
-    pub fn screen(state: &State, look: Look, width: u16, height: u16) -> Buffer {
+    pub fn screen(state: &State, appearance: Display, width: u16, height: u16) -> Buffer {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(state, look, frame.area(), frame.buffer_mut())).unwrap();
+        terminal.draw(|frame| draw(state, appearance, frame.area(), frame.buffer_mut())).unwrap();
         terminal.backend().buffer().clone()
     }
 
     /// Its lines, without trailing blanks.
     pub fn drawn(state: &State, width: u16, height: u16) -> Vec<String> {
-        let buffer = screen(state, Look { has_colours: true }, width, height);
+        let buffer = screen(state, Display { has_colours: true }, width, height);
         let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         (0..height).map(|y| line(y).trim_end().to_owned()).collect()
     }
@@ -230,7 +230,7 @@ pub mod tests {
         state.take(sample_of(10_000));
         state.resize((80, 24));
         state.select(5_000);
-        let buffer = screen(&state, Look { has_colours: false }, 80, 24);
+        let buffer = screen(&state, Display { has_colours: false }, 80, 24);
         let reversed: Vec<u16> =
             (0..24).filter(|&y| buffer[(70, y)].modifier.contains(Modifier::REVERSED)).collect();
         assert_eq!(reversed, [3, 22]);
@@ -243,7 +243,7 @@ pub mod tests {
         state.problem = Some("cannot read x".into());
         state.arrange();
         let colours = |has_colours| {
-            let buffer = screen(&state, Look { has_colours }, 80, 24);
+            let buffer = screen(&state, Display { has_colours }, 80, 24);
             buffer.content().iter().filter(|cell| cell.fg != Color::Reset).count()
         };
         assert_eq!(colours(false), 0);

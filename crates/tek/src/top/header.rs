@@ -24,13 +24,13 @@ pub fn mode(sample: &Sample) -> String {
     match &sample.daemon {
         Daemon::Absent => mode,
         Daemon::Silent => format!("tekd does not tell  {mode}"),
-        Daemon::Says(says) => {
-            let lowered = match says.lowered.len() {
+        Daemon::Answer(latest) => {
+            let lowered = match latest.lowered.len() {
                 0 => String::new(),
                 count => format!(", {count} lowered"),
             };
-            let said = printable(says.mode.as_bytes());
-            format!("tekd: {said}, {} Fast by it{lowered}  {mode}", says.fast.len())
+            let answered = printable(latest.mode.as_bytes());
+            format!("tekd: {answered}, {} Fast by it{lowered}  {mode}", latest.fast.len())
         }
     }
 }
@@ -54,14 +54,14 @@ pub fn shown(state: &State) -> String {
         parts.push("since they began".into());
     }
     let cost = state.sample.cost;
-    let look = time(u64::try_from(cost.look.as_nanos()).unwrap_or(u64::MAX));
-    parts.push(format!("tek itself {:.1}% of a CPU, {look} a look", cost.percent));
+    let examine = time(u64::try_from(cost.examine.as_nanos()).unwrap_or(u64::MAX));
+    parts.push(format!("tek itself {:.1}% of a CPU, {examine} a look", cost.percent));
     parts.join("  ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::daemon::Says;
+    use super::super::daemon::Answer;
     use super::super::sample::tests::sample;
     use super::super::state::tests::state;
     use super::*;
@@ -75,8 +75,11 @@ mod tests {
             "tekd: responsiveness, 1 Fast by it  responsiveness mode, 1 Fast: \
              touch\\u{1b}[2J\\u{202e} (fridge)"
         );
-        let told = shown(&state());
-        assert_eq!(told, "every 1s  by cpu% down  4 shown  tek itself 1.2% of a CPU, 12ms a look");
+        let reported = shown(&state());
+        assert_eq!(
+            reported,
+            "every 1s  by cpu% down  4 shown  tek itself 1.2% of a CPU, 12ms a look"
+        );
     }
 
     #[test]
@@ -84,9 +87,10 @@ mod tests {
         let with = |daemon| mode(&Sample { daemon, ..sample() });
         assert_eq!(with(Daemon::Absent), "normal mode, no thread is Fast");
         assert_eq!(with(Daemon::Silent), "tekd does not tell  normal mode, no thread is Fast");
-        let says = Says { mode: "x".into(), lowered: HashSet::from([(1, 2)]), ..Says::default() };
-        let told = with(Daemon::Says(says.into()));
-        assert_eq!(told, "tekd: x, 0 Fast by it, 1 lowered  normal mode, no thread is Fast");
+        let latest =
+            Answer { mode: "x".into(), lowered: HashSet::from([(1, 2)]), ..Answer::default() };
+        let reported = with(Daemon::Answer(latest.into()));
+        assert_eq!(reported, "tekd: x, 0 Fast by it, 1 lowered  normal mode, no thread is Fast");
     }
 
     #[test]

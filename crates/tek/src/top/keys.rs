@@ -32,7 +32,7 @@ const HELP: &[(&str, &str)] = &[
 
 /// The request of a key beyond the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Request {
     /// Nothing.
     Nothing,
     /// To end.
@@ -45,13 +45,13 @@ pub enum Wish {
 
 impl State {
     /// Carries out the action of a key.
-    pub fn key(&mut self, key: KeyEvent) -> Wish {
+    pub fn key(&mut self, key: KeyEvent) -> Request {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
-                KeyCode::Char('c') => Wish::End,
-                KeyCode::Char('z') => Wish::Stop,
+                KeyCode::Char('c') => Request::End,
+                KeyCode::Char('z') => Request::Stop,
                 KeyCode::Char('u') if self.is_typing => self.filter(String::new()),
-                _ => Wish::Nothing,
+                _ => Request::Nothing,
             };
         }
         match (&self.over, self.is_typing) {
@@ -61,9 +61,9 @@ impl State {
         }
     }
 
-    fn key_in_table(&mut self, key: KeyCode) -> Wish {
+    fn key_in_table(&mut self, key: KeyCode) -> Request {
         match key {
-            KeyCode::Char('q' | 'Q') => return Wish::End,
+            KeyCode::Char('q' | 'Q') => return Request::End,
             KeyCode::Enter => return self.explain(),
             KeyCode::Char('s' | '>') => self.sort_by_next(1),
             KeyCode::Char('<') => self.sort_by_next(-1),
@@ -73,8 +73,8 @@ impl State {
             KeyCode::Char('f') => self.choice.fast ^= true,
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Char('p') => self.is_paused ^= true,
-            KeyCode::Char('+') => self.look_after(true),
-            KeyCode::Char('-') => self.look_after(false),
+            KeyCode::Char('+') => self.change_interval(true),
+            KeyCode::Char('-') => self.change_interval(false),
             KeyCode::Char('?' | 'h') => self.over = Over::Text(help()),
             KeyCode::Left => self.first_column = self.first_column.saturating_sub(1),
             KeyCode::Right => {
@@ -90,10 +90,10 @@ impl State {
         if key == KeyCode::Esc || rearranging.iter().any(|&c| key == KeyCode::Char(c)) {
             self.arrange();
         }
-        Wish::Nothing
+        Request::Nothing
     }
 
-    fn key_in_filter(&mut self, key: KeyCode) -> Wish {
+    fn key_in_filter(&mut self, key: KeyCode) -> Request {
         let mut filter = self.choice.filter.clone();
         match key {
             KeyCode::Enter => self.is_typing = false,
@@ -111,10 +111,10 @@ impl State {
             }
             key => self.move_selection(key),
         }
-        Wish::Nothing
+        Request::Nothing
     }
 
-    fn key_in_text(&mut self, key: KeyCode) -> Wish {
+    fn key_in_text(&mut self, key: KeyCode) -> Request {
         let page = isize::try_from(self.page()).unwrap_or(isize::MAX);
         match key {
             KeyCode::Up => self.scroll_text(-1),
@@ -128,7 +128,7 @@ impl State {
             }
             _ => {}
         }
-        Wish::Nothing
+        Request::Nothing
     }
 
     fn move_selection(&mut self, key: KeyCode) {
@@ -146,17 +146,17 @@ impl State {
         }
     }
 
-    fn filter(&mut self, text: String) -> Wish {
+    fn filter(&mut self, text: String) -> Request {
         self.choice.filter = text;
         self.arrange();
-        Wish::Nothing
+        Request::Nothing
     }
 
-    fn explain(&mut self) -> Wish {
+    fn explain(&mut self) -> Request {
         if self.selected.is_none() {
             self.select(self.first);
         }
-        self.selected.map_or(Wish::Nothing, Wish::Explain)
+        self.selected.map_or(Request::Nothing, Request::Explain)
     }
 
     fn sort_by_next(&mut self, by: isize) {
@@ -166,7 +166,7 @@ impl State {
         self.choice.sort = usual_order(self.columns[(at + by).rem_euclid(count) as usize]);
     }
 
-    fn look_after(&mut self, longer: bool) {
+    fn change_interval(&mut self, longer: bool) {
         let mut times = INTERVALS.iter().copied().map(Duration::from_millis);
         let next = match longer {
             true => times.find(|&time| time > self.interval),
@@ -190,9 +190,9 @@ mod tests {
     use crate::ps::column::Column;
     use proptest::prelude::*;
 
-    fn press(state: &mut State, keys: &str) -> Wish {
+    fn press(state: &mut State, keys: &str) -> Request {
         let press = |c| state.key(KeyEvent::from(KeyCode::Char(c)));
-        keys.chars().map(press).last().unwrap_or(Wish::Nothing)
+        keys.chars().map(press).last().unwrap_or(Request::Nothing)
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_filter_works_while_it_is_typed_and_escape_clears_it() {
         let mut state = state();
-        assert_eq!(press(&mut state, "/ga"), Wish::Nothing);
+        assert_eq!(press(&mut state, "/ga"), Request::Nothing);
         assert_eq!(state.rows.len(), 1);
         press(&mut state, "q");
         assert!(state.rows.is_empty() && state.is_typing);
@@ -250,11 +250,11 @@ mod tests {
         let mut state = state();
         state.key(KeyCode::Down.into());
         state.key(KeyCode::Down.into());
-        assert_eq!(state.key(KeyCode::Enter.into()), Wish::Explain((100, 100)));
-        assert_eq!(press(&mut state, "?q"), Wish::Nothing);
-        assert_eq!(press(&mut state, "q"), Wish::End);
+        assert_eq!(state.key(KeyCode::Enter.into()), Request::Explain((100, 100)));
+        assert_eq!(press(&mut state, "?q"), Request::Nothing);
+        assert_eq!(press(&mut state, "q"), Request::End);
         state.take(Sample::default());
-        assert_eq!(state.key(KeyCode::Enter.into()), Wish::Nothing);
+        assert_eq!(state.key(KeyCode::Enter.into()), Request::Nothing);
     }
 
     #[test]
@@ -263,8 +263,8 @@ mod tests {
         for keys in ["", "?", "q/"] {
             press(&mut state, keys);
             let key = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
-            assert_eq!(state.key(key('c')), Wish::End);
-            assert_eq!(state.key(key('z')), Wish::Stop);
+            assert_eq!(state.key(key('c')), Request::End);
+            assert_eq!(state.key(key('z')), Request::Stop);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::columns;
 use super::details;
 use super::events::{Event, Events};
-use super::keys::Wish;
+use super::keys::Request;
 use super::order::Choice;
 use super::sample::Sampler;
 use super::screen::Screen;
@@ -23,7 +23,7 @@ pub fn run(choice: Choice, interval: Duration) -> anyhow::Result<()> {
     // Before any thread is made, so that all threads have the same signals blocked.
     let mut events = Events::new()?;
     let mut sampler = Sampler::new(columns::with(choice.sort.column))?;
-    let mut state = State::new(sampler.look(HashSet::new())?, choice, interval);
+    let mut state = State::new(sampler.examine(HashSet::new())?, choice, interval);
     let mut last = Instant::now();
     let mut screen = Screen::open()?;
     loop {
@@ -35,7 +35,7 @@ pub fn run(choice: Choice, interval: Duration) -> anyhow::Result<()> {
                 // Samples that took longer than the interval are left out, not made up for.
                 last = Instant::now();
                 let in_sight = state.tids_in_sight();
-                state.take(sampler.look(in_sight)?);
+                state.take(sampler.examine(in_sight)?);
             }
             Event::Keys(keys) => {
                 if press(&mut state, keys)?.is_break() {
@@ -54,11 +54,11 @@ pub fn run(choice: Choice, interval: Duration) -> anyhow::Result<()> {
 fn press(state: &mut State, keys: Vec<KeyEvent>) -> anyhow::Result<ControlFlow<()>> {
     for key in keys {
         match state.key(key) {
-            Wish::Nothing => {}
-            Wish::End => return Ok(ControlFlow::Break(())),
+            Request::Nothing => {}
+            Request::End => return Ok(ControlFlow::Break(())),
             // To all processes to which a terminal would send it; it comes back as an event.
-            Wish::Stop => kill(Pid::from_raw(0), Signal::SIGTSTP)?,
-            Wish::Explain(_) => {
+            Request::Stop => kill(Pid::from_raw(0), Signal::SIGTSTP)?,
+            Request::Explain(_) => {
                 if let Some(text) = state.thread(state.position).map(details::of) {
                     state.over = Over::Text(text);
                 }

@@ -6,7 +6,7 @@ use super::header;
 use super::order::{self, Choice, Row};
 use super::sample::{Sample, Sampler};
 use crate::ps::column::Column;
-use crate::ps::{object, render, tell, Pace};
+use crate::ps::{announce, object, render, Pace};
 use console::Term;
 use serde_json::{json, Value};
 use std::collections::HashSet;
@@ -18,19 +18,19 @@ pub fn run(choice: &Choice, interval: Duration, as_json: bool) -> anyhow::Result
     let mut pace = Pace::new(interval)?;
     let columns = columns::with(choice.sort.column);
     let mut sampler = Sampler::new(columns.clone())?;
-    let first = sampler.look(HashSet::new())?;
-    tell(&first.problems);
+    let first = sampler.examine(HashSet::new())?;
+    announce(&first.problems);
     if !pace.wait()? {
         return Ok(());
     }
     // All of them are printed.
     let all = first.threads.iter().map(|thread| thread.task.stat.tid).collect();
-    let sample = sampler.look(all)?;
-    tell(&sample.problems);
+    let sample = sampler.examine(all)?;
+    announce(&sample.problems);
     let rows = order::rows(&sample, choice);
     let mut out = BufWriter::new(io::stdout().lock());
     if as_json {
-        let all = told(&sample, &rows, &columns, interval);
+        let all = reported(&sample, &rows, &columns, interval);
         writeln!(out, "{}", crate::json::pretty(&all)?)?;
     } else {
         let width = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
@@ -41,7 +41,7 @@ pub fn run(choice: &Choice, interval: Duration, as_json: bool) -> anyhow::Result
     }
     out.flush()?;
     if rows.is_empty() && !as_json {
-        tell(&["no thread fits the options: tek top --once without them shows all".to_owned()]);
+        announce(&["no thread fits the options: tek top --once without them shows all".to_owned()]);
     }
     Ok(())
 }
@@ -58,20 +58,21 @@ fn lines(sample: &Sample, rows: &[Row], columns: &[Column]) -> Vec<String> {
     render::table(columns, cells)
 }
 
-fn told(sample: &Sample, rows: &[Row], columns: &[Column], interval: Duration) -> Value {
+fn reported(sample: &Sample, rows: &[Row], columns: &[Column], interval: Duration) -> Value {
     let thread = |row: &Row| {
         let thread = &sample.threads[row.index];
-        let mut told = object(columns, thread);
+        let mut reported = object(columns, thread);
         for column in [Column::Region, Column::Group] {
-            told.insert(column.key().into(), sample.value(column, thread).json());
+            reported.insert(column.key().into(), sample.value(column, thread).json());
         }
-        told
+        reported
     };
     let tekd = match &sample.daemon {
         Daemon::Absent => json!(null),
         Daemon::Silent => json!({ "mode": null }),
-        Daemon::Says(says) => {
-            json!({ "mode": says.mode, "fast": says.fast.len(), "lowered": says.lowered.len() })
+        Daemon::Answer(latest) => {
+            let (fast, lowered) = (latest.fast.len(), latest.lowered.len());
+            json!({ "mode": latest.mode, "fast": fast, "lowered": lowered })
         }
     };
     let load: Vec<f64> = sample.load.split(' ').filter_map(|text| text.parse().ok()).collect();
@@ -84,7 +85,7 @@ fn told(sample: &Sample, rows: &[Row], columns: &[Column], interval: Duration) -
         "kernel_threads": sample.kernel_threads(),
         "fast": sample.threads.iter().filter(|thread| sample.is_fast(thread)).count(),
         "tekd": tekd,
-        "own_sample_ns": sample.cost.look.as_nanos() as u64,
+        "own_sample_ns": sample.cost.examine.as_nanos() as u64,
         "threads": rows.iter().map(thread).collect::<Vec<_>>(),
     })
 }
@@ -98,7 +99,7 @@ mod tests {
     #[test]
     fn json_has_the_device_and_each_thread_with_the_keys_of_tek_ps() {
         let (state, sample) = (state(), sample());
-        let all = told(&sample, &state.rows, &columns::USUAL, Duration::from_secs(1));
+        let all = reported(&sample, &state.rows, &columns::USUAL, Duration::from_secs(1));
         assert_eq!(all["threads"].as_array().map(Vec::len), Some(4));
         assert_eq!(all["threads"][0]["cpu_percent"], 75.0);
         assert_eq!(all["threads"][0]["voluntary_per_s"], 1010.0);

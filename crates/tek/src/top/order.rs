@@ -138,9 +138,12 @@ mod tests {
     fn where_none_is_shown_the_reason_and_the_key_are_told() {
         let why = |choice: Choice| why_none(&sample(), &choice).join(" ");
         let of = |filter: &str| Choice { filter: filter.into(), ..choice("tid") };
-        let told = why(of("ov\x1ben"));
-        assert!(told.contains(r#""ov\u{1b}en""#) && told.contains("Esc clears"), "{told}");
-        assert!(!told.contains("f shows") && !told.contains("k shows"), "{told}");
+        let reported = why(of("ov\x1ben"));
+        assert!(
+            reported.contains(r#""ov\u{1b}en""#) && reported.contains("Esc clears"),
+            "{reported}"
+        );
+        assert!(!reported.contains("f shows") && !reported.contains("k shows"), "{reported}");
         assert!(why(of("kthreadd")).contains("k shows them too"));
         assert!(why(Choice { fast: true, ..of("gas") }).contains("f shows the others"));
         assert!(why_none(&Sample::default(), &of("")).join("").contains("/proc"));

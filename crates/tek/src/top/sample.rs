@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples of the device, by the code of `tek ps`, and their cost.
-use super::daemon::{Daemon, Says, Tekd};
+use super::daemon::{Answer, Daemon, Tekd};
 use crate::ps::column::Column;
 use crate::ps::filter::Filter;
 use crate::ps::thread::Thread;
 use crate::ps::value::Value;
-use crate::ps::view::{Look, View};
+use crate::ps::view::{Display, View};
 use nix::time::{clock_gettime, ClockId};
 use nix::unistd::{sysconf, SysconfVar};
 use std::collections::HashSet;
@@ -35,7 +35,7 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
     /// For the sample itself.
-    pub look: Duration,
+    pub examine: Duration,
     /// Share of a CPU since the previous sample, drawing included.
     pub percent: f64,
 }
@@ -47,17 +47,17 @@ impl Sample {
     }
 
     fn is_fast_by_daemon(&self, thread: &Thread) -> bool {
-        self.says().is_some_and(|says| says.fast.contains(&who(thread)))
+        self.latest().is_some_and(|latest| latest.fast.contains(&identity(thread)))
     }
 
     /// Whether tekd has lowered it below the Fast Region.
     fn is_lowered(&self, thread: &Thread) -> bool {
-        self.says().is_some_and(|says| says.lowered.contains(&who(thread)))
+        self.latest().is_some_and(|latest| latest.lowered.contains(&identity(thread)))
     }
 
-    fn says(&self) -> Option<&Says> {
+    fn latest(&self) -> Option<&Answer> {
         match &self.daemon {
-            Daemon::Says(says) => Some(says),
+            Daemon::Answer(latest) => Some(latest),
             _ => None,
         }
     }
@@ -68,7 +68,7 @@ impl Sample {
             Column::Region if self.is_fast_by_daemon(thread) => Some("fast"),
             Column::Region if self.is_lowered(thread) => Some("lowered"),
             Column::Group => {
-                self.says().and_then(|says| says.groups.get(&thread.task.stat.tid).copied())
+                self.latest().and_then(|latest| latest.groups.get(&thread.task.stat.tid).copied())
             }
             _ => None,
         };
@@ -86,11 +86,11 @@ impl Sample {
     /// The threads that are Fast, as `name (program)`.
     pub fn fast(&self) -> Vec<String> {
         let fast = self.threads.iter().filter(|thread| self.is_fast(thread));
-        let told = |thread: &Thread| {
+        let reported = |thread: &Thread| {
             let shown = |text: &str| printable(text.as_bytes());
             format!("{} ({})", shown(&thread.task.stat.name), shown(&thread.program))
         };
-        fast.map(told).collect()
+        fast.map(reported).collect()
     }
 
     /// How many of the threads are the kernel's.
@@ -99,7 +99,7 @@ impl Sample {
     }
 }
 
-fn who(thread: &Thread) -> (u32, u32) {
+fn identity(thread: &Thread) -> (u32, u32) {
     (thread.pid, thread.task.stat.tid)
 }
 
@@ -121,17 +121,17 @@ impl Sampler {
 
     /// Samples. Changes that another process made to sleeping threads are reported at once for
     /// these tids. `Err`: /proc cannot be read.
-    pub fn look(&mut self, in_sight: HashSet<u32>) -> anyhow::Result<Sample> {
+    pub fn examine(&mut self, in_sight: HashSet<u32>) -> anyhow::Result<Sample> {
         let begin = cpu_time();
         self.tekd.ask();
-        let Look { threads, problems, .. } = self.view.look_at_changes(in_sight)?;
+        let Display { threads, problems, .. } = self.view.examine_changes(in_sight)?;
         let daemon = self.tekd.answer();
         let (now, end) = (Instant::now(), cpu_time());
         let percent = self.before.map_or(0.0, |(time, used)| {
             let passed = now.duration_since(time).as_secs_f64();
             end.saturating_sub(used).as_secs_f64() * 100.0 / passed.max(1e-6)
         });
-        let cost = Cost { look: end.saturating_sub(begin), percent };
+        let cost = Cost { examine: end.saturating_sub(begin), percent };
         let is_compared = self.before.replace((now, end)).is_some();
         Ok(Sample { threads, problems, daemon, load: load(), cpus: cpus(), is_compared, cost })
     }
@@ -200,18 +200,18 @@ pub mod tests {
     }
 
     fn with(threads: Vec<Thread>) -> Sample {
-        let says = Says {
+        let latest = Answer {
             mode: "responsiveness".into(),
             fast: HashSet::from([(100, 102)]),
-            ..Says::default()
+            ..Answer::default()
         };
         Sample {
             threads,
-            daemon: Daemon::Says(says.into()),
+            daemon: Daemon::Answer(latest.into()),
             load: "1.02 0.98 2.10".into(),
             cpus: 2,
             is_compared: true,
-            cost: Cost { look: Duration::from_millis(12), percent: 1.25 },
+            cost: Cost { examine: Duration::from_millis(12), percent: 1.25 },
             ..Sample::default()
         }
     }
@@ -240,33 +240,33 @@ pub mod tests {
     #[test]
     fn this_very_thread_is_seen_with_what_it_did_since_the_look_before() {
         let mut sampler = Sampler::new(vec![Column::Tid, Column::Voluntary]).unwrap();
-        assert!(!sampler.look(HashSet::new()).unwrap().is_compared);
+        assert!(!sampler.examine(HashSet::new()).unwrap().is_compared);
         let until = Instant::now() + Duration::from_millis(50);
         while Instant::now() < until {}
-        let sample = sampler.look(HashSet::new()).unwrap();
+        let sample = sampler.examine(HashSet::new()).unwrap();
         let tid = nix::unistd::gettid().as_raw() as u32;
         let own = sample.threads.iter().find(|thread| thread.task.stat.tid == tid).unwrap();
         assert!(own.cpu_percent().unwrap() > 1.0 && own.rate(|s| s.voluntary).is_some());
         assert!(own.delay_percent().is_some());
-        assert!(sample.is_compared && sample.cost.percent > 1.0 && !sample.cost.look.is_zero());
+        assert!(sample.is_compared && sample.cost.percent > 1.0 && !sample.cost.examine.is_zero());
         assert!(sample.cpus >= 1 && sample.load.split(' ').count() == 3);
     }
 
     #[test]
-    fn whom_tekd_lowered_and_where_it_placed_threads_is_told() {
-        let says = Says {
+    fn lowered_threads_and_their_groups_are_reported() {
+        let latest = Answer {
             lowered: HashSet::from([(200, 200)]),
             groups: HashMap::from([(101, "background")]),
-            ..Says::default()
+            ..Answer::default()
         };
-        let sample = Sample { daemon: Daemon::Says(says.into()), ..sample() };
-        let told = |at: usize, column| sample.human(column, &sample.threads[at]);
-        assert_eq!([told(4, Column::Region), told(3, Column::Region)], ["lowered", "-"]);
-        assert_eq!([told(2, Column::Group), told(3, Column::Group)], ["background", "-"]);
+        let sample = Sample { daemon: Daemon::Answer(latest.into()), ..sample() };
+        let reported = |at: usize, column| sample.human(column, &sample.threads[at]);
+        assert_eq!([reported(4, Column::Region), reported(3, Column::Region)], ["lowered", "-"]);
+        assert_eq!([reported(2, Column::Group), reported(3, Column::Group)], ["background", "-"]);
     }
 
     #[test]
-    fn who_is_fast_is_told_without_controlling_the_terminal() {
+    fn fast_threads_are_reported_without_controlling_the_terminal() {
         assert_eq!(sample().fast(), ["touch\\u{1b}[2J\\u{202e} (fridge)"]);
         assert_eq!(sample().kernel_threads(), 1);
     }

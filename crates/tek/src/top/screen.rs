@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The terminal of `tek top`. It is restored at the end, when stopped, after an error and after a
 //! panic.
-use super::draw::{draw, Look};
+use super::draw::{draw, Display};
 use super::state::State;
 use nix::sys::signal::{raise, SigSet, Signal};
 use ratatui::backend::CrosstermBackend;
@@ -18,7 +18,7 @@ use std::sync::Once;
 /// The terminal, given back when dropped.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
-    look: Look,
+    appearance: Display,
 }
 
 impl Screen {
@@ -30,7 +30,7 @@ impl Screen {
         let taken = take();
         let terminal = taken.and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
         match terminal {
-            Ok(terminal) => Ok(Self { terminal, look: Look { has_colours } }),
+            Ok(terminal) => Ok(Self { terminal, appearance: Display { has_colours } }),
             Err(error) => {
                 give_back();
                 Err(error)
@@ -40,11 +40,11 @@ impl Screen {
 
     /// Draws, as large as the terminal is now.
     pub fn draw(&mut self, state: &mut State) -> io::Result<()> {
-        let look = self.look;
+        let appearance = self.appearance;
         self.terminal.draw(|frame| {
             let area = frame.area();
             state.resize((area.width, area.height));
-            draw(state, look, area, frame.buffer_mut());
+            draw(state, appearance, area, frame.buffer_mut());
         })?;
         Ok(())
     }

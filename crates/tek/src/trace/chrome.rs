@@ -24,13 +24,13 @@ const MAIN: u64 = 1;
 
 /// The counts of what was written.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Reported {
     switches: u64,
     threads: usize,
     lost: u64,
 }
 
-impl Told {
+impl Reported {
     /// For people.
     pub fn text(&self) -> String {
         let Self { switches, threads, lost } = self;
@@ -49,12 +49,12 @@ impl Told {
 }
 
 /// Writes a trace event by event, without keeping any; `None`: an empty one.
-pub fn write(trace: Option<&Trace<'_>>, out: &mut impl Write) -> Result<Told, Error> {
+pub fn write(trace: Option<&Trace<'_>>, out: &mut impl Write) -> Result<Reported, Error> {
     let engines = trace.map(Trace::engines).unwrap_or_default();
     let start_ns = engines.iter().map(|engine| engine.start_ns).min().unwrap_or_default();
     let mut events = Events { out, count: 0, start_ns };
     events.begin()?;
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     if let Some(trace) = trace {
         let mut programs: HashMap<u32, u64> = HashMap::new();
         for engine in engines {
@@ -67,11 +67,11 @@ pub fn write(trace: Option<&Trace<'_>>, out: &mut impl Write) -> Result<Told, Er
                 let (worker, record) = record?;
                 view.add(worker, &record)?;
             }
-            view.finish(&mut told)?;
+            view.finish(&mut reported)?;
         }
     }
     events.end()?;
-    Ok(told)
+    Ok(reported)
 }
 
 /// The JSON, event by event.
@@ -372,7 +372,7 @@ impl<'a, 'b, W: Write> View<'a, 'b, W> {
     }
 
     /// Open states are shown up to the last event; then the names of the tracks.
-    fn finish(mut self, told: &mut Told) -> Result<(), Error> {
+    fn finish(mut self, reported: &mut Reported) -> Result<(), Error> {
         let end = self.last_ns;
         let mut running: Vec<_> = self.running.drain().collect();
         running.sort_unstable();
@@ -394,9 +394,9 @@ impl<'a, 'b, W: Write> View<'a, 'b, W> {
         for id in ids {
             self.name("thread_name", self.group + THREADS, id, &self.names.thread(id))?;
         }
-        told.switches += self.switches;
-        told.threads += threads.len();
-        told.lost = told.lost.saturating_add(self.engine.lost);
+        reported.switches += self.switches;
+        reported.threads += threads.len();
+        reported.lost = reported.lost.saturating_add(self.engine.lost);
         Ok(())
     }
 
@@ -415,11 +415,11 @@ mod tests {
     use std::fs::File;
     use tek_abi::TRACE_IDLE;
 
-    fn converted(file: &File) -> (Told, Vec<Value>) {
+    fn converted(file: &File) -> (Reported, Vec<Value>) {
         let mut out = Vec::new();
-        let told = write(Some(&Trace::open(file).unwrap()), &mut out).unwrap();
+        let reported = write(Some(&Trace::open(file).unwrap()), &mut out).unwrap();
         let json: Value = serde_json::from_slice(&out).unwrap();
-        (told, json["traceEvents"].as_array().unwrap().clone())
+        (reported, json["traceEvents"].as_array().unwrap().clone())
     }
 
     /// Slices of a group of tracks: track, name, begin and duration in ns.
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ran_where_and_why_it_left_is_on_the_tracks_of_workers_and_threads() {
+    fn each_run_and_its_end_are_on_the_tracks_of_workers_and_threads() {
         let file = trace(&[(
             block(8, 0, 0),
             vec![
@@ -458,8 +458,8 @@ mod tests {
                 switch(1600, 2, TRACE_ENDED, 0),
             ],
         )]);
-        let (told, events) = converted(&file);
-        assert_eq!(told, Told { switches: 4, threads: 2, lost: 0 });
+        let (reported, events) = converted(&file);
+        assert_eq!(reported, Reported { switches: 4, threads: 2, lost: 0 });
         assert_eq!(
             slices(&events, 8),
             [
@@ -539,9 +539,9 @@ mod tests {
             first,
             vec![switch(200, 1, TRACE_YIELDED, 2), switch(900, 5, TRACE_YIELDED, 1)],
         )]);
-        let (told, events) = converted(&file);
-        assert_eq!(told.lost, 3);
-        assert!(told.text().contains("without 3 events that there was no room for"));
+        let (reported, events) = converted(&file);
+        assert_eq!(reported.lost, 3);
+        assert!(reported.text().contains("without 3 events that there was no room for"));
         assert_eq!(slices(&events, 8), [(0, "main", 0, 100), (0, "main", 800, 0)]);
     }
 

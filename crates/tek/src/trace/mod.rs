@@ -6,7 +6,7 @@ mod read;
 
 use crate::message;
 use anyhow::Context;
-use chrome::Told;
+use chrome::Reported;
 use read::Trace;
 use std::env;
 use std::fs::File;
@@ -64,9 +64,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(path) => {
             let cannot = || format!("cannot write {}", path.display());
             let mut out = BufWriter::new(File::create(path).with_context(cannot)?);
-            let told = chrome::write(Some(&trace), &mut out)?;
+            let reported = chrome::write(Some(&trace), &mut out)?;
             out.flush().with_context(cannot)?;
-            message::print(&format!("{}: {}", path.display(), told.text()));
+            message::print(&format!("{}: {}", path.display(), reported.text()));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -125,7 +125,7 @@ impl Recorder {
     pub fn finish(self) -> String {
         let shown = self.path.display();
         match convert(self.raw.as_file(), self.out) {
-            Ok(told) => format!("{shown}: {}", told.text()),
+            Ok(reported) => format!("{shown}: {}", reported.text()),
             Err(error) => format!("there is no trace in {shown}: {error}"),
         }
     }
@@ -138,13 +138,13 @@ fn raw_directory(path: &Path, out: &File) -> PathBuf {
     parent.filter(|_| is_file).unwrap_or_else(env::temp_dir)
 }
 
-fn convert(raw: &File, out: File) -> Result<Told, Error> {
+fn convert(raw: &File, out: File) -> Result<Reported, Error> {
     let trace = Trace::open(raw);
     let mut out = BufWriter::with_capacity(1 << 16, out);
     // Without a raw trace the file is a trace all the same, of no thread.
-    let told = chrome::write(trace.as_ref().ok(), &mut out)?;
+    let reported = chrome::write(trace.as_ref().ok(), &mut out)?;
     out.flush()?;
-    trace.map(|_| told)
+    trace.map(|_| reported)
 }
 
 #[cfg(test)]
@@ -158,8 +158,8 @@ mod tests {
         let recorder = Recorder::create(&path).unwrap();
         let raw = recorder.raw_path().to_owned();
         assert_eq!(raw.parent(), Some(directory.path()));
-        let said = recorder.finish();
-        assert!(said.contains("it is empty"), "{said}");
+        let printed = recorder.finish();
+        assert!(printed.contains("it is empty"), "{printed}");
         assert!(!raw.exists());
         let json: serde_json::Value =
             serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gives kernel threads their computed priorities, through a journal of its own.
-use super::boost::{look, set, usual_priority, Failures};
+use super::boost::{examine, set, usual_priority, Failures};
 use super::relations::Relations;
 use super::safe_order::Superiors;
 use crate::sys;
@@ -69,7 +69,7 @@ impl Applier {
         if before == wanted {
             return true;
         }
-        if let Err(error) = look(&mut served.boost, thread) {
+        if let Err(error) = examine(&mut served.boost, thread) {
             return self.failures.note(relations, thread, &error);
         }
         let usual = usual_priority(&served.boost);

@@ -10,7 +10,7 @@ const FIFO: u32 = libc::SCHED_FIFO as u32;
 const RR: u32 = libc::SCHED_RR as u32;
 
 /// Reads the scheduling attributes that a kernel thread has without a boost.
-pub fn look(boost: &mut Boost, thread: i32) -> Result<(), Error> {
+pub fn examine(boost: &mut Boost, thread: i32) -> Result<(), Error> {
     if boost.identity.is_none() {
         let identity = Identity::of(thread)?;
         boost.identity = Some(identity);
@@ -36,7 +36,7 @@ pub fn set(
     boost: &mut Boost,
     wanted: Option<RtPriority>,
 ) -> Result<(), Error> {
-    let (Some(who), Some(usual)) = (boost.identity, boost.usual) else { return Ok(()) };
+    let (Some(waiter), Some(usual)) = (boost.identity, boost.usual) else { return Ok(()) };
     let scheduling = |priority: RtPriority, usual| {
         let priority = priority.get().into();
         Scheduling { policy: FIFO, priority, reset_on_fork: false, ..usual }
@@ -60,14 +60,14 @@ pub fn set(
                 // Another program changed the thread: the new attributes are the thread's own.
                 boost.change = None;
                 effect.give_back(change)?;
-                let usual = Scheduling::of(who.tid)?;
+                let usual = Scheduling::of(waiter.tid)?;
                 boost.usual = Some(usual);
-                boost.change = Some(effect.set_scheduling(who, scheduling(priority, usual))?);
+                boost.change = Some(effect.set_scheduling(waiter, scheduling(priority, usual))?);
             }
             resumed => resumed?,
         },
         (None, _) => {
-            boost.change = Some(effect.set_scheduling(who, scheduling(priority, usual))?);
+            boost.change = Some(effect.set_scheduling(waiter, scheduling(priority, usual))?);
         }
     }
     if before.is_none() {
@@ -102,7 +102,7 @@ impl Failures {
         if let Some(served) = relations.served_mut(thread) {
             served.boost.held = Some(error.to_string());
         }
-        self.0.tell(|| format!("a kernel thread does not follow its waiters: {error}"));
+        self.0.notify(|| format!("a kernel thread does not follow its waiters: {error}"));
         true
     }
 }

@@ -14,12 +14,12 @@ mod command;
 mod names;
 mod reactor;
 mod relations;
+mod reported;
 mod safe_order;
 mod served;
 mod storage_budget;
 mod system;
 mod threads;
-mod told;
 mod watcher;
 
 use crate::domain::Domain;
@@ -73,7 +73,7 @@ struct Shared {
 
 impl Shared {
     /// Queues a command, unless the thread takes no commands any more.
-    fn tell(&self, command: Command) {
+    fn notify(&self, command: Command) {
         let mut state = self.state.lock();
         if matches!(state.stage, Stage::Starting | Stage::Running) {
             state.commands.push(command);
@@ -154,7 +154,7 @@ impl Reactions {
         }
     }
 
-    fn told(&self) -> Value {
+    fn reported(&self) -> Value {
         let Some(histogram) = &self.0 else { return Value::Null };
         let at = |quantile| histogram.value_at_quantile(quantile);
         json!({ "p50": at(0.5), "p99": at(0.99), "max": histogram.max(), "n": histogram.len() })
@@ -189,7 +189,7 @@ impl Kthreads {
             Ok(opened) => opened,
             Err(error) => return Self::failed(&error.to_string()),
         };
-        restored::tell(&restored);
+        restored::notify(&restored);
         if !system::is_in_memory(wanted.state) {
             log::warning(&format!(
                 "{} is on a disk, for which tekd may have to wait while kernel threads are late: a \
@@ -199,7 +199,7 @@ impl Kthreads {
         }
         let event_fd = || EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
         let (bell, over) = match event_fd().and_then(|bell| Ok((bell, event_fd()?))) {
-            Ok(both) => both,
+            Ok(pair) => pair,
             Err(error) => return Self::failed(&error.to_string()),
         };
         let functions = functions(&settings);
@@ -232,13 +232,13 @@ impl Kthreads {
     }
 
     fn failed(why: &str) -> Self {
-        tell_failure(why);
+        report_failure(why);
         Self::not(why)
     }
 
     /// Makes an ordinary thread critical with this real-time priority; `None` ends that.
     pub fn set_fast(&self, tid: i32, priority: Option<u8>) {
-        self.tell(Command::Fast(tid, priority));
+        self.notify(Command::Fast(tid, priority));
     }
 
     /// Keeps the thread for hot paths below tekd's main thread, which has another priority now.
@@ -250,17 +250,17 @@ impl Kthreads {
 
     /// Passes on new settings.
     pub fn reload(&self, settings: &KthreadSettings) {
-        self.tell(Command::Settings(Box::new(settings.clone()), functions(settings)));
+        self.notify(Command::Settings(Box::new(settings.clone()), functions(settings)));
     }
 
-    fn tell(&self, command: Command) {
+    fn notify(&self, command: Command) {
         if let Some((shared, _)) = &self.running {
-            shared.tell(command);
+            shared.notify(command);
         }
     }
 
     /// The report for `tek kthreads` and `tek explain`.
-    pub fn told(&self) -> Value {
+    pub fn reported(&self) -> Value {
         let Some((shared, _)) = &self.running else {
             return json!({ "on": false, "why": self.why_not });
         };
@@ -274,16 +274,17 @@ impl Kthreads {
             Stage::Running | Stage::Ended => {}
         }
         let ended = state.reactor.is_none();
-        let (threads, dependencies) = (told::collect(&state.relations), state.dependencies.clone());
+        let (threads, dependencies) =
+            (reported::collect(&state.relations), state.dependencies.clone());
         let dependency = |dependency: &Dependency| {
-            let (on, said) = match &dependency.state {
+            let (on, printed) = match &dependency.state {
                 Works::On { but } => (true, but.join("; ")),
                 Works::Off(why) => (false, why.clone()),
             };
-            json!({ "name": dependency.kind.name(), "on": on, "why": said })
+            json!({ "name": dependency.kind.name(), "on": on, "why": printed })
         };
         let settings = &state.relations.settings;
-        let mut told = json!({
+        let mut reported = json!({
             "on": !ended,
             "why": ended.then_some("its thread has ended"),
             "method": format!("{:?}", settings.method).to_lowercase(),
@@ -299,18 +300,18 @@ impl Kthreads {
                 "dropped": state.changes.1,
                 "storage_pauses": state.storage_pauses,
             },
-            "reaction_ns": state.reactions.told(),
+            "reaction_ns": state.reactions.reported(),
         });
         // The names are read without the lock, so that the other thread can go on.
         drop(state);
-        told["threads"] = told::threads(threads, &self.names);
-        told
+        reported["threads"] = reported::threads(threads, &self.names);
+        reported
     }
 }
 
 impl Drop for Kthreads {
     fn drop(&mut self) {
-        self.tell(Command::Stop);
+        self.notify(Command::Stop);
         if let Some((_, thread)) = self.running.take() {
             let _ = thread.join();
         }
@@ -325,7 +326,7 @@ fn functions(settings: &KthreadSettings) -> HashMap<u64, String> {
     }
 }
 
-fn tell_failure(why: &str) {
+fn report_failure(why: &str) {
     log::warning(&format!("kernel threads do not follow their waiters: {why}"));
 }
 
@@ -335,7 +336,7 @@ fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pa
         Ok(opened) => opened,
         Err(why) => {
             effect.close();
-            tell_failure(&why);
+            report_failure(&why);
             shared.stop_taking(Stage::Failed(why));
             return;
         }
@@ -350,7 +351,7 @@ fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pa
     let watching = Watching::start(shared, watcher);
     // tekd's main thread is real-time too, and no critical task.
     let own = std::process::id() as i32;
-    if let Err(error) = programs.set_who(own, Some(tek_bpf::Follow::Ignore)) {
+    if let Err(error) = programs.set_follow(own, Some(tek_bpf::Follow::Ignore)) {
         log::warning(&error.to_string());
     }
     let mut reactor = Reactor::new(programs, applier, domain, protected, priority, watching);
@@ -383,12 +384,12 @@ mod tests {
         let attaching_priority = AtomicU32::new(51);
         let shared = Shared { state, bell: event_fd(), over: event_fd(), attaching_priority };
         let waiting = || shared.state.lock().commands.len();
-        shared.tell(Command::Fast(1, None));
-        shared.tell(Command::Stop);
+        shared.notify(Command::Fast(1, None));
+        shared.notify(Command::Stop);
         assert_eq!(waiting(), 2);
         shared.stop_taking(Stage::Failed("no programs".to_owned()));
         assert_eq!(waiting(), 0);
-        shared.tell(Command::Fast(1, None));
+        shared.notify(Command::Fast(1, None));
         assert_eq!(waiting(), 0);
     }
 }

@@ -40,9 +40,9 @@ impl Names {
         }
         if !missing.is_empty() && !self.is_looking.swap(true, Ordering::AcqRel) {
             let own = self.clone();
-            let look = move || own.look_up(&missing);
+            let examine = move || own.resolve(&missing);
             let thread =
-                Builder::new().name("names".to_owned()).stack_size(STACK_BYTES).spawn(look);
+                Builder::new().name("names".to_owned()).stack_size(STACK_BYTES).spawn(examine);
             if thread.is_err() {
                 self.is_looking.store(false, Ordering::Release);
             }
@@ -50,7 +50,7 @@ impl Names {
         found
     }
 
-    fn look_up(&self, addresses: &[u64]) {
+    fn resolve(&self, addresses: &[u64]) {
         let mut found = system::functions(|address, _| addresses.contains(&address));
         let named = addresses.iter().map(|it| (*it, found.remove(it).unwrap_or_default()));
         let named: Vec<_> = named.collect();

@@ -12,8 +12,8 @@ use super::system;
 use super::watcher::Watching;
 use super::State;
 use crate::domain::Domain;
-use crate::homes::Homes;
 use crate::log;
+use crate::originals::Originals;
 use crate::sys;
 use std::collections::HashMap;
 use std::io;
@@ -97,7 +97,7 @@ impl Reactor {
 
     /// Excludes one of tekd's own threads from the critical tasks.
     pub fn ignore(&mut self, own: i32) -> io::Result<()> {
-        self.programs.set_who(own, Some(Follow::Ignore)).map_err(io::Error::other)
+        self.programs.set_follow(own, Some(Follow::Ignore)).map_err(io::Error::other)
     }
 
     /// Restores all values. The kernel needs long to unload programs, and no task waits for that.
@@ -111,7 +111,7 @@ impl Reactor {
     }
 
     /// Does all work that is due now.
-    pub fn turn(&mut self, state: &mut State) -> io::Result<Next> {
+    pub fn run_once(&mut self, state: &mut State) -> io::Result<Next> {
         let before_ns = sys::cpu_ns();
         let next = self.react(state);
         let used_ns = sys::cpu_ns().saturating_sub(before_ns);
@@ -140,7 +140,7 @@ impl Reactor {
             let _ = self.programs.forget_work(work);
         }
         self.find_journals(&mut state.relations);
-        self.look_at_memory(&mut state.relations, now);
+        self.examine_memory(&mut state.relations, now);
         self.applier.superiors.keep_up(&mut self.applier.effect);
         let again = self.watch(&mut state.relations, read > 0, now);
         state.events += read;
@@ -245,7 +245,7 @@ impl Reactor {
         }
         if let What::StorageAwaited { owner: Some(process), .. } = event.what {
             // A thread outside the domain is not touched for any task.
-            if self.domain.check(process, &self.protected, &Homes::default()).is_err() {
+            if self.domain.check(process, &self.protected, &Originals::default()).is_err() {
                 return false;
             }
         }
@@ -254,11 +254,11 @@ impl Reactor {
             known.priority = member.priority;
             return true;
         }
-        let check = self.domain.check(member.process, &self.protected, &Homes::default());
+        let check = self.domain.check(member.process, &self.protected, &Originals::default());
         // tekd's own threads are no critical tasks, including the thread for hot paths.
         let is_own = u32::try_from(member.process) == Ok(std::process::id());
         let follow = if check.is_ok() && !is_own { Follow::Follow } else { Follow::Ignore };
-        let _ = self.programs.set_who(member.tid, Some(follow));
+        let _ = self.programs.set_follow(member.tid, Some(follow));
         if follow == Follow::Follow {
             self.followed.insert(member.tid, member);
         }
@@ -288,7 +288,7 @@ impl Reactor {
     }
 
     /// Updates the owners of pages, which matter only while a task waits for memory.
-    fn look_at_memory(&mut self, relations: &mut Relations, now: u64) {
+    fn examine_memory(&mut self, relations: &mut Relations, now: u64) {
         if !relations.wants_memory() || now < self.next_memory_ns {
             return;
         }

@@ -204,12 +204,12 @@ impl Relations {
     /// Another thread than the expected one works on the thing.
     fn leave_to(&mut self, thing: Thing, to: i32) {
         let Some(workers) = self.of_thing.get_mut(&thing) else { return };
-        let others: Vec<_> = workers.extract_if(.., |(thread, _)| *thread != to).collect();
-        others.into_iter().for_each(|(thread, member)| self.end_of_one(thread, member));
+        let noncritical: Vec<_> = workers.extract_if(.., |(thread, _)| *thread != to).collect();
+        rest.into_iter().for_each(|(thread, member)| self.end_of_one(thread, member));
     }
 
-    fn drop_those_who_linger(&mut self, worker: i32, woken: u64) {
-        if self.served.get_mut(&worker).is_some_and(Served::drop_those_who_linger) {
+    fn drop_lingering(&mut self, worker: i32, woken: u64) {
+        if self.served.get_mut(&worker).is_some_and(Served::drop_lingering) {
             note(&mut self.changed, worker, woken);
         }
     }

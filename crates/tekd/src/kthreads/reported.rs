@@ -14,7 +14,7 @@ use tek_policy::kthread::{Dependant, RtPriority, Summary, Weight};
 const MS: u64 = 1_000_000;
 
 /// One kernel thread that a task waits for, or waited for.
-pub struct Told {
+pub struct Reported {
     value: Value,
     tid: i32,
     function: Option<u64>,
@@ -22,12 +22,12 @@ pub struct Told {
 }
 
 /// All kernel threads. Fast: names are added later.
-pub fn collect(relations: &Relations) -> Vec<Told> {
+pub fn collect(relations: &Relations) -> Vec<Reported> {
     let now = sys::monotonic_ns();
     relations.all().map(|served| one(relations, served, now)).collect()
 }
 
-fn one(relations: &Relations, served: &Served, now: u64) -> Told {
+fn one(relations: &Relations, served: &Served, now: u64) -> Reported {
     let boost = &served.boost;
     let summary = served.summary();
     let (tid, function) = (served.thread.tid, served.function());
@@ -51,31 +51,31 @@ fn one(relations: &Relations, served: &Served, now: u64) -> Told {
         "boosted_ms": (boost.total_ns + present) / MS,
     });
     let members = served.dependants().in_order().into_iter();
-    let members = members.map(|member| (member, served.why(member.who))).collect();
-    Told { value, tid, function, members }
+    let members = members.map(|member| (member, served.why(member.waiter))).collect();
+    Reported { value, tid, function, members }
 }
 
 /// The report with all known names.
-pub fn threads(all: Vec<Told>, names: &Names) -> Value {
-    let of_members = |told: &Told| -> Vec<u64> {
-        let whys = told.members.iter().filter_map(|(_, why)| *why);
+pub fn threads(all: Vec<Reported>, names: &Names) -> Value {
+    let of_members = |reported: &Reported| -> Vec<u64> {
+        let whys = reported.members.iter().filter_map(|(_, why)| *why);
         let functions = whys.filter_map(|why| match why {
             Why::Work(function) => Some(function),
             _ => None,
         });
-        functions.chain(told.function).collect()
+        functions.chain(reported.function).collect()
     };
     let addresses: Vec<u64> = all.iter().flat_map(of_members).collect();
     let functions = names.of(&addresses);
-    all.into_iter().map(|told| named(told, &functions)).collect()
+    all.into_iter().map(|reported| named(reported, &functions)).collect()
 }
 
-fn named(told: Told, functions: &HashMap<u64, String>) -> Value {
-    let Told { mut value, tid, function, members } = told;
+fn named(reported: Reported, functions: &HashMap<u64, String>) -> Value {
+    let Reported { mut value, tid, function, members } = reported;
     let member = |(member, why): &(Dependant<i32>, Option<Why>)| {
         json!({
-            "tid": member.who,
-            "name": name(member.who),
+            "tid": member.waiter,
+            "name": name(member.waiter),
             "priority": member.priority.get(),
             "times": member.times,
             "waits_for": why.map(|why| words(why, functions)),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Raises ksoftirqd and similar threads only together with the threads that must precede them.
-use super::boost::{look, set, usual_priority, Failures};
+use super::boost::{examine, set, usual_priority, Failures};
 use super::relations::Relations;
 use super::served::Boost;
 use super::system;
 use crate::sys;
 use std::collections::{HashMap, HashSet};
 use tek_effect::Effect;
-use tek_policy::kthread::{plan, plan_without_raises, Changes, Class, Ordered, Rank, Wish};
+use tek_policy::kthread::{plan, plan_without_raises, Changes, Class, Demand, Ordered, Rank};
 
 /// The minimum interval of searches for new threads without a change.
-const LOOK_NS: u64 = 10_000_000_000;
+const CHECK_NS: u64 = 10_000_000_000;
 
 /// The threads of RCU and irq_work. The relations hold the threads of ksoftirqd's class.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub struct Superiors {
     /// The threads of ksoftirqd's class at the last search. A later thread may have superiors that
     /// are new too.
     softirqs: HashSet<i32>,
-    looked_ns: Option<u64>,
+    examined_ns: Option<u64>,
 }
 
 impl Superiors {
@@ -36,9 +36,9 @@ impl Superiors {
             .map(|served| served.thread.tid)
             .collect();
         if softirqs.iter().all(|tid| self.softirqs.contains(tid)) {
-            self.look_again();
+            self.examine_again();
         } else {
-            self.look(effect);
+            self.examine(effect);
         }
         let ordered = self.ordered(relations, softirqs);
         let mut steps = plan(&ordered);
@@ -77,19 +77,20 @@ impl Superiors {
         for (tid, (rank, boost)) in &self.known {
             let usual = usual_priority(boost);
             let now = boost.now.or(usual);
-            ordered.push(Ordered { id: *tid, rank: *rank, usual, now, wish: None });
+            ordered.push(Ordered { id: *tid, rank: *rank, usual, now, request: None });
         }
         for tid in softirqs {
             let wanted = relations.wanted(tid);
             let Some(served) = relations.served_mut(tid) else { continue };
-            if look(&mut served.boost, tid).is_err() {
+            if examine(&mut served.boost, tid).is_err() {
                 continue;
             }
             let usual = usual_priority(&served.boost);
             let highest = served.summary().map(|summary| summary.highest);
-            let wish = wanted.zip(highest).map(|(priority, highest)| Wish { priority, highest });
+            let request =
+                wanted.zip(highest).map(|(priority, highest)| Demand { priority, highest });
             let now = served.boost.now.or(usual);
-            ordered.push(Ordered { id: tid, rank: Rank::Softirq, usual, now, wish });
+            ordered.push(Ordered { id: tid, rank: Rank::Softirq, usual, now, request });
         }
         ordered
     }
@@ -97,22 +98,22 @@ impl Superiors {
     /// Searches for threads of new and removed CPUs, if the last search is long ago.
     pub fn keep_up(&mut self, effect: &mut Effect) {
         let now = sys::monotonic_ns();
-        if self.looked_ns.is_none_or(|looked| now - looked >= LOOK_NS) {
-            self.look(effect);
+        if self.examined_ns.is_none_or(|examined_at| now - examined_at >= CHECK_NS) {
+            self.examine(effect);
         }
     }
 
     /// Reads the own attributes of the known threads again.
-    fn look_again(&mut self) {
-        self.known.retain(|tid, (_, boost)| look(boost, *tid).is_ok());
+    fn examine_again(&mut self) {
+        self.known.retain(|tid, (_, boost)| examine(boost, *tid).is_ok());
     }
 
     /// Searches for the threads, unless one of them is boosted.
-    fn look(&mut self, effect: &mut Effect) {
+    fn examine(&mut self, effect: &mut Effect) {
         if self.known.values().any(|(_, boost)| boost.now.is_some()) {
             return;
         }
-        self.looked_ns = Some(sys::monotonic_ns());
+        self.examined_ns = Some(sys::monotonic_ns());
         self.softirqs.clear();
         for change in self.known.drain().filter_map(|(_, (_, boost))| boost.change) {
             let _ = effect.give_back(change);
@@ -122,7 +123,7 @@ impl Superiors {
             let mut boost = Boost::default();
             if rank == Rank::Softirq {
                 self.softirqs.insert(tid);
-            } else if look(&mut boost, tid).is_ok() {
+            } else if examine(&mut boost, tid).is_ok() {
                 self.known.insert(tid, (rank, boost));
             }
         }

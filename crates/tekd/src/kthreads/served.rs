@@ -125,35 +125,35 @@ impl Served {
 
     /// Adds a dependant to R(k), the dependants of this kernel thread. Like each function below
     /// that changes R(k), it returns whether the set changed.
-    pub fn begin(&mut self, who: i32, priority: RtPriority, why: Why) -> bool {
-        self.whys.insert(who, why);
-        self.members.begin(who, priority)
+    pub fn begin(&mut self, waiter: i32, priority: RtPriority, why: Why) -> bool {
+        self.whys.insert(waiter, why);
+        self.members.begin(waiter, priority)
     }
 
-    pub fn change_priority(&mut self, who: i32, priority: RtPriority) -> bool {
-        self.members.change_priority(who, priority)
+    pub fn change_priority(&mut self, waiter: i32, priority: RtPriority) -> bool {
+        self.members.change_priority(waiter, priority)
     }
 
-    pub fn end(&mut self, who: i32, at: u64) -> bool {
-        self.members.end(who, at)
+    pub fn end(&mut self, waiter: i32, at: u64) -> bool {
+        self.members.end(waiter, at)
     }
 
-    pub fn end_now(&mut self, who: i32) -> bool {
-        self.members.end_now(who)
+    pub fn end_now(&mut self, waiter: i32) -> bool {
+        self.members.end_now(waiter)
     }
 
     pub fn end_all(&mut self, now: u64) -> bool {
         self.members.end_all(now)
     }
 
-    pub fn drop_those_who_linger(&mut self) -> bool {
+    pub fn drop_lingering(&mut self) -> bool {
         self.members.drop_now()
     }
 
-    pub fn forget(&mut self, who: i32) -> bool {
-        self.last.retain(|(last, _)| *last != who);
-        self.whys.remove(&who);
-        self.members.remove_all_of(who)
+    pub fn forget(&mut self, waiter: i32) -> bool {
+        self.last.retain(|(last, _)| *last != waiter);
+        self.whys.remove(&waiter);
+        self.members.remove_all_of(waiter)
     }
 
     pub fn expire(&mut self, now: u64) -> bool {
@@ -164,7 +164,7 @@ impl Served {
         }
         if changed {
             let members = self.members.dependants();
-            self.whys.retain(|who, _| members.times_of(*who) > 0);
+            self.whys.retain(|waiter, _| members.times_of(*waiter) > 0);
         }
         changed
     }
@@ -178,7 +178,7 @@ impl Served {
     /// wait.
     pub fn members(&self) -> Vec<(i32, u8)> {
         let now: Vec<_> =
-            self.members.dependants().iter().map(|it| (it.who, it.priority.get())).collect();
+            self.members.dependants().iter().map(|it| (it.waiter, it.priority.get())).collect();
         if now.is_empty() {
             self.last.clone()
         } else {
@@ -195,13 +195,13 @@ impl Served {
     }
 
     /// The priority of a member.
-    pub fn priority_of(&self, who: i32) -> Option<u8> {
+    pub fn priority_of(&self, waiter: i32) -> Option<u8> {
         let mut all = self.members.dependants().iter();
-        all.find(|dependant| dependant.who == who).map(|dependant| dependant.priority.get())
+        all.find(|dependant| dependant.waiter == waiter).map(|dependant| dependant.priority.get())
     }
 
-    pub fn why(&self, who: i32) -> Option<Why> {
-        self.whys.get(&who).copied()
+    pub fn why(&self, waiter: i32) -> Option<Why> {
+        self.whys.get(&waiter).copied()
     }
 
     /// The function of a work that a task waits for.

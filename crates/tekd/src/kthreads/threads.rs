@@ -110,7 +110,7 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
         let mut timeout = None;
         if let Some(mut state) = guard {
             let Some(mut reactor) = state.reactor.take() else { return Ok(()) };
-            let next = reactor.turn(&mut state);
+            let next = reactor.run_once(&mut state);
             let wanted = reactor.priority;
             state.reactor = Some(reactor);
             drop(state);

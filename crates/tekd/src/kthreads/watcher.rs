@@ -32,7 +32,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn tell(&self, request: Request) {
+    fn notify(&self, request: Request) {
         *self.request.lock() = Some(request);
         let _ = self.bell.write(1);
     }
@@ -49,9 +49,9 @@ impl Watching {
         let started =
             EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(Into::into).and_then(|bell| {
                 let wanted = Arc::new(Wanted { request: PiMutex::new(None), bell });
-                let (theirs, told) = (Arc::clone(shared), Arc::clone(&wanted));
+                let (theirs, reported) = (Arc::clone(shared), Arc::clone(&wanted));
                 let named = Builder::new().name("hot-paths".to_owned()).stack_size(STACK_BYTES);
-                Ok((wanted, named.spawn(move || obey(&theirs, watcher, &told))?))
+                Ok((wanted, named.spawn(move || obey(&theirs, watcher, &reported))?))
             });
         match started {
             Ok((wanted, thread)) => Self { wanted: Some(wanted), thread: Some(thread) },
@@ -66,7 +66,7 @@ impl Watching {
     /// Requests that only the programs for this watch are attached to hot paths soon.
     pub fn want(&self, watch: Watch) {
         if let Some(wanted) = &self.wanted {
-            wanted.tell(Request::Watch(watch));
+            wanted.notify(Request::Watch(watch));
         }
     }
 }
@@ -74,7 +74,7 @@ impl Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         if let Some(wanted) = &self.wanted {
-            wanted.tell(Request::End);
+            wanted.notify(Request::End);
         }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -101,7 +101,7 @@ fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted) {
         }
         match watcher.watch(watch) {
             Ok(packets) => {
-                shared.tell(Command::Watched(watch, packets));
+                shared.notify(Command::Watched(watch, packets));
             }
             Err(error) => log::warning(&error.to_string()),
         }

@@ -11,7 +11,7 @@ use tek_effect::{Effect, Error, Identity};
 use tek_policy::{Configuration, Group, Resident, Weights};
 
 /// The most scans for processes in a row, if each finds new ones.
-const MOST_LOOKS: usize = 8;
+const MOST_CHECKS: usize = 8;
 
 impl Placement {
     /// Places all processes of the domain.
@@ -21,7 +21,7 @@ impl Placement {
         }
         let (mut failed, mut seen) = (0, HashSet::new());
         // A process that is not placed yet can fork behind the scan.
-        for _ in 0..MOST_LOOKS {
+        for _ in 0..MOST_CHECKS {
             let before = seen.len();
             for pid in process::all() {
                 if !seen.insert(pid) {
@@ -52,12 +52,12 @@ impl Placement {
         domain: &Domain,
         pid: i32,
     ) -> Result<(), Error> {
-        if self.there.is_none() || domain.check(pid, &with.protected, &self.homes).is_err() {
+        if self.there.is_none() || domain.check(pid, &with.protected, &self.originals).is_err() {
             return Ok(());
         }
         let Ok(process) = Identity::of_process(pid) else { return Ok(()) };
-        let Some(who) = self.resident(pid, with) else { return Ok(()) };
-        let place = with.place_for(&who);
+        let Some(thread_id) = self.resident(pid, with) else { return Ok(()) };
+        let place = with.place_for(&thread_id);
         let Some(there) = &self.there else { return Ok(()) };
         let by = match place {
             Some(place) => place.source.as_str(),
@@ -77,7 +77,7 @@ impl Placement {
         let active = with.places.iter().any(|place| !place.users.is_empty())
             && configuration::is_active(uid);
         let cgroups = match with.names_cgroups() {
-            true => self.homes.cgroups(pid),
+            true => self.originals.cgroups(pid),
             false => Vec::new(),
         };
         Some(Resident { name: status.name().to_owned(), uid, active, cgroups })

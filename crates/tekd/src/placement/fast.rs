@@ -13,38 +13,38 @@ impl Placement {
     pub fn send_away(
         &mut self,
         effect: &mut Effect,
-        who: Identity,
+        thread_id: Identity,
         backend: Backend,
     ) -> Result<bool, Error> {
         let Some(there) = &mut self.there else { return Ok(false) };
-        there.owed.retain(|owed| *owed != who);
+        there.due.retain(|due| *due != thread_id);
         match backend {
-            Backend::Fair => there.groups.fast(effect, who)?,
+            Backend::Fair => there.groups.fast(effect, thread_id)?,
             Backend::Rt => {
-                if !there.groups.for_real_time(effect, who)? {
+                if !there.groups.for_real_time(effect, thread_id)? {
                     return Ok(false);
                 }
-                self.homes.sent_away(who);
+                self.originals.sent_away(thread_id);
             }
         }
         Ok(true)
     }
 
     /// Moves the thread back. A move that fails is tried again.
-    pub fn bring_back(&mut self, effect: &mut Effect, who: Identity) {
-        self.homes.is_back(who);
+    pub fn bring_back(&mut self, effect: &mut Effect, thread_id: Identity) {
+        self.originals.is_back(thread_id);
         let Some(there) = &mut self.there else { return };
-        if let Err(error) = there.groups.lazy_again(effect, who) {
+        if let Err(error) = there.groups.lazy_again(effect, thread_id) {
             log::warning(&error.to_string());
-            there.owed.push(who);
+            there.due.push(thread_id);
         }
     }
 
     /// A thread was moved to a cgroup with real-time runtime while there are no groups. Its process
     /// is remembered, because the first thread's cgroup counts as that of the process.
-    pub fn note_away(&mut self, who: Identity) {
-        self.homes.remember(who);
-        self.homes.sent_away(who);
+    pub fn note_away(&mut self, thread_id: Identity) {
+        self.originals.remember(thread_id);
+        self.originals.sent_away(thread_id);
     }
 
     /// Enters responsiveness mode by weights.
@@ -66,13 +66,13 @@ impl Placement {
 
     /// Periodic work while a thread is Fast or a move back is due.
     pub fn tidy(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
-        let Self { there: Some(there), homes, .. } = self else { return };
-        for who in std::mem::take(&mut there.owed) {
-            if there.groups.lazy_again(effect, who).is_err() {
-                there.owed.push(who);
+        let Self { there: Some(there), originals, .. } = self else { return };
+        for thread_id in std::mem::take(&mut there.due) {
+            if there.groups.lazy_again(effect, thread_id).is_err() {
+                there.due.push(thread_id);
             }
         }
-        let may_move = |pid| domain.check(pid, &with.protected, homes).is_ok();
+        let may_move = |pid| domain.check(pid, &with.protected, originals).is_ok();
         let from_topmost = there.groups.return_from_topmost(effect, may_move);
         let strays = match there.is_late {
             true => self.leave(effect).map(|()| 0),
@@ -85,9 +85,13 @@ impl Placement {
     }
 
     /// Moves a child of a Fast thread to its group at once.
-    pub fn return_stray(&mut self, effect: &mut Effect, who: Identity) -> Result<bool, Error> {
+    pub fn return_stray(
+        &mut self,
+        effect: &mut Effect,
+        thread_id: Identity,
+    ) -> Result<bool, Error> {
         let Some(there) = &mut self.there else { return Ok(false) };
-        let returned = there.groups.return_stray(effect, who)?;
+        let returned = there.groups.return_stray(effect, thread_id)?;
         self.forget_after(effect, usize::from(returned));
         Ok(returned)
     }
@@ -105,7 +109,7 @@ impl Placement {
 
     /// Whether `tidy` has work left, also while no thread is Fast.
     pub fn owes(&self) -> bool {
-        self.there.as_ref().is_some_and(|there| there.is_late || !there.owed.is_empty())
+        self.there.as_ref().is_some_and(|there| there.is_late || !there.due.is_empty())
     }
 
     /// Whether there may be children of Fast threads outside their groups.

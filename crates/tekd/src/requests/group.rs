@@ -12,7 +12,7 @@ use tek_policy::Group;
 
 /// Does a request for a group.
 pub fn place(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
-    if let Some(why) = server.means.placement.why_not() {
+    if let Some(why) = server.backends.placement.why_not() {
         return Err(Refused::new(libc::EOPNOTSUPP, format!("groups are not in force: {why}")));
     }
     let group = usize::try_from(request.group).ok().and_then(|number| Group::ALL.get(number));
@@ -23,11 +23,11 @@ pub fn place(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
     let process = server.peer(pid)?.process;
     let is_own = request.tid == 0 || process::has_thread(pid, thread_id(request)?);
     if !is_own {
-        return place_others(server, pid, request, group);
+        return place_one(server, pid, request, group);
     }
     let checked = server.peer(pid)?.checked.as_ref().ok_or_else(unknown)?;
     checked.domain.map_err(|outside| Refused::new(libc::EPERM, outside.to_string()))?;
-    let given = checked.grant.is_err().then(|| server.means.placement.given_to(process));
+    let given = checked.grant.is_err().then(|| server.backends.placement.given_to(process));
     if let Some(given) = given {
         may_choose(server, group, given)?;
     }
@@ -38,14 +38,14 @@ pub fn place(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
         place_thread(server, Target { thread, process }, group, "its program")?;
     }
     if let Some(given) = given {
-        server.means.placement.note_chosen(process, given);
+        server.backends.placement.note_chosen(process, given);
     }
     Ok(())
 }
 
 /// A process without a grant gets no better group than the one that it was given.
 fn may_choose(server: &Server, group: Group, given: Group) -> Result<()> {
-    match server.means.placement.is_better(group, given) {
+    match server.backends.placement.is_better(group, given) {
         false => Ok(()),
         true => Err(Refused::new(
             libc::EPERM,
@@ -54,7 +54,7 @@ fn may_choose(server: &Server, group: Group, given: Group) -> Result<()> {
     }
 }
 
-fn place_others(server: &mut Server, pid: i32, request: &Request, group: Group) -> Result<()> {
+fn place_one(server: &mut Server, pid: i32, request: &Request, group: Group) -> Result<()> {
     let targets = targets(server, pid, request)?;
     let checked = server.peer(pid)?.checked.as_ref().ok_or_else(unknown)?;
     let (name, uid) = (checked.name.clone(), checked.person.uid);
@@ -71,12 +71,12 @@ fn place_others(server: &mut Server, pid: i32, request: &Request, group: Group) 
 }
 
 fn place_process(server: &mut Server, process: Identity, group: Group, by: &str) -> Result<()> {
-    let means = &mut server.means;
-    Ok(means.placement.place_process(&mut means.effect, process, group, by)?)
+    let backends = &mut server.backends;
+    Ok(backends.placement.place_process(&mut backends.effect, process, group, by)?)
 }
 
 fn place_thread(server: &mut Server, target: Target, group: Group, by: &str) -> Result<()> {
-    let means = &mut server.means;
+    let backends = &mut server.backends;
     let Target { thread, process } = target;
-    Ok(means.placement.place_thread(&mut means.effect, thread, process, group, by)?)
+    Ok(backends.placement.place_thread(&mut backends.effect, thread, process, group, by)?)
 }

@@ -43,17 +43,17 @@ pub struct Births {
     /// The end of the last Fast thread: the lineage ends when all births until then are handled.
     end_ns: Option<u64>,
     /// Scans for children that the kernel did not report, one at a time, and when the next is due.
-    looks: VecDeque<Look>,
-    look_ns: Option<u64>,
+    samples: VecDeque<Sample>,
+    examine_ns: Option<u64>,
 }
 
 /// The children of one scan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Look {
+enum Sample {
     /// The children of this process, whose limit is raised.
     Limit(i32),
     /// The children of threads of this process that are away from their control group.
-    Home(i32),
+    Original(i32),
     /// All children that must leave the group of the Fast Region.
     OutOfFast,
 }
@@ -71,13 +71,13 @@ impl Births {
 
     /// When the next slice or scan is due.
     pub fn next_ns(&self) -> Option<u64> {
-        let next = [self.next_ns, self.paused_until_ns, self.look_ns];
+        let next = [self.next_ns, self.paused_until_ns, self.examine_ns];
         let next = next.into_iter().flatten().min();
         next.filter(|_| self.is_wanted)
     }
 
     /// Whether all births will be known, if necessary by a scan.
-    pub fn are_heard(&self) -> bool {
+    pub fn are_received(&self) -> bool {
         self.is_wanted && self.watch.is_some()
     }
 
@@ -102,7 +102,7 @@ impl Births {
 
 /// Whether the children of this parent and of a maker begin in the same group.
 fn begins_there(way: Option<&Way>, parent: i32) -> bool {
-    matches!(way, Some(Way::Home(heirs)) if heirs.begin_with(parent))
+    matches!(way, Some(Way::Original(heirs)) if heirs.begin_with(parent))
 }
 
 /// Whether a child has the limit that it would inherit from its parent.
@@ -112,14 +112,14 @@ fn has_limit_of(parent: i32, child: i32) -> bool {
 }
 
 /// Queues the scans that are not queued yet: a queued one finds all births before it.
-fn queue(looks: &mut VecDeque<Look>, more: impl IntoIterator<Item = Look>) {
-    let mut queued: HashSet<Look> = looks.iter().copied().collect();
-    looks.extend(more.into_iter().filter(|look| queued.insert(*look)));
+fn queue(samples: &mut VecDeque<Sample>, more: impl IntoIterator<Item = Sample>) {
+    let mut queued: HashSet<Sample> = samples.iter().copied().collect();
+    samples.extend(more.into_iter().filter(|examine| queued.insert(*examine)));
 }
 
 impl Server {
     /// Some births can be read.
-    pub(super) fn hear_births(&mut self) {
+    pub(super) fn receive_births(&mut self) {
         let are_all_read = self.read_births(SLICE_NS);
         let now = sys::monotonic_ns();
         let exhausted = self.load.births.exhausted_until(now);
@@ -175,19 +175,19 @@ impl Server {
     /// events of its last children.
     pub(super) fn read_births_of(&mut self, limit: Change, uid: u32) {
         let are_all_read = self.births.paused_until_ns.is_none() && self.read_births(LAST_SLICE_NS);
-        if !are_all_read || !self.births.looks.is_empty() {
-            self.means.effect.disinherit_limit_of_all(limit, uid);
+        if !are_all_read || !self.births.samples.is_empty() {
+            self.backends.effect.disinherit_limit_of_all(limit, uid);
         }
     }
 
     /// Does the work that is due by the clock.
-    pub(super) fn turn_births(&mut self, now_ns: u64) {
+    pub(super) fn poll_births(&mut self, now_ns: u64) {
         let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now_ns);
         if !self.births.is_wanted {
             return;
         }
-        if is_due(self.births.look_ns) {
-            self.look_for_children();
+        if is_due(self.births.examine_ns) {
+            self.find_children();
         }
         if is_due(self.births.paused_until_ns) {
             self.births.paused_until_ns = None;
@@ -195,32 +195,32 @@ impl Server {
             self.births_were_lost(now_ns);
         }
         if is_due(self.births.next_ns) {
-            self.hear_births();
+            self.receive_births();
         }
     }
 
     /// Does one scan, on the account of births.
-    fn look_for_children(&mut self) {
+    fn find_children(&mut self) {
         let before = sys::cpu_ns();
-        match self.births.looks.pop_front() {
-            Some(Look::Limit(pid)) => {
+        match self.births.samples.pop_front() {
+            Some(Sample::Limit(pid)) => {
                 let limit = self.peers.get(&pid).and_then(|peer| Some((peer.limit?, peer)));
                 if let Some((limit, peer)) = limit {
-                    self.means.effect.disinherit_limit_of_all(limit, peer.connected_uid());
+                    self.backends.effect.disinherit_limit_of_all(limit, peer.connected_uid());
                 }
             }
-            Some(Look::Home(process)) => {
-                if let Some(Way::Home(heirs)) = self.region.lineage.way_of(process) {
-                    self.means.effect.take_all_heirs(heirs);
+            Some(Sample::Original(process)) => {
+                if let Some(Way::Original(heirs)) = self.region.lineage.way_of(process) {
+                    self.backends.effect.take_all_heirs(heirs);
                 }
             }
-            Some(Look::OutOfFast) => self.means.tidy(&self.configuration, &self.domain),
+            Some(Sample::OutOfFast) => self.backends.tidy(&self.configuration, &self.domain),
             None => {}
         }
         let now = sys::monotonic_ns();
         self.load.births.charge(sys::cpu_ns().saturating_sub(before), now);
         let then = self.load.births.exhausted_until(now).unwrap_or(now + BATCH_NS);
-        self.births.look_ns = (!self.births.looks.is_empty()).then_some(then);
+        self.births.examine_ns = (!self.births.samples.is_empty()).then_some(then);
     }
 
     fn wait_for_births(&mut self) {
@@ -244,15 +244,16 @@ impl Server {
             makers.processes.retain(|&maker| !begins_there(lineage.way_of(maker), parent));
         }
         let Some(descent) = self.region.lineage.note(birth, &makers.processes) else { return };
-        let home =
-            Identity::of(birth.thread).and_then(|child| self.means.bring_home(&descent, child));
-        match home {
+        let original =
+            Identity::of(birth.thread).and_then(|child| self.backends.return_one(&descent, child));
+        match original {
             Ok(false) => return,
             // Its parent may have made it, so the possible maker is not charged.
             Err(Error::Gone { .. }) if makers.may_include(descent.process) => return,
             Ok(true) | Err(Error::Gone { .. }) => {}
             Err(error) => {
-                self.not_placed.tell(|| format!("a child stays in its parent's group: {error}"));
+                self.not_placed
+                    .announce(|| format!("a child stays in its parent's group: {error}"));
             }
         }
         if matches!(descent.way, Way::OutOfFast) {
@@ -282,7 +283,7 @@ impl Server {
             return;
         };
         let done = Identity::of_process(child)
-            .and_then(|child| self.means.effect.disinherit_limit(change, child));
+            .and_then(|child| self.backends.effect.disinherit_limit(change, child));
         match done {
             // An ended child may have had children.
             Ok(()) | Err(Error::Gone { .. }) => {
@@ -325,7 +326,7 @@ impl Server {
         self.wait_for_births();
         if is_away {
             // The kernel did not report births before that.
-            self.bring_all_home();
+            self.return_all();
         }
     }
 
@@ -341,20 +342,20 @@ impl Server {
     /// No thread is Fast any more. The lineage is needed until all births until now are handled: no
     /// scan finds each child whose parent has ended.
     pub(super) fn end_lineage(&mut self) {
-        if self.region.lineage.is_empty() || !self.births.are_heard() {
+        if self.region.lineage.is_empty() || !self.births.are_received() {
             self.clear_lineage();
             return;
         }
         self.births.end_ns = Some(sys::monotonic_ns());
-        self.hear_births();
+        self.receive_births();
     }
 
     fn clear_lineage(&mut self) {
         let births = &mut self.births;
         births.end_ns = None;
-        let are_found = births.looks.is_empty() && births.paused_until_ns.is_none();
-        if !are_found || !births.are_heard() {
-            self.bring_all_home();
+        let are_found = births.samples.is_empty() && births.paused_until_ns.is_none();
+        if !are_found || !births.are_received() {
+            self.return_all();
         }
         self.region.lineage.clear();
         self.watch_births(false);
@@ -363,36 +364,36 @@ impl Server {
     /// Births may have been lost: queues scans for their children.
     fn births_were_lost(&mut self, now_ns: u64) {
         let limits = self.peers.iter().filter(|(_, peer)| peer.limit.is_some());
-        let limits = limits.map(|(pid, _)| Look::Limit(*pid));
+        let limits = limits.map(|(pid, _)| Sample::Limit(*pid));
         let ways = self.region.lineage.ways().map(|(process, way)| match way {
-            Way::Home(_) => Look::Home(process),
-            Way::OutOfFast => Look::OutOfFast,
+            Way::Original(_) => Sample::Original(process),
+            Way::OutOfFast => Sample::OutOfFast,
         });
-        queue(&mut self.births.looks, limits.chain(ways));
-        if !self.births.looks.is_empty() {
+        queue(&mut self.births.samples, limits.chain(ways));
+        if !self.births.samples.is_empty() {
             let at_ns = self.load.births.exhausted_until(now_ns).unwrap_or(now_ns);
-            self.births.look_ns.get_or_insert(at_ns);
+            self.births.examine_ns.get_or_insert(at_ns);
         }
     }
 
     /// Returns all children of threads that are away from their groups, except those that have
     /// executed a program and lost their parent.
-    pub(super) fn bring_all_home(&mut self) {
+    pub(super) fn return_all(&mut self) {
         let mut out_of_fast = false;
         for (_, way) in self.region.lineage.ways() {
             match way {
-                Way::Home(heirs) => self.means.effect.take_all_heirs(heirs),
+                Way::Original(heirs) => self.backends.effect.take_all_heirs(heirs),
                 Way::OutOfFast => out_of_fast = true,
             }
         }
         if out_of_fast {
-            self.means.tidy(&self.configuration, &self.domain);
+            self.backends.tidy(&self.configuration, &self.domain);
         }
     }
 
     /// Logs once why limits are not raised.
-    pub fn tell_of_limits(&mut self, why: &str) {
-        if !std::mem::replace(&mut self.told_of_limits, true) {
+    pub fn describe_limits(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.limits_described, true) {
             log::warning(&format!("tekd goes on making each switch itself: {why}"));
         }
     }
@@ -404,12 +405,12 @@ mod tests {
 
     #[test]
     fn a_look_that_waits_keeps_its_place_when_more_births_are_lost() {
-        let all = [Look::Limit(1), Look::OutOfFast, Look::Home(1), Look::OutOfFast];
-        let mut looks = VecDeque::new();
-        queue(&mut looks, all);
-        assert_eq!(looks, [Look::Limit(1), Look::OutOfFast, Look::Home(1)]);
-        looks.pop_front();
-        queue(&mut looks, all);
-        assert_eq!(looks, [Look::OutOfFast, Look::Home(1), Look::Limit(1)]);
+        let all = [Sample::Limit(1), Sample::OutOfFast, Sample::Original(1), Sample::OutOfFast];
+        let mut samples = VecDeque::new();
+        queue(&mut samples, all);
+        assert_eq!(samples, [Sample::Limit(1), Sample::OutOfFast, Sample::Original(1)]);
+        samples.pop_front();
+        queue(&mut samples, all);
+        assert_eq!(samples, [Sample::OutOfFast, Sample::Original(1), Sample::Limit(1)]);
     }
 }

@@ -2,10 +2,10 @@
 //! A client executes a program or changes its rights, or the configuration changes.
 use super::load::Stopwatch;
 use super::Server;
+use crate::backends::Backends;
 use crate::configuration::Loaded;
 use crate::exec_watch::{ExecWatch, News};
 use crate::log;
-use crate::means::Means;
 use crate::member::Reason;
 use crate::own_priority::become_first;
 use crate::peer::Still;
@@ -23,16 +23,16 @@ const COMPARE_NS: u64 = 60_000_000;
 
 impl Server {
     /// The kernel reports changes of this process from now on. `false`: it did so before.
-    pub fn hear_changes_of(&mut self, process: Identity) -> bool {
-        if self.heard_of.contains(&process.tid) {
+    pub fn watch_changes_of(&mut self, process: Identity) -> bool {
+        if self.watched_processes.contains(&process.tid) {
             return false;
         }
         // Processes without a connection and without Fast threads make room.
         let members: HashSet<i32> =
             self.region.members().map(|member| member.target.process.tid).collect();
         let peers = &self.peers;
-        self.heard_of.retain(|pid| members.contains(pid) || peers.contains_key(pid));
-        self.heard_of.insert(process.tid);
+        self.watched_processes.retain(|pid| members.contains(pid) || peers.contains_key(pid));
+        self.watched_processes.insert(process.tid);
         self.choose_news();
         true
     }
@@ -42,17 +42,17 @@ impl Server {
     pub(super) fn choose_news(&mut self) {
         let all = self.has_newcomers() && self.newcomers.are_reported();
         let Some(watch) = &mut self.exec_watch else { return };
-        let processes: Vec<i32> = self.heard_of.iter().copied().collect();
-        if let Err(error) = watch.hear_changes_of(&processes, all) {
+        let processes: Vec<i32> = self.watched_processes.iter().copied().collect();
+        if let Err(error) = watch.watch_changes_of(&processes, all) {
             log::warning(&format!("news of too many processes arrive: {error}"));
         }
     }
 
     /// Handles all events that the kernel has reported, with their consequences, before a client's
     /// request.
-    pub fn hear_all_news(&mut self) {
-        if self.is_told_of_others() {
-            if !self.hear_news_of(MOST_NEWS) {
+    pub fn receive_all_news(&mut self) {
+        if self.is_notified_of_rest() {
+            if !self.receive_news_of(MOST_NEWS) {
                 self.be_sure_of_nobody();
             }
             self.end_those_that_are_to();
@@ -61,7 +61,7 @@ impl Server {
 
     /// Whether events would report each change of a client's identity. The kernel reports none for
     /// supplementary groups, cgroups and parents that end.
-    pub fn is_told_of_others(&self) -> bool {
+    pub fn is_notified_of_rest(&self) -> bool {
         let listens = self.exec_watch.as_ref().is_some_and(ExecWatch::listens);
         listens
             && !self.configuration.names_groups()
@@ -70,7 +70,7 @@ impl Server {
     }
 
     /// Handles at most `most` events. `false`: there may be more.
-    pub(super) fn hear_news_of(&mut self, most: usize) -> bool {
+    pub(super) fn receive_news_of(&mut self, most: usize) -> bool {
         for _ in 0..most {
             match self.exec_watch.as_mut().and_then(ExecWatch::next) {
                 None => return true,
@@ -97,9 +97,9 @@ impl Server {
         const WHY: &str = "it executed another program";
         let peer = self.peers.get(&pid).filter(|peer| peer.since_ns < at_ns);
         self.ending.extend(peer.map(|peer| (peer.process, WHY)));
-        let others = self.region.members().filter(|member| member.target.process.tid == pid);
-        let others = others.filter(|member| member.asks().all(|ask| ask.since_ns < at_ns));
-        self.ending.extend(others.map(|member| (member.target.process, WHY)));
+        let rest = self.region.members().filter(|member| member.target.process.tid == pid);
+        let rest = rest.filter(|member| member.asks().all(|ask| ask.since_ns < at_ns));
+        self.ending.extend(rest.map(|member| (member.target.process, WHY)));
         self.ending.sort_by_key(|(process, _)| process.tid);
         self.ending.dedup();
         if self.has_newcomers() {
@@ -118,7 +118,7 @@ impl Server {
     pub(super) fn go_on_placing(&mut self, now_ns: u64) {
         if self.load.chores.exhausted_until(now_ns).is_none() {
             let watch = Stopwatch::start();
-            self.means.placement.go_on(&mut self.means.effect, now_ns);
+            self.backends.placement.go_on(&mut self.backends.effect, now_ns);
             let then_ns = sys::monotonic_ns();
             self.load.chores.charge(watch.ns(then_ns), then_ns);
         }
@@ -126,11 +126,11 @@ impl Server {
 
     /// A process that has executed a program may belong to another group.
     pub(super) fn place_new(&mut self, pid: i32) {
-        let Self { means, configuration, domain, not_placed, .. } = self;
-        let Means { placement, effect, .. } = means;
+        let Self { backends, configuration, domain, not_placed, .. } = self;
+        let Backends { placement, effect, .. } = backends;
         if let Err(error) = placement.place_new(effect, configuration, domain, pid) {
             // Under systemd each process of another unit fails here.
-            not_placed.tell(|| format!("process {pid} is in no group: {error}"));
+            not_placed.announce(|| format!("process {pid} is in no group: {error}"));
         }
     }
 
@@ -139,7 +139,7 @@ impl Server {
         let Some(peer) = self.peers.get_mut(&pid).filter(|peer| peer.checked.is_some()) else {
             return;
         };
-        match peer.check(&self.configuration, &self.domain, &self.means.placement.homes) {
+        match peer.check(&self.configuration, &self.domain, &self.backends.placement.originals) {
             Ok(Still::Itself) => {}
             Ok(Still::Another(why)) => self.ending.push((peer.process, why)),
             Err(_) => self.ending.push((peer.process, "it cannot be looked at any more")),
@@ -149,7 +149,7 @@ impl Server {
     /// A process is about to get a Fast thread. `true`: its changes are reported from now on, and
     /// were not before.
     pub fn note_program(&mut self, process: Identity, now_ns: u64) -> bool {
-        let is_new = self.hear_changes_of(process);
+        let is_new = self.watch_changes_of(process);
         let has_one = self.region.members().any(|member| member.target.process == process);
         if self.exec_watch.is_none() && !has_one {
             self.programs.note(process, now_ns);
@@ -158,7 +158,7 @@ impl Server {
     }
 
     /// Finds clients that became another program, where the kernel reports no events.
-    pub(super) fn look_for_news(&mut self, now_ns: u64) {
+    pub(super) fn poll_news(&mut self, now_ns: u64) {
         let present = self.region.members().map(|member| member.target.process).collect();
         for process in self.programs.executed(&present, now_ns) {
             self.executed(process.tid, now_ns);
@@ -197,13 +197,15 @@ impl Server {
             let Some(peer) = self.peers.get_mut(&pid) else { continue };
             peer.is_sure = false;
             // A new check alone would not notice that the process became another one.
-            let still = peer.check(&self.configuration, &self.domain, &self.means.placement.homes);
+            let still =
+                peer.check(&self.configuration, &self.domain, &self.backends.placement.originals);
             if !matches!(still, Ok(Still::Itself)) {
                 self.ending.push((peer.process, "it is another one by now"));
                 continue;
             }
             peer.checked = None;
-            let _ = peer.check(&self.configuration, &self.domain, &self.means.placement.homes);
+            let _ =
+                peer.check(&self.configuration, &self.domain, &self.backends.placement.originals);
             if peer.grant().is_ok() {
                 let uid = peer.connected_uid();
                 self.note_grant(uid);
@@ -211,9 +213,9 @@ impl Server {
         }
         for (tid, reason, why) in self.granted_no_more() {
             let left = self.region.left(tid, libc::EPERM, [0, 0], why);
-            self.region.leave(&mut self.means, tid, reason);
+            self.region.leave(&mut self.backends, tid, reason);
             let is_out = self.region.members().all(|member| member.target.thread.tid != tid);
-            left.iter().filter(|_| is_out).for_each(|left| self.tell(left));
+            left.iter().filter(|_| is_out).for_each(|left| self.announce(left));
         }
     }
 
@@ -221,13 +223,13 @@ impl Server {
     fn granted_no_more(&self) -> Vec<(i32, Reason, String)> {
         let mut out = Vec::new();
         for member in self.region.members() {
-            let asks = [(Reason::Own, &member.own), (Reason::Others, &member.others)];
+            let asks = [(Reason::Own, &member.own), (Reason::ByHand, &member.by_hand)];
             for (reason, ask) in asks {
                 let Some(ask) = ask else { continue };
                 let Some(peer) = self.peers.get(&ask.pid) else { continue };
                 let granted = peer.grant().and_then(|grant| {
-                    if reason == Reason::Others {
-                        grant.terms.may_change_others(ask.uid)?;
+                    if reason == Reason::ByHand {
+                        grant.terms.may_change_other_users(ask.uid)?;
                     }
                     Ok(grant.terms.may_have(ask.priority)?)
                 });
@@ -249,12 +251,12 @@ impl Server {
             );
         }
         match (&before.kthreads, &now.kthreads) {
-            (Some(_), Some(settings)) => self.means.kthreads.reload(settings),
+            (Some(_), Some(settings)) => self.backends.kthreads.reload(settings),
             (None, None) => {}
             _ => log::warning("[kthreads] comes into force, and goes, when tekd is started anew"),
         }
-        let Self { means, configuration, domain, .. } = self;
-        means.placement.reload(&mut means.effect, configuration, domain);
+        let Self { backends, configuration, domain, .. } = self;
+        backends.placement.reload(&mut backends.effect, configuration, domain);
         self.listen_for_news(self.awake || self.needs_news());
     }
 
@@ -265,10 +267,11 @@ impl Server {
             return;
         }
         become_first(before.high.max(now.high) + 2);
-        self.means.range = now;
-        self.means.others.leave(&mut self.means.effect); // lowered below the new range later
-        self.region.settle_all(&mut self.means);
+        self.backends.range = now;
+        // Lowered below the new range later.
+        self.backends.noncritical.leave(&mut self.backends.effect);
+        self.region.settle_all(&mut self.backends);
         become_first(now.high + 2);
-        self.means.kthreads.set_attaching_priority(now.high + 1);
+        self.backends.kthreads.set_attaching_priority(now.high + 1);
     }
 }

@@ -55,7 +55,7 @@ impl Server {
         }
         if let Err(refused) = self.admit(connection) {
             // A client without rights must not fill the log.
-            self.sent_away.tell(|| format!("a client was sent away: {}", refused.why));
+            self.sent_away.announce(|| format!("a client was sent away: {}", refused.why));
         }
     }
 
@@ -121,9 +121,9 @@ impl Server {
         if self.peers.get(&pid).is_some_and(|peer| peer.connections.contains(&id)) {
             return Ok(());
         }
-        let (fd, who) = (connection.fd(), (connection.uid(), connection.gid()));
+        let (fd, credentials) = (connection.fd(), (connection.uid(), connection.gid()));
         let pidfd = sys::peer_pidfd(fd, pid).map_err(|_| ended())?;
-        self.know_peer(pid, pidfd, who)?;
+        self.know_peer(pid, pidfd, credentials)?;
         if let Some(peer) = self.peers.get_mut(&pid) {
             peer.connections.push(id);
         }
@@ -131,7 +131,12 @@ impl Server {
     }
 
     /// Makes the process of a new connection a peer, if it is none.
-    fn know_peer(&mut self, pid: i32, pidfd: OwnedFd, who: (u32, u32)) -> Result<(), Refused> {
+    fn know_peer(
+        &mut self,
+        pid: i32,
+        pidfd: OwnedFd,
+        credentials: (u32, u32),
+    ) -> Result<(), Refused> {
         let process = Identity::of_process(pid)?;
         // If the process that connected is still there, this was its start. Else the id may be that
         // of a later process.
@@ -148,8 +153,8 @@ impl Server {
         let event = EpollEvent::new(EpollFlags::EPOLLIN, number);
         self.epoll.add(&pidfd, event).map_err(|_| ended())?;
         let now = sys::monotonic_ns();
-        let accounts = self.spent_accounts(process, who.0, now);
-        self.peers.insert(pid, Peer::new(process, pidfd, now, who, accounts));
+        let accounts = self.spent_accounts(process, credentials.0, now);
+        self.peers.insert(pid, Peer::new(process, pidfd, now, credentials, accounts));
         Ok(())
     }
 
@@ -214,8 +219,8 @@ impl Server {
         let process = peer.process;
         // Other connections of the process may have had no request yet.
         let of_process = self.connections.iter().filter(|(_, other)| other.pid() == pid);
-        let others: Vec<u64> = of_process.map(|(id, _)| *id).collect();
-        let is_connected = others.into_iter().filter(|id| self.introduce(*id).is_ok()).count() > 0;
+        let ids: Vec<u64> = of_process.map(|(id, _)| *id).collect();
+        let is_connected = ids.into_iter().filter(|id| self.introduce(*id).is_ok()).count() > 0;
         if !is_connected {
             self.end_process(process, false);
         }
@@ -230,7 +235,7 @@ impl Server {
     }
 
     /// Takes back all that a process was given, and closes its connections.
-    pub(super) fn end_process(&mut self, process: Identity, also_others: bool) {
+    pub(super) fn end_process(&mut self, process: Identity, also_by_hand: bool) {
         let is_this = |peer: &&Peer| peer.process == process;
         let peer = self.peers.get(&process.tid).filter(is_this);
         let limit = peer.and_then(|peer| Some((peer.limit?, peer.connected_uid())));
@@ -239,13 +244,13 @@ impl Server {
         }
         // With the raised limit a thread may have set a policy itself. A later request must not
         // restore that policy.
-        self.region.leave_process(&mut self.means, process, also_others || limit.is_some());
+        self.region.leave_process(&mut self.backends, process, also_by_hand || limit.is_some());
         // A later process may have its id.
         if self.peers.get(&process.tid).is_none_or(|peer| peer.process != process) {
             return;
         }
         let Some(peer) = self.peers.remove(&process.tid) else { return };
-        if let Some(Err(error)) = peer.limit.map(|change| self.means.effect.give_back(change)) {
+        if let Some(Err(error)) = peer.limit.map(|change| self.backends.effect.give_back(change)) {
             log::warning(&error.to_string());
         }
         if peer.has_ended() || !self.region.lineage.has(process.tid) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Noncritical RT threads follow the mode: see `others`.
+//! Noncritical RT threads follow the mode: see `noncritical`.
 use super::Server;
 use crate::backend::Backend;
-use crate::means::Means;
-use crate::others::Scope;
+use crate::backends::Backends;
+use crate::noncritical::Scope;
 use crate::peer::Peer;
 use crate::region::Region;
 use crate::table_files::has_table;
-use crate::{domain::Domain, homes::Homes, sys};
+use crate::{domain::Domain, originals::Originals, sys};
 use std::collections::HashMap;
 use tek_effect::{Identity, Limits, Resource};
 use tek_policy::Configuration;
@@ -18,12 +18,12 @@ struct View<'a> {
     peers: &'a HashMap<i32, Peer>,
     configuration: &'a Configuration,
     domain: &'a Domain,
-    homes: &'a Homes,
+    originals: &'a Originals,
 }
 
 impl Scope for View<'_> {
     fn holds(&self, pid: i32) -> bool {
-        self.domain.check(pid, &self.configuration.protected, self.homes).is_ok()
+        self.domain.check(pid, &self.configuration.protected, self.originals).is_ok()
     }
 
     fn is_critical(&self, thread: Identity) -> bool {
@@ -45,38 +45,38 @@ fn may_switch(pid: i32) -> bool {
 impl Server {
     /// Runs after each step that may have begun or ended responsiveness mode.
     pub(super) fn follow_mode(&mut self) {
-        if self.means.backend != Backend::Rt {
+        if self.backends.backend != Backend::Rt {
             return;
         }
-        let Self { means, region, peers, configuration, domain, .. } = self;
-        let Means { effect, others, placement, range, .. } = means;
+        let Self { backends, region, peers, configuration, domain, .. } = self;
+        let Backends { effect, noncritical, placement, range, .. } = backends;
         if region.is_empty() {
-            others.leave(effect);
+            noncritical.leave(effect);
             return;
         }
-        let homes = &placement.homes;
-        let view = View { region, peers, configuration, domain, homes };
-        others.enter(effect, *range, &view);
+        let originals = &placement.originals;
+        let view = View { region, peers, configuration, domain, originals };
+        noncritical.enter(effect, *range, &view);
     }
 
     /// Runs a slice of the scan of all threads.
-    pub(super) fn look_at_others(&mut self, now_ns: u64) {
-        let Self { means, region, peers, configuration, domain, .. } = self;
-        let Means { effect, others, placement, range, .. } = means;
-        let homes = &placement.homes;
-        let view = View { region, peers, configuration, domain, homes };
-        others.look(effect, now_ns, *range, &view);
+    pub(super) fn examine_noncritical(&mut self, now_ns: u64) {
+        let Self { backends, region, peers, configuration, domain, .. } = self;
+        let Backends { effect, noncritical, placement, range, .. } = backends;
+        let originals = &placement.originals;
+        let view = View { region, peers, configuration, domain, originals };
+        noncritical.examine(effect, now_ns, *range, &view);
     }
 
     /// Runs a whole scan, before the first client is served.
-    pub(super) fn look_at_all_others(&mut self) {
-        if self.means.backend != Backend::Rt {
+    pub(super) fn examine_all_noncritical(&mut self) {
+        if self.backends.backend != Backend::Rt {
             return;
         }
-        let Self { means, region, peers, configuration, domain, .. } = self;
-        let Means { others, placement, range, .. } = means;
-        let homes = &placement.homes;
-        let view = View { region, peers, configuration, domain, homes };
-        others.look_at_all(sys::monotonic_ns(), *range, &view);
+        let Self { backends, region, peers, configuration, domain, .. } = self;
+        let Backends { noncritical, placement, range, .. } = backends;
+        let originals = &placement.originals;
+        let view = View { region, peers, configuration, domain, originals };
+        noncritical.examine_all(sys::monotonic_ns(), *range, &view);
     }
 }

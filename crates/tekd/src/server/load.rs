@@ -352,7 +352,7 @@ mod tests {
         let ask = |load: &mut Load, uids: &[u32]| {
             (0..4).for_each(|_| uids.iter().for_each(|uid| load.arrived(*uid, u64::from(*uid))));
         };
-        let are_equal = |turns: [u64; 4], uid| turns.iter().filter(|id| **id == uid).count() == 2;
+        let are_equal = |marks: [u64; 4], uid| marks.iter().filter(|id| **id == uid).count() == 2;
         // The user 1 is far ahead in the time of those that have grants.
         let far_ahead = || {
             let mut load = Load::new([1]);

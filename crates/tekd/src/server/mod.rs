@@ -12,6 +12,7 @@ mod loading;
 mod newcomers;
 mod room;
 
+use crate::backends::Backends;
 use crate::canary::Canary;
 use crate::configuration::Loaded;
 use crate::connection::Connection;
@@ -20,7 +21,6 @@ use crate::exec_watch::ExecWatch;
 use crate::history::History;
 use crate::listener::Listener;
 use crate::log;
-use crate::means::Means;
 use crate::notify::Notify;
 use crate::peer::{Accounts, Peer};
 use crate::programs::Programs;
@@ -77,7 +77,7 @@ pub type Answer = fn(&mut Server, i32, &Request) -> (Reply, Option<OwnedFd>);
 
 /// The state of tekd.
 pub struct Server {
-    pub means: Means,
+    pub backends: Backends,
     pub region: Region,
     pub peers: HashMap<i32, Peer>,
     pub connections: HashMap<u64, Connection>,
@@ -89,7 +89,7 @@ pub struct Server {
     pub domain: Domain,
     pub exec_watch: Option<ExecWatch>,
     /// Processes whose changes the kernel reports.
-    heard_of: HashSet<i32>,
+    watched_processes: HashSet<i32>,
     /// The replacement where there is no `exec_watch`.
     programs: Programs,
     compare_at_ns: u64,
@@ -106,7 +106,7 @@ pub struct Server {
     newcomers: newcomers::Newcomers,
     subordinates: Subordinates,
     /// The log has the line that limits cannot be raised.
-    pub told_of_limits: bool,
+    pub limits_described: bool,
     /// Accounts of recent clients that are not connected, with their users, and the number at which
     /// full accounts are removed.
     spent: HashMap<Identity, (u32, Accounts)>,
@@ -138,7 +138,7 @@ pub struct Server {
 
 /// The parts of a server.
 pub struct Parts {
-    pub means: Means,
+    pub backends: Backends,
     pub loaded: Loaded,
     pub file: Option<PathBuf>,
     pub domain: Domain,
@@ -154,7 +154,7 @@ pub struct Parts {
 impl Server {
     /// Assembles the server. Clients are served from `run` on.
     pub fn new(parts: Parts) -> Result<Self> {
-        let Parts { means, loaded, file, domain, listener, signals, canary, .. } = parts;
+        let Parts { backends, loaded, file, domain, listener, signals, canary, .. } = parts;
         let (exec_watch, notify, answer) = (parts.exec_watch, parts.notify, parts.answer);
         let births = births::Births::new(parts.birth_watch);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -173,7 +173,7 @@ impl Server {
         }
         let load = load::Load::new(loaded.configuration.named_users());
         let mut server = Self {
-            means,
+            backends,
             region: Region::default(),
             peers: HashMap::new(),
             connections: HashMap::new(),
@@ -182,7 +182,7 @@ impl Server {
             source: loaded.source,
             domain,
             exec_watch,
-            heard_of: HashSet::new(),
+            watched_processes: HashSet::new(),
             programs: Programs::default(),
             compare_at_ns: 0,
             counters: Counters::default(),
@@ -194,7 +194,7 @@ impl Server {
             siblings: Siblings::default(),
             newcomers: newcomers::Newcomers::default(),
             subordinates: Subordinates::read(),
-            told_of_limits: false,
+            limits_described: false,
             spent: HashMap::new(),
             spent_most: clients::MANY_ACCOUNTS,
             sent_away: log::Seldom::default(),
@@ -219,8 +219,8 @@ impl Server {
             next_well_ns: None,
             stop: false,
         };
-        server.look_at_all_others();
-        server.means.placement.serve();
+        server.examine_all_noncritical();
+        server.backends.placement.serve();
         Ok(server)
     }
 
@@ -251,10 +251,10 @@ impl Server {
             for event in &events[..count] {
                 match event.data() {
                     LISTENER => self.let_in(),
-                    SIGNALS => self.hear_signals(),
-                    TIMER => self.turn(),
-                    NEWS => self.hear_news(),
-                    BIRTHS => self.hear_births(),
+                    SIGNALS => self.receive_signals(),
+                    TIMER => self.run_once(),
+                    NEWS => self.receive_news(),
+                    BIRTHS => self.receive_births(),
                     LOADED => self.take_loaded(),
                     process if process & PROCESS != 0 => self.process_ended(process),
                     connection => self.arrived(connection, event.events()),
@@ -280,9 +280,9 @@ impl Server {
     fn finish(mut self) {
         self.notify.stopping();
         self.connections.clear();
-        let Self { means, region, peers, .. } = self;
+        let Self { backends, region, peers, .. } = self;
         drop((region, peers));
-        let restored = means.close();
+        let restored = backends.close();
         for failed in &restored.failed {
             log::error(failed);
         }
@@ -334,7 +334,7 @@ impl Server {
     /// groups.
     fn has_newcomers(&self) -> bool {
         let is_open = self.domain.has_newcomers() || !self.configuration.places.is_empty();
-        self.means.placement.why_not().is_none() && is_open
+        self.backends.placement.why_not().is_none() && is_open
     }
 
     fn listen_for_news(&mut self, listen: bool) {
@@ -344,7 +344,7 @@ impl Server {
         if listen {
             self.choose_news();
         } else {
-            self.heard_of.clear();
+            self.watched_processes.clear();
         }
         let failed = self.exec_watch.as_mut().and_then(|watch| watch.listen(listen).err());
         if let Some(error) = failed {
@@ -354,28 +354,28 @@ impl Server {
         }
         // Events may have come before the socket was in the epoll set.
         if listen {
-            self.hear_news();
+            self.receive_news();
         }
     }
 
     fn set_timer(&mut self) -> Result<()> {
         let rest = self.rest_at_ns.filter(|_| self.region.is_empty());
-        let has_strays = rest.is_some() && self.means.placement.may_have_strays();
-        if self.try_at_ns.is_none() && (self.means.owes() || has_strays) {
+        let has_strays = rest.is_some() && self.backends.placement.may_have_strays();
+        if self.try_at_ns.is_none() && (self.backends.owes() || has_strays) {
             self.try_at_ns = Some(sys::monotonic_ns() + TRY_AGAIN_NS);
         }
         let now = sys::monotonic_ns();
-        let others = self.means.others.next_ns();
+        let noncritical = self.backends.noncritical.next_ns();
         // While a message may be served, `serve_all` does not wait: it needs no timer for that. The
         // door needs one even if its time has passed: only the timer opens it.
         let load = [self.load.next_ns(now).filter(|at| *at > now), self.door_at_ns];
-        let placement = self.means.placement.next_ns();
+        let placement = self.backends.placement.next_ns();
         let placement =
             placement.map(|at| at.max(self.load.chores.exhausted_until(now).unwrap_or(0)));
-        let owed = [self.try_at_ns, self.means.effect.next_look_ns(), self.next_well_ns];
+        let due = [self.try_at_ns, self.backends.effect.next_check_ns(), self.next_well_ns];
         let news = [self.programs.next_ns(), self.newcomers.next_ns(), self.births.next_ns()];
-        let next = [self.region.next_ns(), rest, others, placement];
-        let next = next.into_iter().chain(owed).chain(load).chain(news).flatten().min();
+        let next = [self.region.next_ns(), rest, noncritical, placement];
+        let next = next.into_iter().chain(due).chain(load).chain(news).flatten().min();
         if next == self.timer_at_ns {
             return Ok(());
         }
@@ -391,42 +391,42 @@ impl Server {
     }
 
     /// Does the work that is due by the clock.
-    fn turn(&mut self) {
+    fn run_once(&mut self) {
         let _ = self.timer.wait();
         let now = sys::monotonic_ns();
         let late = self.timer_at_ns.take().map_or(0, |at| now.saturating_sub(at));
         self.canary.excuse(now, late);
         self.open_door(now);
         if self.try_at_ns.is_some_and(|at| at <= now) {
-            self.means.try_again(&self.configuration, &self.domain);
+            self.backends.try_again(&self.configuration, &self.domain);
             self.try_at_ns = None;
         }
-        self.means.effect.look_at_returned(now);
+        self.backends.effect.check_returned(now);
         if let Some(late) = self.canary.is_late(now) {
             self.alarm(now, late);
         }
-        let left = self.region.turn(&mut self.means, now);
+        let left = self.region.run_once(&mut self.backends, now);
         for left in left {
             if let Some(over) = left.over {
                 self.counters.expelled += 1;
                 self.history.overran(now, &left, over);
                 log::warning(&format!("thread {} is critical no more: {}", left.tid, left.why));
             }
-            self.tell(&left);
+            self.inform(&left);
         }
         if self.next_tidy_ns <= now && !self.region.is_empty() {
-            self.means.tidy(&self.configuration, &self.domain);
+            self.backends.tidy(&self.configuration, &self.domain);
             if self.exec_watch.is_none() {
-                self.bring_all_home();
+                self.return_all();
             }
             self.next_tidy_ns = now + TIDY_NS;
         }
-        self.look_at_others(now);
+        self.examine_noncritical(now);
         self.place_newcomers(now);
         self.go_on_placing(now);
-        self.turn_births(now);
+        self.poll_births(now);
         if self.exec_watch.is_none() {
-            self.look_for_news(now);
+            self.poll_news(now);
         }
         if self.next_well_ns.is_some_and(|at| at <= now) {
             self.notify.is_well();
@@ -445,13 +445,13 @@ impl Server {
         let shut = u64::from(self.configuration.canary_seconds) * 1_000_000_000 * ALARM_SHARE;
         let why = format!("ordinary threads did not run for {:.1} s", late.as_secs_f64());
         log::warning(&format!("{why}: nobody is critical for {} s", shut / 1_000_000_000));
-        for left in self.region.close(&mut self.means, now + shut, &why) {
-            self.tell(&left);
+        for left in self.region.close(&mut self.backends, now + shut, &why) {
+            self.inform(&left);
         }
         self.canary.forgive(now);
     }
 
-    fn tell(&mut self, left: &Left) {
+    fn inform(&mut self, left: &Left) {
         let mut reply = Reply::to(&Request::new(TELL_LEFT, 0)).refused(left.errno, &left.why);
         reply.tid = u32::try_from(left.tid).unwrap_or(0);
         reply.value = left.value;
@@ -469,7 +469,7 @@ impl Server {
         }
     }
 
-    fn hear_signals(&mut self) {
+    fn receive_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match i32::try_from(signal.ssi_signo).map(Signal::try_from) {
                 Ok(Ok(Signal::SIGHUP)) => self.reload(),

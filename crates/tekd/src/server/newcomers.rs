@@ -18,7 +18,7 @@ const SLICE_NS: u64 = 300_000;
 /// The most events in one read.
 const MANY_NEWS: usize = 64;
 /// The shortest interval of scans.
-const LOOK_NS: u64 = 1_000_000_000;
+const CHECK_NS: u64 = 1_000_000_000;
 
 /// The processes that wait.
 #[derive(Default)]
@@ -26,10 +26,10 @@ pub struct Newcomers {
     waiting: VecDeque<i32>,
     known: HashSet<i32>,
     /// The rest of a scan of all processes, and whether its process is next.
-    looked_at: Vec<i32>,
-    is_look: bool,
+    examined: Vec<i32>,
+    is_examination: bool,
     /// When a scan of all processes is due.
-    look_at_ns: Option<u64>,
+    examine_at_ns: Option<u64>,
     next_ns: Option<u64>,
     /// Executed programs are not reported before this time.
     silent_until_ns: Option<u64>,
@@ -48,8 +48,8 @@ impl Newcomers {
 
     /// Events of executed programs were lost.
     pub fn add_all(&mut self, now_ns: u64) {
-        self.look_at_ns.get_or_insert(now_ns + LOOK_NS);
-        self.next_ns.get_or_insert(now_ns + LOOK_NS);
+        self.examine_at_ns.get_or_insert(now_ns + CHECK_NS);
+        self.next_ns.get_or_insert(now_ns + CHECK_NS);
     }
 
     /// Whether executed programs are to be reported.
@@ -73,13 +73,13 @@ impl Newcomers {
 
     /// The next process; calls `all` for all processes if a scan is due.
     fn next(&mut self, now_ns: u64, all: impl FnOnce() -> Vec<i32>) -> Option<i32> {
-        if self.looked_at.is_empty() && self.look_at_ns.is_some_and(|at| at <= now_ns) {
-            self.look_at_ns = None;
-            self.looked_at = all();
+        if self.examined.is_empty() && self.examine_at_ns.is_some_and(|at| at <= now_ns) {
+            self.examine_at_ns = None;
+            self.examined = all();
         }
-        self.is_look = !self.is_look;
-        if self.is_look || self.waiting.is_empty() {
-            if let Some(pid) = self.looked_at.pop() {
+        self.is_examination = !self.is_examination;
+        if self.is_examination || self.waiting.is_empty() {
+            if let Some(pid) = self.examined.pop() {
                 return Some(pid);
             }
         }
@@ -90,17 +90,17 @@ impl Newcomers {
 
     /// Goes on at this time, or when a scan is due.
     fn go_on_at(&mut self, at_ns: u64) {
-        let is_empty = self.waiting.is_empty() && self.looked_at.is_empty();
+        let is_empty = self.waiting.is_empty() && self.examined.is_empty();
         let there = (!is_empty).then_some(at_ns);
-        self.next_ns = there.or(self.look_at_ns.map(|look| look.max(at_ns)));
+        self.next_ns = there.or(self.examine_at_ns.map(|examine| examine.max(at_ns)));
     }
 }
 
 impl Server {
     /// Reads some events of processes, on their account. Changes of clients are always reported.
-    pub(super) fn hear_news(&mut self) {
+    pub(super) fn receive_news(&mut self) {
         let watch = Stopwatch::start();
-        self.hear_news_of(MANY_NEWS);
+        self.receive_news_of(MANY_NEWS);
         let now_ns = sys::monotonic_ns();
         self.load.news.charge(watch.ns(now_ns), now_ns);
         if let Some(until) = self.load.news.exhausted_until(now_ns) {
@@ -164,15 +164,15 @@ mod tests {
         let placed = (0..).take_while(|_| newcomers.next(5, none).is_some()).count();
         assert_eq!(placed, MOST);
         newcomers.go_on_at(6);
-        assert_eq!(newcomers.next_ns(), Some(5 + LOOK_NS));
+        assert_eq!(newcomers.next_ns(), Some(5 + CHECK_NS));
         // More processes that execute programs do not delay the end of the scan.
         [7, 8, 9].into_iter().for_each(|pid| newcomers.add(pid, 5));
         let mut all = Some(vec![1, 2]);
-        let mut next = || newcomers.next(5 + LOOK_NS, || all.take().unwrap());
+        let mut next = || newcomers.next(5 + CHECK_NS, || all.take().unwrap());
         let placed: Vec<_> = std::iter::from_fn(&mut next).collect();
         assert_eq!(placed.len(), 5);
         assert!(placed[..4].contains(&1) && placed[..4].contains(&2), "{placed:?}");
-        newcomers.go_on_at(9 + LOOK_NS);
+        newcomers.go_on_at(9 + CHECK_NS);
         assert_eq!(newcomers.next_ns(), None);
     }
 
@@ -186,11 +186,11 @@ mod tests {
         assert_eq!(newcomers.next_ns(), Some(20));
         assert!(!newcomers.end_silence(19) && !newcomers.are_reported());
         assert!(newcomers.end_silence(20) && newcomers.are_reported());
-        assert_eq!(newcomers.next_ns(), Some(20 + LOOK_NS));
+        assert_eq!(newcomers.next_ns(), Some(20 + CHECK_NS));
         // Another such period does not delay the scan.
-        newcomers.silent_until_ns = Some(20 + 2 * LOOK_NS);
-        assert_eq!(newcomers.next(20 + LOOK_NS, || vec![1]), Some(1));
-        assert!(newcomers.end_silence(20 + 2 * LOOK_NS));
-        assert_eq!(newcomers.next(20 + 3 * LOOK_NS, || vec![1]), Some(1));
+        newcomers.silent_until_ns = Some(20 + 2 * CHECK_NS);
+        assert_eq!(newcomers.next(20 + CHECK_NS, || vec![1]), Some(1));
+        assert!(newcomers.end_silence(20 + 2 * CHECK_NS));
+        assert_eq!(newcomers.next(20 + 3 * CHECK_NS, || vec![1]), Some(1));
     }
 }

@@ -47,18 +47,18 @@ impl Server {
             }
             let own = counts.get(&user).copied().unwrap_or(0) + more;
             let has_too_many = |uid, count| uid != 0 && uid != user && (user == 0 || count > own);
-            let others = counts.into_iter().filter(|(uid, count)| has_too_many(*uid, *count));
-            let last = others.filter_map(|(uid, count)| Some((count, self.region.last_of(uid)?)));
+            let rest = counts.into_iter().filter(|(uid, count)| has_too_many(*uid, *count));
+            let last = rest.filter_map(|(uid, count)| Some((count, self.region.last_of(uid)?)));
             let Some((_, tid)) = last.max() else {
                 let why = "the whole device has too many critical threads";
                 return Err(Refused::new(libc::EAGAIN, why));
             };
             let why = "another user needs the place of this thread".to_owned();
             let left = self.region.left(tid, libc::EAGAIN, [0, 0], why);
-            for reason in [Reason::Own, Reason::Others] {
-                self.region.leave(&mut self.means, tid, reason);
+            for reason in [Reason::Own, Reason::ByHand] {
+                self.region.leave(&mut self.backends, tid, reason);
             }
-            left.iter().for_each(|left| self.tell(left));
+            left.iter().for_each(|left| self.announce(left));
             too_many -= 1;
         }
         Ok(())

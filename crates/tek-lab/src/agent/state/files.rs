@@ -82,17 +82,17 @@ fn remove(path: &Path, device: &Device) -> std::io::Result<()> {
 }
 
 /// Calls the function for each path on the file system of a directory.
-fn walk(directory: &Path, tell: &mut dyn FnMut(&Path, &fs::Metadata)) {
+fn walk(directory: &Path, report: &mut dyn FnMut(&Path, &fs::Metadata)) {
     let Ok(top) = directory.metadata() else { return };
-    tell(directory, &top);
+    report(directory, &top);
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(about) = entry.metadata() else { continue };
         if about.is_dir() {
             if entry.path().metadata().is_ok_and(|about| about.dev() == top.dev()) {
-                walk(&entry.path(), tell);
+                walk(&entry.path(), report);
             }
         } else {
-            tell(&entry.path(), &about);
+            report(&entry.path(), &about);
         }
     }
 }

@@ -10,7 +10,7 @@ fn a_guest_that_ends_between_jobs_is_nobodys_fault() {
         &[
             |stage| {
                 stage.greet();
-                stage.hear();
+                stage.receive();
                 stage.done(How::Exited(0));
                 // As QEMU's end does, but before it is reported.
                 stage.port.shutdown(std::net::Shutdown::Both).unwrap();
@@ -33,9 +33,9 @@ fn a_guest_that_talks_between_jobs_is_not_used_again() {
         &[
             |stage| {
                 stage.greet();
-                stage.hear();
+                stage.receive();
                 stage.done(How::Exited(0));
-                stage.say(&Frame::Output(b"late".to_vec()));
+                stage.send_frame(&Frame::Output(b"late".to_vec()));
                 HAS_TALKED.store(true, Ordering::Release);
                 stage.hang()
             },
@@ -140,12 +140,12 @@ fn a_guest_that_greets_wrongly_is_not_used() {
         other => panic!("{other:?}"),
     };
     let version = why(|stage| {
-        stage.say(&Frame::Hello(Hello { version: 7 }));
+        stage.send_frame(&Frame::Hello(Hello { version: 7 }));
         stage.hang()
     });
     assert!(version.contains("version 7"), "{version}");
     let early = why(|stage| {
-        stage.say(&Frame::Output(b"x".to_vec()));
+        stage.send_frame(&Frame::Output(b"x".to_vec()));
         stage.hang()
     });
     assert_eq!(early, "the guest did not begin with a greeting");

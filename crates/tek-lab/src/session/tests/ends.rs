@@ -18,7 +18,7 @@ fn a_guest_that_falls_silent_is_hung() {
 fn a_guest_that_panics_and_reboots_is_told_with_its_console() {
     let ended = outcome(PATIENT, |stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         stage.print("[ 1.0] Kernel panic - not syncing: sysrq\r\n[ 1.1] CPU: 0");
         off()
     });
@@ -35,7 +35,7 @@ fn a_guest_that_panics_and_stays_is_ended_before_the_limit() {
     let (ended, _) = play(
         &[|stage| {
             stage.greet();
-            stage.hear();
+            stage.receive();
             stage.print("Kernel panic - not syncing: so\n");
             stage.hang()
         }],
@@ -54,7 +54,7 @@ fn a_program_that_prints_of_panics_is_no_panic() {
     let (ended, _) = play(
         &[|stage| {
             stage.greet();
-            stage.hear();
+            stage.receive();
             stage.print("how to read \"Kernel panic - not syncing\"\n");
             stage.done(How::Exited(0));
             stage.hang()
@@ -69,7 +69,7 @@ fn a_program_that_prints_of_panics_is_no_panic() {
 fn a_guest_that_powers_off_is_stopped() {
     let ended = outcome(PATIENT, |stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         off()
     });
     assert_eq!(ended.outcome, Outcome::Stopped);
@@ -79,7 +79,7 @@ fn a_guest_that_powers_off_is_stopped() {
 fn qemu_killed_is_told_with_its_last_words() {
     let ended = outcome(PATIENT, |stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         stage.words.write_all(b"qemu: one\nqemu: cannot go on\n").unwrap();
         ExitStatus::from_raw(libc::SIGKILL)
     });
@@ -91,7 +91,7 @@ fn qemu_killed_is_told_with_its_last_words() {
 fn qemu_that_failed_is_told_with_its_status() {
     let ended = outcome(PATIENT, |stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         ExitStatus::from_raw(1 << 8)
     });
     assert_eq!(ended.outcome, Outcome::QemuDied { why: "QEMU ended with status 1".into() });
@@ -101,7 +101,7 @@ fn qemu_that_failed_is_told_with_its_status() {
 fn a_guest_that_closes_the_port_and_lives_on_is_ended() {
     let ended = outcome(Limits { grace: LIMITS.grace, ..PATIENT }, |stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         stage.port.shutdown(std::net::Shutdown::Both).unwrap();
         // This guest sends nothing: it lives until the host is gone.
         let _ = stage.console.read(&mut [0]);
@@ -125,14 +125,14 @@ fn what_is_no_frame_ends_the_guest() {
     assert_eq!(why, "a frame of the unknown kind 0x7f");
     let why = garbled(|stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         let _ = stage.port.write_all(b"O\xff\xff\xff\xff");
         stage.hang()
     });
     assert_eq!(why, "a frame of 4294967295 bytes");
     let why = garbled(|stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         let _ = stage.port.write_all(b"D\x02\0\0\0[]");
         stage.hang()
     });
@@ -144,41 +144,41 @@ fn a_frame_out_of_turn_ends_the_guest() {
     let ways: [Play; 6] = [
         |stage| {
             stage.greet();
-            stage.hear();
+            stage.receive();
             stage.greet();
             stage.hang()
         },
         |stage| {
             stage.greet();
-            stage.hear();
-            stage.say(&Frame::End);
+            stage.receive();
+            stage.send_frame(&Frame::End);
             stage.hang()
         },
         |stage| {
             stage.greet();
-            stage.hear();
-            stage.say(&Frame::Run(Box::new(Job::new("a", Vec::new()))));
+            stage.receive();
+            stage.send_frame(&Frame::Run(Box::new(Job::new("a", Vec::new()))));
             stage.hang()
         },
         // The frame with the job's end is missing.
         |stage| {
             stage.greet();
-            stage.hear();
-            stage.say(&Frame::Done(Done::default()));
+            stage.receive();
+            stage.send_frame(&Frame::Done(Done::default()));
             stage.hang()
         },
         |stage| {
             stage.greet();
-            stage.hear();
-            stage.say(&Frame::Over(How::Exited(0)));
-            stage.say(&Frame::Over(How::Exited(0)));
+            stage.receive();
+            stage.send_frame(&Frame::Over(How::Exited(0)));
+            stage.send_frame(&Frame::Over(How::Exited(0)));
             stage.hang()
         },
         // No files were requested.
         |stage| {
             stage.greet();
-            stage.hear();
-            stage.say(&Frame::Files(b"x".to_vec()));
+            stage.receive();
+            stage.send_frame(&Frame::Files(b"x".to_vec()));
             stage.hang()
         },
     ];

@@ -23,10 +23,10 @@ fn a_job_that_wants_a_fresh_guest_gets_one() {
 fn what_a_job_leaves_behind_makes_the_next_one_boot_anew() {
     let messy = |stage: &mut Stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         let left = vec!["a mount".to_owned()];
-        stage.say(&Frame::Over(How::Exited(0)));
-        stage.say(&Frame::Done(Done { left, ..Done::default() }));
+        stage.send_frame(&Frame::Over(How::Exited(0)));
+        stage.send_frame(&Frame::Done(Done { left, ..Done::default() }));
         stage.hang()
     };
     let (ended, _) = play(&[messy, good], &jobs("a b"), PATIENT);
@@ -42,7 +42,7 @@ fn frames_may_come_in_any_pieces() {
             for byte in bytes.drain(..) {
                 stage.port.write_all(&[byte]).unwrap();
             }
-            stage.hear();
+            stage.receive();
             bytes.extend(Frame::Error(b"slow".to_vec()).to_bytes());
             bytes.extend(Frame::Over(How::Exited(3)).to_bytes());
             bytes.extend(Frame::Done(Done::default()).to_bytes());
@@ -65,9 +65,9 @@ fn much_output_is_whole_and_in_order() {
     let (ended, notes) = play(
         &[|stage| {
             stage.greet();
-            stage.hear();
+            stage.receive();
             for frame in 0..FRAMES {
-                stage.say(&Frame::Output(frame.to_le_bytes().repeat(8000)));
+                stage.send_frame(&Frame::Output(frame.to_le_bytes().repeat(8000)));
             }
             stage.done(How::Exited(0));
             stage.hang()
@@ -88,8 +88,8 @@ fn files_come_after_a_job_that_wants_them() {
     let (ended, notes) = play(
         &[|stage| {
             stage.greet();
-            stage.hear();
-            stage.say(&Frame::Files(b"tar".to_vec()));
+            stage.receive();
+            stage.send_frame(&Frame::Files(b"tar".to_vec()));
             stage.done(How::Exited(0));
             stage.hang()
         }],
@@ -105,7 +105,7 @@ fn a_lack_of_memory_is_told_even_if_the_console_is_late() {
     let killed = |late: Play| play(&[late], &jobs("a"), PATIENT).0.remove(0).outcome;
     let outcome = killed(|stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         stage.done(How::Killed(9));
         std::thread::sleep(Duration::from_millis(50));
         stage.print("[ 1.0] Out of memory: Killed process 61 (tail)\n");
@@ -114,7 +114,7 @@ fn a_lack_of_memory_is_told_even_if_the_console_is_late() {
     assert_eq!(outcome, Outcome::Killed { signal: 9, out_of_memory: true });
     let outcome = killed(|stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         stage.done(How::Killed(9));
         stage.hang()
     });
@@ -127,7 +127,7 @@ fn a_job_that_was_killed_has_the_console_of_its_own_time() {
         &[|stage| {
             stage.print("[ 0.1] before\n");
             stage.greet();
-            stage.hear();
+            stage.receive();
             // A console line is the job's if the host reads it after the job began: give it time.
             std::thread::sleep(Duration::from_millis(20));
             stage.print("[ 1.0] a[61]: segfault at 0\n");
@@ -147,7 +147,7 @@ fn a_job_that_cannot_be_started_says_why() {
     let (ended, _) = play(
         &[|stage| {
             stage.greet();
-            stage.hear();
+            stage.receive();
             stage.done(How::NotStarted {
                 why: "a: No such file or directory".into(),
                 errno: Some(libc::ENOENT),

@@ -6,8 +6,8 @@ use super::*;
 fn a_job_past_its_limit_is_ended_and_the_guest_goes_on() {
     let endless = |stage: &mut Stage| {
         stage.greet();
-        stage.hear();
-        assert_eq!(stage.hear(), Some(Frame::End));
+        stage.receive();
+        assert_eq!(stage.receive(), Some(Frame::End));
         stage.done(How::Killed(9));
         stage.serve()
     };
@@ -22,12 +22,12 @@ fn a_job_past_its_limit_is_ended_and_the_guest_goes_on() {
 fn a_job_that_ended_in_time_may_be_cleared_away_after_its_limit() {
     let slow = |stage: &mut Stage| {
         stage.greet();
-        stage.hear();
-        stage.say(&Frame::Over(How::Exited(3)));
+        stage.receive();
+        stage.send_frame(&Frame::Over(How::Exited(3)));
         std::thread::sleep(Duration::from_millis(3300));
-        stage.say(&Frame::Output(b"late".to_vec()));
-        stage.say(&Frame::Done(Done::default()));
-        assert!(matches!(stage.hear(), Some(Frame::Run(_))), "it was not told to end");
+        stage.send_frame(&Frame::Output(b"late".to_vec()));
+        stage.send_frame(&Frame::Done(Done::default()));
+        assert!(matches!(stage.receive(), Some(Frame::Run(_))), "it was not told to end");
         stage.done(How::Exited(0));
         stage.hang()
     };
@@ -44,11 +44,11 @@ fn a_guest_that_was_told_to_end_a_job_has_time_to_clear_it_away() {
     const GRACE: Duration = Duration::from_secs(3);
     let slow = |stage: &mut Stage| {
         stage.greet();
-        stage.hear();
-        assert_eq!(stage.hear(), Some(Frame::End));
-        stage.say(&Frame::Over(How::Killed(9)));
+        stage.receive();
+        assert_eq!(stage.receive(), Some(Frame::End));
+        stage.send_frame(&Frame::Over(How::Killed(9)));
         std::thread::sleep(GRACE + Duration::from_millis(300));
-        stage.say(&Frame::Done(Done::default()));
+        stage.send_frame(&Frame::Done(Done::default()));
         stage.serve()
     };
     let mut all = jobs("a b");
@@ -62,8 +62,8 @@ fn a_guest_that_was_told_to_end_a_job_has_time_to_clear_it_away() {
 fn a_guest_that_never_clears_a_job_away_is_hung() {
     let ended = outcome(LIMITS, |stage| {
         stage.greet();
-        stage.hear();
-        stage.say(&Frame::Over(How::Exited(0)));
+        stage.receive();
+        stage.send_frame(&Frame::Over(How::Exited(0)));
         stage.hang()
     });
     assert_eq!(ended.outcome, Outcome::Hung);
@@ -89,7 +89,7 @@ fn a_job_has_its_own_limit_if_it_names_one() {
 fn a_flood_of_frames_does_not_put_off_the_limit() {
     let ended = outcome(LIMITS, |stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         let frame = Frame::Output(vec![b'x'; 1000]).to_bytes();
         while stage.port.write_all(&frame).is_ok() {}
         off()
@@ -102,7 +102,7 @@ fn a_flood_of_frames_does_not_put_off_the_limit() {
 fn a_flood_on_the_console_does_not_put_off_the_limit() {
     let ended = outcome(LIMITS, |stage| {
         stage.greet();
-        stage.hear();
+        stage.receive();
         while stage.console.write_all(&[b'x'; 5000]).is_ok() {}
         off()
     });

@@ -78,7 +78,7 @@ pub fn measure(
     let to = from + Duration::from_secs(seconds);
     let (from, to) = (from.as_nanos() as u64, to.as_nanos() as u64);
     load.go_between(from, to)?;
-    spinners.tell(&format!("{from} {to}\n"))?;
+    spinners.announce(&format!("{from} {to}\n"))?;
     let Spun { fast } = spinners.read_line()?;
     let had = load.wait()?;
     daemon.stop()?;

@@ -88,19 +88,19 @@ impl Load {
 
     /// Lets them run until `stop`.
     pub fn go(&mut self) -> anyhow::Result<()> {
-        self.programs.iter_mut().try_for_each(|program| program.tell("go\n"))
+        self.programs.iter_mut().try_for_each(|program| program.announce("go\n"))
     }
 
     /// Lets them run until the second of these times, CLOCK_MONOTONIC in ns; their CPU time is
     /// counted from the first.
     pub fn go_between(&mut self, from_ns: u64, to_ns: u64) -> anyhow::Result<()> {
         let line = format!("go {from_ns} {to_ns}\n");
-        self.programs.iter_mut().try_for_each(|program| program.tell(&line))
+        self.programs.iter_mut().try_for_each(|program| program.announce(&line))
     }
 
     /// Ends the programs that run until `stop`.
     pub fn stop(mut self) -> anyhow::Result<Had> {
-        self.programs.iter_mut().try_for_each(|program| program.tell("stop\n"))?;
+        self.programs.iter_mut().try_for_each(|program| program.announce("stop\n"))?;
         self.wait()
     }
 

@@ -279,7 +279,7 @@ impl Lab {
         let limit = [(Way::Limit, Beside::Nothing), (Way::Limit, Beside::Hogs(20))];
         let all = [Backend::Rt, Backend::Fair].into_iter().flat_map(strict).chain(limit);
         let measure = |(way, beside): (Way, Beside)| {
-            self.one(&format!("switches, {}", way.told(beside)), |lab| {
+            self.one(&format!("switches, {}", way.reported(beside)), |lab| {
                 switches::measure(&lab.ground, way, beside, count, lab.iterations_per_ms)
             })
         };

@@ -30,7 +30,7 @@ pub fn measure(ground: &Ground, seconds: u64) -> anyhow::Result<Measured> {
     command.arg("1");
     let mut program = Program::start(command)?;
     program.line()?;
-    program.tell("go\n")?;
+    program.announce("go\n")?;
     program.line()?;
     drop(program);
     let mut before = daemon.usage()?;

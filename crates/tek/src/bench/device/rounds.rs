@@ -122,12 +122,12 @@ fn run_once(setup: Setup, plan: &Plan, ground: &Ground, seed: u64) -> anyhow::Re
 
     load.go()?;
     let (begin, before) = (Instant::now(), usage(&daemon)?);
-    let (measured, said) = appliance.go()?;
+    let (measured, printed) = appliance.go()?;
     let used = usage(&daemon)?.zip(before).map(|(after, before)| after.since(before).cpu_ns);
     let tekd_ns = used.zip(u64::try_from(begin.elapsed().as_nanos()).ok());
     let load = load.stop()?;
     daemon.map(Daemon::stop).transpose()?;
-    ensure!(said.is_empty(), "the appliance said: {said}");
+    ensure!(printed.is_empty(), "the appliance said: {printed}");
     verify_policies(setup.variant, &measured)?;
     Ok(Run { appliance: measured, load, tekd_ns })
 }

@@ -61,7 +61,7 @@ impl Way {
     }
 
     /// Its name with the load beside it.
-    pub fn told(self, beside: Beside) -> String {
+    pub fn reported(self, beside: Beside) -> String {
         format!("{}, {}", self.name(), beside.name())
     }
 }
@@ -113,7 +113,7 @@ pub fn measure(
 
     load.go()?;
     let before = daemon.usage()?;
-    program.tell("go\n")?;
+    program.announce("go\n")?;
     let times: Times = program.read_line()?;
     let used = daemon.usage()?.since(before);
     load.stop()?;

@@ -49,7 +49,7 @@ fn of_case(part: &str, case: &Measured, terminal: Terminal) -> String {
 fn over_time(part: &str, variant: Variant, run: &Run, terminal: Terminal) -> String {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let responses: Vec<(f64, f64)> =
-        run.turns.iter().map(|(at, took)| (seconds(*at), *took as f64 / 1e6)).collect();
+        run.periods.iter().map(|(at, took)| (seconds(*at), *took as f64 / 1e6)).collect();
     let end = responses.last().map_or(1.0, |(at, _)| *at).max(0.001);
     let marked: Vec<(f64, f64)> =
         run.stopped.iter().map(|(_, from, to)| (seconds(*from), seconds(*to))).collect();

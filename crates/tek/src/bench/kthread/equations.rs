@@ -108,7 +108,7 @@ pub mod tests {
         let runs = |lost_ms: u64| {
             let kernel_ns = lost_ms * 1_000_000;
             let losses = Losses { kernel_ns, boosted_ns: 40_000_000, ..Losses::default() };
-            vec![Run { turns: vec![(0, 1_000_000)], losses: Some(losses), ..Run::default() }]
+            vec![Run { periods: vec![(0, 1_000_000)], losses: Some(losses), ..Run::default() }]
         };
         let runs = lost.iter().map(|&(variant, ms)| (variant, runs(ms))).collect();
         let case = Measured { name: "one writer".to_owned(), judged: true, runs };

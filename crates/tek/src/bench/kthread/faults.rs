@@ -21,7 +21,7 @@ const MOST_BEFORE: Duration = Duration::from_millis(60);
 /// The load is started anew after so many kills, well before it ends by itself.
 const KILLS_A_LOAD: usize = 20;
 const LOAD_LASTS: Duration = Duration::from_secs(60);
-const TOLD: usize = 20;
+const REPORTED_MOST: usize = 20;
 
 #[derive(Debug, Default, Serialize)]
 pub struct Measured {
@@ -29,7 +29,8 @@ pub struct Measured {
     pub kills: usize,
     /// Kernel threads that were scheduled otherwise than before.
     pub differences: usize,
-    pub told: Vec<String>,
+    #[serde(rename = "told")]
+    pub reported: Vec<String>,
     /// Changes that `tekd --restore` undid.
     pub undone: usize,
 }
@@ -69,9 +70,9 @@ pub fn measure(
         let changed = changes.iter().filter(|change| change.before.kernel);
         for change in changed {
             measured.differences += 1;
-            if measured.told.len() < TOLD {
+            if measured.reported.len() < REPORTED_MOST {
                 let (was, is) = (&change.before, &change.after);
-                measured.told.push(format!(
+                measured.reported.push(format!(
                     "kill {}: {}[{}] is policy {} {} nice {}, was {} {} nice {}",
                     measured.kills,
                     is.name,
@@ -96,17 +97,17 @@ fn start(stage: &Stage, case: &Case) -> anyhow::Result<Vec<Program>> {
     }
     let from = now();
     for program in &mut programs {
-        program.tell(&times(from, from + LOAD_LASTS))?;
+        program.announce(&times(from, from + LOAD_LASTS))?;
     }
     Ok(programs)
 }
 
 /// For people.
 pub fn report(it: &Measured) -> String {
-    let told: String = it.told.iter().map(|line| format!("  {line}\n")).collect();
+    let reported: String = it.reported.iter().map(|line| format!("  {line}\n")).collect();
     format!(
         "{} kills of tekd, seed {}: {} kernel threads scheduled otherwise afterwards; {} changes \
-         undone\n{told}",
+         undone\n{reported}",
         it.kills, it.seed, it.differences, it.undone
     )
 }

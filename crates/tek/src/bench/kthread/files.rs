@@ -4,7 +4,7 @@
 
 use super::case::{Case, Task, MIB};
 use super::experiments::Extent;
-use super::late::{Look, Waiting};
+use super::late::{Sample, Waiting};
 use super::session::{Measured, Session};
 use super::stage::Run;
 use super::summary::sum;
@@ -33,7 +33,7 @@ const OPERATIONS: [&str; 11] = [
 const TWO: &str = "two-tasks";
 /// The same while ordinary programs write to this disk: operation, bytes, period in us.
 const BESIDE: &str = "beside-others";
-const OTHERS: [(&str, u64, u64); 3] =
+const BESIDE_FILES: [(&str, u64, u64); 3] =
     [("fsync", 4 << 10, 5_000), ("unlink", 4 << 10, 7_000), ("fdatasync", 256 << 10, 11_000)];
 /// An answer after more than this is late.
 pub const LATE_MS: f64 = 20.0;
@@ -74,7 +74,7 @@ fn case(name: &str, extent: Extent) -> Case {
         load: vec![load],
         beside: match name {
             TWO => vec![task("second", false)],
-            BESIDE => OTHERS.map(other).into(),
+            BESIDE => BESIDE_FILES.map(other).into(),
             _ => Vec::new(),
         },
         side: name != OPERATIONS[0],
@@ -118,7 +118,7 @@ pub fn report(session: &Session, terminal: Terminal) -> String {
     for case in session.cases.iter().filter(|case| !case.runs.is_empty()) {
         for (&variant, runs) in &case.runs {
             let outside: Vec<f64> = runs.iter().flat_map(Run::responses_outside_ms).collect();
-            let all: usize = runs.iter().map(|run| run.turns.len()).sum();
+            let all: usize = runs.iter().map(|run| run.periods.len()).sum();
             let at = |quantile| {
                 let ms = stats::quantile(&outside, quantile);
                 ms.map_or("-".to_owned(), |ms| format!("{ms:.2}"))
@@ -141,8 +141,8 @@ pub fn report(session: &Session, terminal: Terminal) -> String {
 fn note(case: &Measured, variant: Variant, runs: &[Run]) -> String {
     let mut waits: BTreeMap<String, (usize, f64)> = BTreeMap::new();
     for run in runs {
-        for (ms, look) in late_answers(run) {
-            let wait = waits.entry(wait(look)).or_default();
+        for (ms, examine) in late_answers(run) {
+            let wait = waits.entry(wait(examine)).or_default();
             wait.0 += 1;
             wait.1 = wait.1.max(ms);
         }
@@ -156,29 +156,29 @@ fn note(case: &Measured, variant: Variant, runs: &[Run]) -> String {
 }
 
 /// Each late answer outside of windows, and its last sample.
-fn late_answers(run: &Run) -> Vec<(f64, &Look)> {
+fn late_answers(run: &Run) -> Vec<(f64, &Sample)> {
     let is_outside =
         |begin: u64, end: u64| !run.stopped.iter().any(|&(_, from, to)| begin < to && from < end);
     let late = run
-        .turns
+        .periods
         .iter()
         .filter(|(begin, took)| *took as f64 / 1e6 > LATE_MS && is_outside(*begin, begin + took));
     late.filter_map(|(begin, took)| {
-        let look = run.late.iter().rfind(|look| look.due_ns == *begin)?;
-        Some((*took as f64 / 1e6, look))
+        let examine = run.late.iter().rfind(|examine| examine.due_ns == *begin)?;
+        Some((*took as f64 / 1e6, examine))
     })
     .collect()
 }
 
 /// The functions in which the task slept. And the threads that were ready meanwhile without a CPU,
 /// or slept in the kernel for a third thread.
-fn wait(look: &Look) -> String {
+fn wait(examine: &Sample) -> String {
     let within = |it: &Waiting| {
         let functions: Vec<&str> = it.stack.iter().take(FUNCTIONS).map(String::as_str).collect();
         functions.join(" < ")
     };
-    let Some((task, others)) = look.threads.split_first() else { return String::new() };
-    let mut others: Vec<String> = others
+    let Some((task, remaining)) = examine.threads.split_first() else { return String::new() };
+    let mut remaining: Vec<String> = remaining
         .iter()
         .map(|it| {
             let name =
@@ -187,9 +187,9 @@ fn wait(look: &Look) -> String {
             format!("{name} {state} at {} in {}", it.priority, within(it))
         })
         .collect();
-    others.sort();
-    others.dedup();
-    format!("{}; {}", within(task), others.join(", "))
+    remaining.sort();
+    remaining.dedup();
+    format!("{}; {}", within(task), remaining.join(", "))
 }
 
 /// The rows of the JSON document.
@@ -232,10 +232,10 @@ mod tests {
             waiting("file_ops", 'D', &["jbd2_log_wait_commit", "ext4_sync_file"]),
             waiting("kworker/u8:3", 'R', &["ext4_end_io_rsv_work"]),
         ];
-        let look = Look { due_ns: 100, after_ns: 20_000_000, threads };
-        let turns = vec![(0, 1_000_000), (100, 40_000_000), (50_000_000, 90_000_000)];
+        let examine = Sample { due_ns: 100, after_ns: 20_000_000, threads };
+        let periods = vec![(0, 1_000_000), (100, 40_000_000), (50_000_000, 90_000_000)];
         let stopped = vec![(0, 60_000_000, 90_000_000)];
-        Run { turns, stopped, late: vec![look], ..Run::default() }
+        Run { periods, stopped, late: vec![examine], ..Run::default() }
     }
 
     #[test]
@@ -268,7 +268,9 @@ mod tests {
         let extent = Extent { seconds: 1.0, varied: true };
         let all = cases(extent, &[]).unwrap();
         assert_eq!(all.len(), OPERATIONS.len() + 2);
-        assert!(all.last().unwrap().beside.len() == OTHERS.len() && !all[0].side && all[1].side);
+        assert!(
+            all.last().unwrap().beside.len() == BESIDE_FILES.len() && !all[0].side && all[1].side
+        );
         assert_eq!(cases(extent, &["fsync".to_owned()]).unwrap()[0].name, "fsync");
         assert!(cases(extent, &["sink".to_owned()]).is_err());
     }

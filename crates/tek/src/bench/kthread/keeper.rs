@@ -44,7 +44,7 @@ impl Keeper {
     }
 
     fn ask(&mut self, line: &str) -> anyhow::Result<()> {
-        self.0.tell(line)?;
+        self.0.announce(line)?;
         let answer = self.0.line()?;
         match answer.trim().strip_prefix("no: ") {
             Some(reason) => bail!("{}: {reason}", line.trim()),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// One sample of the waiting threads while an answer was late.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Look {
+pub struct Sample {
     /// When the answer was due, since the beginning.
     pub due_ns: u64,
     /// The time from `due_ns` to the sample.

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_less_urgent_runs_only_where_real_time_threads_are_stopped() {
+    fn a_less_urgent_task_runs_only_where_real_time_threads_are_stopped() {
         let losses = losses(&[
             (0, switch((0, 120), (BYSTANDER, PRIORITY))),
             (10, switch((BYSTANDER, PRIORITY), (0, 120))),

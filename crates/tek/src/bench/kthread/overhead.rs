@@ -112,7 +112,7 @@ fn pass(stage: &Stage, with: With) -> anyhow::Result<Vec<Column>> {
     let task = super::case::writer(4096, 100_000).with("file-bytes", 1 << 20).and("@little");
     let mut critical = with.has_task().then(|| stage.start(&task)).transpose()?;
     if let Some(critical) = &mut critical {
-        critical.tell(&times(now(), now() + Duration::from_secs(100)))?;
+        critical.announce(&times(now(), now() + Duration::from_secs(100)))?;
     }
     let mut command = stage.ground.command("micro", User::Own, false);
     command.arg(stage.ground.path("."));
@@ -227,13 +227,13 @@ pub fn report(it: &Measured, terminal: Terminal) -> String {
          bandwidth too. task: one critical task beside it. noise: by how much equal measurements \
          differ\n{}{}{}",
         table.trim_fmt(),
-        told(it, With::On),
-        told(it, With::Critical),
+        reported(it, With::On),
+        reported(it, With::Critical),
         unsteady(it)
     )
 }
 
-fn told(it: &Measured, with: With) -> String {
+fn reported(it: &Measured, with: With) -> String {
     it.worst(with).map_or_else(String::new, |(percent, column)| {
         format!("{}: most beyond off/off: {column}, {percent:.1}%\n", with.name())
     })

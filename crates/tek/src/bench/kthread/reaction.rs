@@ -53,14 +53,14 @@ pub fn measure(stage: &mut Stage, seconds: f64) -> anyhow::Result<Measured> {
 }
 
 fn limit(run: &Run) -> Option<Reaction> {
-    let all: Vec<f64> = run.turns.iter().map(|(_, took)| *took as f64).collect();
+    let all: Vec<f64> = run.periods.iter().map(|(_, took)| *took as f64).collect();
     let it = stats::summarize(&all)?;
     Some(Reaction { p50: it.p50, p99: it.p99, max: it.max, n: it.n as u64 })
 }
 
 /// For people.
 pub fn report(it: &Measured) -> String {
-    let told = |it: &Reaction| {
+    let reported = |it: &Reaction| {
         let [p50, p99, max] = [it.p50, it.p99, it.max].map(|ns| ns / 1e3);
         format!("p50 {p50:.0} us, p99 {p99:.0} us, max {max:.0} us ({} times)", it.n)
     };
@@ -68,8 +68,8 @@ pub fn report(it: &Measured) -> String {
         "from an event to the changed priority: {}\n\
          a thread that is woken for nothing else, the limit: {}\n\
          tekd beside a task that writes 4,000 times a second: {:.2}% of a CPU\n",
-        told(&it.reaction),
-        told(&it.limit),
+        reported(&it.reaction),
+        reported(&it.limit),
         it.tekd_percent
     )
 }

@@ -4,7 +4,7 @@
 use super::case::{dirty, Case, Task};
 use super::experiments::Writes;
 use super::keeper::Keeper;
-use super::late::Look;
+use super::late::Sample;
 use super::losses::{self, Losses, Trace};
 use super::threads::{self, Between};
 use super::variant::{Variant, STATIC};
@@ -54,7 +54,8 @@ pub struct Hog {
     /// The part of its bursts in which it did not have the CPU.
     pub lost_ns: u64,
     pub worst_ns: u64,
-    pub turns: u64,
+    #[serde(rename = "turns")]
+    pub periods: u64,
 }
 
 /// The resources that tekd used.
@@ -68,7 +69,8 @@ pub struct Used {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
     /// When each period began, since the beginning, and how long it took.
-    pub turns: Vec<(u64, u64)>,
+    #[serde(rename = "turns")]
+    pub periods: Vec<(u64, u64)>,
     /// CPU time of the measured task, with the thread that takes samples.
     pub task_cpu_ns: u64,
     /// Time, pages that are dirty or being written, the number of pages from which writers wait,
@@ -81,7 +83,7 @@ pub struct Run {
     pub stopped: Vec<(i32, u64, u64)>,
     pub threads: Between,
     /// The causes of late answers.
-    pub late: Vec<Look>,
+    pub late: Vec<Sample>,
     pub tekd: Option<Used>,
     /// The status of tekd on kernel threads.
     pub kthreads: Value,
@@ -89,11 +91,12 @@ pub struct Run {
 
 #[derive(Deserialize)]
 struct Took {
-    turns: Vec<(u64, u64)>,
+    #[serde(rename = "turns")]
+    periods: Vec<(u64, u64)>,
     cpu_ns: u64,
     samples: Vec<(u64, u64, u64, u64)>,
     #[serde(default)]
-    late: Vec<Look>,
+    late: Vec<Sample>,
 }
 
 #[derive(Deserialize)]
@@ -134,7 +137,7 @@ impl Stage {
         let task = Task::new("writer").with("bytes", 1 << 20).with("period-us", 5000);
         let mut program = self.start(&task.with("file-bytes", 64 << 20).and("@settled"))?;
         let from = now() + AHEAD;
-        program.tell(&times(from, from + Duration::from_secs_f64(seconds)))?;
+        program.announce(&times(from, from + Duration::from_secs_f64(seconds)))?;
         program.line()?;
         fs::remove_file(self.ground.path("settled")).context("cannot remove a file")
     }
@@ -202,7 +205,7 @@ impl Stage {
         daemon: &Option<Daemon>,
     ) -> anyhow::Result<Run> {
         let usage = || daemon.as_ref().map(Daemon::usage).transpose();
-        let (before, used_before, begin) = (threads::Look::now(), usage()?, Instant::now());
+        let (before, used_before, begin) = (threads::Sample::now(), usage()?, Instant::now());
         let mut threads = losses::Threads::default();
         if let Some(trace) = &self.trace {
             for (number, (task, program)) in tasks.iter().zip(&*programs).enumerate() {
@@ -217,13 +220,13 @@ impl Stage {
         let from = now() + AHEAD;
         let times = times(from, from + Duration::from_secs_f64(case.seconds));
         for program in &mut *programs {
-            program.tell(&times)?;
+            program.announce(&times)?;
         }
         let mut run = Run::default();
         for (number, (task, program)) in tasks.iter().zip(programs).enumerate() {
             if number == 0 {
                 let took: Took = program.read_line().context(task.program)?;
-                (run.turns, run.task_cpu_ns) = (took.turns, took.cpu_ns);
+                (run.periods, run.task_cpu_ns) = (took.periods, took.cpu_ns);
                 (run.samples, run.late) = (took.samples, took.late);
             } else if matches!(task.program, "hog" | BYSTANDER) {
                 let Hogged { hogs, stopped } = program.read_line().context(task.program)?;
@@ -233,8 +236,8 @@ impl Stage {
                 program.line().context(task.program)?;
             }
         }
-        ensure!(!run.turns.is_empty(), "{} did nothing", case.task.program);
-        let after = threads::Look::now();
+        ensure!(!run.periods.is_empty(), "{} did nothing", case.task.program);
+        let after = threads::Sample::now();
         run.threads = after.since(&before);
         if let Some(trace) = &self.trace {
             threads.kernel = before.tids().chain(after.tids()).collect();

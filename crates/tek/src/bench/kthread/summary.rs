@@ -12,7 +12,7 @@ use crate::bench::terminal::Terminal;
 impl Run {
     /// In ms.
     pub fn responses_ms(&self) -> Vec<f64> {
-        self.turns.iter().map(|(_, response)| *response as f64 / 1e6).collect()
+        self.periods.iter().map(|(_, response)| *response as f64 / 1e6).collect()
     }
 
     /// The responses outside the windows in which real-time threads were stopped, in ms.
@@ -20,7 +20,7 @@ impl Run {
         let is_outside = |begin: u64, end: u64| {
             !self.stopped.iter().any(|&(_, from, to)| begin < to && from < end)
         };
-        let outside = self.turns.iter().filter(|(begin, took)| is_outside(*begin, begin + took));
+        let outside = self.periods.iter().filter(|(begin, took)| is_outside(*begin, begin + took));
         outside.map(|(_, took)| *took as f64 / 1e6).collect()
     }
 
@@ -196,9 +196,9 @@ pub mod tests {
 
     /// Runs with this response, in ms, and one longer response in each.
     pub fn runs(usual_ms: u64, worst_ms: u64) -> Vec<Run> {
-        let mut turns = vec![(0, usual_ms * 1_000_000); 200];
-        turns.push((0, worst_ms * 1_000_000));
-        let run = Run { turns, samples: vec![(0, 50, 100, 7)], ..Run::default() };
+        let mut periods = vec![(0, usual_ms * 1_000_000); 200];
+        periods.push((0, worst_ms * 1_000_000));
+        let run = Run { periods, samples: vec![(0, 50, 100, 7)], ..Run::default() };
         vec![run.clone(), run.clone(), run]
     }
 
@@ -223,9 +223,9 @@ pub mod tests {
 
     #[test]
     fn a_response_during_which_real_time_threads_were_stopped_is_not_outside() {
-        let turns = vec![(0, 5_000_000), (10_000_000, 60_000_000), (90_000_000, 1_000_000)];
+        let periods = vec![(0, 5_000_000), (10_000_000, 60_000_000), (90_000_000, 1_000_000)];
         let stopped = vec![(1, 20_000_000, 69_000_000)];
-        let run = Run { turns, stopped, ..Run::default() };
+        let run = Run { periods, stopped, ..Run::default() };
         assert_eq!(run.responses_outside_ms(), [5.0, 1.0]);
     }
 

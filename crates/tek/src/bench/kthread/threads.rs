@@ -18,7 +18,7 @@ pub struct Had {
 }
 
 /// All kernel threads at a moment.
-pub struct Look(BTreeMap<(u32, u64), (String, Had)>);
+pub struct Sample(BTreeMap<(u32, u64), (String, Had)>);
 
 /// Their times between two moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -31,8 +31,8 @@ pub struct Between {
     pub new_kworkers: usize,
 }
 
-impl Look {
-    pub fn now() -> Look {
+impl Sample {
+    pub fn now() -> Sample {
         let threads = processes().unwrap_or_default().into_iter().filter_map(|pid| {
             let process = Process::open(pid).ok()?;
             let stat = process.stat(pid).filter(|stat| stat.kernel)?;
@@ -40,7 +40,7 @@ impl Look {
             let had = Had { cpu_ns: had.cpu_ns, waited_ns: had.run_delay_ns };
             Some(((pid, stat.start_ns), (stat.name, had)))
         });
-        Look(threads.collect())
+        Sample(threads.collect())
     }
 
     /// Their ids.
@@ -49,7 +49,7 @@ impl Look {
     }
 
     /// The changes since an earlier sample.
-    pub fn since(&self, earlier: &Look) -> Between {
+    pub fn since(&self, earlier: &Sample) -> Between {
         let mut between = Between::default();
         for (identity, (name, had)) in &self.0 {
             let Some(class) = CLASSES.into_iter().find(|class| name.starts_with(class)) else {
@@ -74,10 +74,11 @@ impl Between {
         let mut waited: Vec<_> =
             self.classes.iter().filter(|(_, had)| had.waited_ns > 50_000_000).collect();
         waited.sort_by_key(|(_, had)| std::cmp::Reverse(had.waited_ns));
-        let told = waited.iter().take(3);
-        let told: BTreeSet<String> =
-            told.map(|(class, had)| format!("{class} {} ms", had.waited_ns / 1_000_000)).collect();
-        told.into_iter().collect::<Vec<_>>().join(", ")
+        let reported = waited.iter().take(3);
+        let reported: BTreeSet<String> = reported
+            .map(|(class, had)| format!("{class} {} ms", had.waited_ns / 1_000_000))
+            .collect();
+        reported.into_iter().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -85,17 +86,17 @@ impl Between {
 mod tests {
     use super::*;
 
-    fn look(threads: &[(u32, &str, u64, u64)]) -> Look {
+    fn examine(threads: &[(u32, &str, u64, u64)]) -> Sample {
         let thread = |&(tid, name, cpu_ns, waited_ns): &(u32, &str, u64, u64)| {
             ((tid, 1), (name.to_owned(), Had { cpu_ns, waited_ns }))
         };
-        Look(threads.iter().map(thread).collect())
+        Sample(threads.iter().map(thread).collect())
     }
 
     #[test]
     fn a_worker_that_came_meanwhile_is_new_and_one_with_another_name_is_not() {
-        let before = look(&[(5, "kworker/0:1-events", 10, 100)]);
-        let after = look(&[
+        let before = examine(&[(5, "kworker/0:1-events", 10, 100)]);
+        let after = examine(&[
             (5, "kworker/0:1-writeback", 15, 90_000_100),
             (9, "kworker/u8:3", 7, 0),
             (11, "rcu_preempt", 1, 1),

@@ -228,9 +228,9 @@ mod tests {
             ["pdflush", "irq", "kswapd", "worker", "files"].map(session).into();
         let files = sessions.last_mut().unwrap();
         let late = files.cases[0].runs.values_mut().flatten();
-        late.for_each(|run| run.turns.truncate(200));
+        late.for_each(|run| run.periods.truncate(200));
         for run in files.cases[0].runs.get_mut(&Variant::AsItIs).unwrap() {
-            run.turns.iter_mut().take(20).for_each(|turn| turn.1 = 400_000_000);
+            run.periods.iter_mut().take(20).for_each(|iteration| iteration.1 = 400_000_000);
         }
         sessions.push(equations);
         let reaction = reaction::Reaction { p50: 9e3, p99: 1e5, max: 2e5, n: 900 };

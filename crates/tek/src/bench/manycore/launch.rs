@@ -50,9 +50,9 @@ pub fn profiled(options: &[&OsStr]) -> anyhow::Result<Vec<OsString>> {
 
 /// Runs a program that prints lines of JSON, and reads them. One that hangs is ended after `limit`.
 pub fn run_lines<T: DeserializeOwned>(command: Command, limit: Duration) -> anyhow::Result<Vec<T>> {
-    let said = programs::output_within(command, limit)?;
-    let said = String::from_utf8(said).context("it printed something else than text")?;
-    let lines = said.lines().map(serde_json::from_str::<T>);
+    let printed = programs::output_within(command, limit)?;
+    let printed = String::from_utf8(printed).context("it printed something else than text")?;
+    let lines = printed.lines().map(serde_json::from_str::<T>);
     let lines: Vec<T> =
         lines.collect::<Result<_, _>>().context("it printed something else than JSON")?;
     if lines.is_empty() {

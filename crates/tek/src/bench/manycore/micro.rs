@@ -104,7 +104,7 @@ pub fn measure(
         }
     };
     for round in 0..extent.rounds {
-        for variant in groups.iter().flat_map(|group| group.in_turn(round)) {
+        for variant in groups.iter().flat_map(|group| group.rotated(round)) {
             let name = format!("{}, {}", part.name(), variant.name);
             if not_run.iter().any(|it| it.variant == name) {
                 continue;
@@ -131,10 +131,12 @@ struct Group {
 }
 
 impl Group {
-    fn in_turn(&self, round: usize) -> impl Iterator<Item = &Variant> {
+    fn rotated(&self, round: usize) -> impl Iterator<Item = &Variant> {
         let places: Vec<usize> = (0..self.variants.len()).collect();
-        let turns = round * self.times..(round + 1) * self.times;
-        turns.flat_map(move |turn| order(&places, turn)).map(|place| &self.variants[place])
+        let periods = round * self.times..(round + 1) * self.times;
+        periods
+            .flat_map(move |iteration| order(&places, iteration))
+            .map(|place| &self.variants[place])
     }
 }
 
@@ -196,8 +198,8 @@ impl Variant {
 fn spin_kinds() -> anyhow::Result<Vec<String>> {
     let mut list = command("manycore/spin", "spin", &Setting::default(), 1, &[])?;
     list.arg("--list");
-    let said = programs::output_within(list, LIMIT)?;
-    Ok(String::from_utf8_lossy(&said).lines().map(str::to_owned).collect())
+    let printed = programs::output_within(list, LIMIT)?;
+    Ok(String::from_utf8_lossy(&printed).lines().map(str::to_owned).collect())
 }
 
 /// The variants of a group are compared, so they run one after the other in each round.
@@ -331,7 +333,11 @@ pub fn report(measured: &Measured, part: Part, terminal: Terminal) -> String {
         table.add_row(row);
     }
     let axis = if is_turned { "" } else { "; columns: threads" };
-    format!("{}\n(medians of the rounds{axis})\npaper, {}\n", table.trim_fmt(), paper::says(part))
+    format!(
+        "{}\n(medians of the rounds{axis})\npaper, {}\n",
+        table.trim_fmt(),
+        paper::statement(part)
+    )
 }
 
 /// The rows of the JSON document.

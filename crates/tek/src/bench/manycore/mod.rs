@@ -3,13 +3,13 @@
 //! the lock, barrier, allocator and placement that help each program.
 
 mod breakdown;
-mod kept;
 mod launch;
 mod micro;
 mod overhead;
 mod paper;
 mod plan;
 mod programs;
+mod retained;
 mod setting;
 mod verdict;
 
@@ -170,7 +170,7 @@ struct Measured {
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.from {
-        return kept::show(path);
+        return retained::show(path);
     }
     let output = Output::begin("", &args.judge.options)?;
     let plan = Plan::of(args, output.host.cpus);

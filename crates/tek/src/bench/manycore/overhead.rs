@@ -73,17 +73,17 @@ pub fn measure(extent: &Extent, progress: &ProgressBar) -> (Measured, Vec<NotRun
 
 fn pair(program: Part, extent: &Extent, progress: &ProgressBar) -> anyhow::Result<Pair> {
     let directory = tempfile::tempdir()?;
-    let told = directory.path().join("profile");
-    let around = profiled(&["-o".as_ref(), told.as_ref()])?;
+    let reported = directory.path().join("profile");
+    let around = profiled(&["-o".as_ref(), reported.as_ref()])?;
     let cell = Cell { program, setting: Setting::default(), threads: THREADS };
     let mut pair = Pair { program, plain: Vec::new(), profiled: Vec::new() };
-    for turn in 0..extent.rounds * times(program) {
+    for iteration in 0..extent.rounds * times(program) {
         progress.set_message(format!(
             "{} with and without tek profile, round {}",
             program.name(),
-            turn / times(program) + 1
+            iteration / times(program) + 1
         ));
-        for profiled in order(&[false, true], turn) {
+        for profiled in order(&[false, true], iteration) {
             let around: &[_] = if profiled { &around } else { &[] };
             let run = run(&cell, extent, around)?;
             if profiled { &mut pair.profiled } else { &mut pair.plain }.push(run);

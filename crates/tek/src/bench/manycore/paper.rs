@@ -5,7 +5,7 @@
 use super::Part;
 
 /// Beside ours, under its table.
-pub fn says(part: Part) -> &'static str {
+pub fn statement(part: Part) -> &'static str {
     match part {
         Part::Spin => {
             "Fig. 3: TAS and TATAS best below 6 cores, then collapse; BACKOFF falls slowly; K42 \

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_a_preset_gets_it_and_none_beside_it() {
+    fn a_named_preset_is_used_and_none_beside_it() {
         let plan = plan(&["--preset", "fmp-k42", "--parts", "dedup", "--threads", "2"]);
         let settings: Vec<String> = plan.cells().iter().map(|it| it.setting.name()).collect();
         assert_eq!(settings, ["fmp-k42", "1:1"]);

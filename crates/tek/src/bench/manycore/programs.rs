@@ -242,7 +242,7 @@ fn report_one(measured: &Measured, program: Part, terminal: Terminal) -> String 
          thread(s){counts})\npaper, {}\n",
         table.trim_fmt(),
         threads[0],
-        paper::says(program)
+        paper::statement(program)
     )
 }
 
@@ -347,13 +347,13 @@ pub mod tests {
     #[test]
     fn programs_are_told_what_they_have() {
         let setting = Setting { memory_files: true, ..with_barrier("block") };
-        let told = |program| {
+        let reported = |program| {
             Cell { program, setting: setting.clone(), threads: 3 }.arguments(Some(9)).join(" ")
         };
-        assert_eq!(told(Part::Swaptions), "--threads 3 --size 9");
-        assert_eq!(told(Part::Dedup), "--threads 3 --size 9 --files memory");
+        assert_eq!(reported(Part::Swaptions), "--threads 3 --size 9");
+        assert_eq!(reported(Part::Dedup), "--threads 3 --size 9 --files memory");
         assert_eq!(
-            told(Part::Streamcluster),
+            reported(Part::Streamcluster),
             "--threads 3 --size 9 --files memory --barrier pthread"
         );
     }

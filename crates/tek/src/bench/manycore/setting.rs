@@ -39,13 +39,13 @@ pub const GLIBC: &str = "glibc";
 const NOWHERE: &str = "none";
 
 /// `name`, if it is one of these or of the kinds that `tek run` knows.
-fn kind<T: ValueEnum>(name: &str, others: &[&str]) -> Result<String, String> {
-    if others.contains(&name) || T::from_str(name, false).is_ok() {
+fn kind<T: ValueEnum>(name: &str, remaining: &[&str]) -> Result<String, String> {
+    if remaining.contains(&name) || T::from_str(name, false).is_ok() {
         return Ok(name.to_owned());
     }
     let values = T::value_variants().iter().filter_map(T::to_possible_value);
     let mut names: Vec<_> = values.map(|it| it.get_name().to_owned()).collect();
-    names.extend(others.iter().map(|&it| it.to_owned()));
+    names.extend(remaining.iter().map(|&it| it.to_owned()));
     Err(format!("there are {}", names.join(", ")))
 }
 
@@ -270,13 +270,13 @@ impl Axes {
 
 /// Each once, in the order of its first place.
 pub fn unique<T: PartialEq>(all: Vec<T>) -> Vec<T> {
-    let mut kept = Vec::new();
+    let mut retained = Vec::new();
     for it in all {
-        if !kept.contains(&it) {
-            kept.push(it);
+        if !retained.contains(&it) {
+            retained.push(it);
         }
     }
-    kept
+    retained
 }
 
 #[cfg(test)]

@@ -81,12 +81,12 @@ fn run_once(mut command: Command, plan: &Plan, speed: u64) -> anyhow::Result<(Me
     Appliance::start(command)?.go()
 }
 
-fn check_critical((measured, said): (Measured, String)) -> anyhow::Result<Measured> {
+fn check_critical((measured, printed): (Measured, String)) -> anyhow::Result<Measured> {
     for (name, _) in CRITICAL {
         let thread = measured.threads.iter().find(|thread| thread.name == name);
         ensure!(
             thread.is_some_and(|thread| thread.during.policy == libc::SCHED_RR),
-            "thread {name} did not become critical, `tek doctor` says why: {said}"
+            "thread {name} did not become critical, `tek doctor` says why: {printed}"
         );
     }
     Ok(measured)

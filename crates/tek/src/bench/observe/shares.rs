@@ -75,14 +75,14 @@ pub fn report(measured: &Measured, terminal: Terminal) -> String {
         distances.fold(0.0, f64::max)
     };
     let (from_paper, from_kernel) = (off(|line| line.paper), off(|line| line.kernel));
-    let whom = if from_kernel < from_paper {
+    let subject = if from_kernel < from_paper {
         "This kernel follows its weight table, in which a nice level is worth a factor of\n\
          about 1.25, not the paper's even steps of one percent"
     } else {
         "This kernel is nearer to the paper's even steps of one percent than to its weight table"
     };
     format!(
-        "{}\n{whom} (off by at most {from_kernel:.1} and {from_paper:.1} points).\n\
+        "{}\n{subject} (off by at most {from_kernel:.1} and {from_paper:.1} points).\n\
          Either way nice divides the CPU and promises no time: the best of the four still\n\
          waits while the others have their shares, so nice alone makes no thread answer at once.\n",
         table.trim_fmt()

@@ -16,7 +16,7 @@ fn thread(name: &str, kind: Kind, switches: u64, stall_ms: u64) -> Thread {
         involuntary: switches - 6,
         cpu_ns: 1_000_000_000,
         run_delay_ns: None,
-        turns: 1,
+        periods: 1,
         stall_ns: stall_ms * 1_000_000,
         before: scheduling,
         during: scheduling,

@@ -95,11 +95,11 @@ fn run_once(
     variant
         .apply(&appliance.threads)
         .context("the kernel refused it; `tek doctor` says why and what to do")?;
-    let (measured, said) = appliance.go()?;
+    let (measured, printed) = appliance.go()?;
     match variant.verify(&measured) {
         Ok(()) => Ok(measured),
-        Err(text) if said.is_empty() => bail!("{text}; `tek doctor` says why"),
-        Err(text) => bail!("{text}: {said}"),
+        Err(text) if printed.is_empty() => bail!("{text}; `tek doctor` says why"),
+        Err(text) => bail!("{text}: {printed}"),
     }
 }
 

@@ -110,8 +110,8 @@ impl VariantSummary {
         for (number, times) in self.switches.iter().zip(&self.switch_ns) {
             total += number * stats::median(times)?;
         }
-        let others = self.all_switches - self.critical_switches();
-        total += others * stats::median(&self.ordinary_switch_ns)?;
+        let remaining = self.all_switches - self.critical_switches();
+        total += remaining * stats::median(&self.ordinary_switch_ns)?;
         Some(total / self.all_switches)
     }
 }

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn both_costs_are_told() {
+    fn the_costs_are_reported() {
         let run = Run { variant: "glibc", resident: 12 * MIB, create_ns: 19_000.4 };
         let terminal = Terminal { width: 100, unicode: false };
         let text = report(std::slice::from_ref(&run), terminal);

@@ -161,13 +161,13 @@ impl Lab {
             .output()
             .with_context(|| format!("cannot start {}", name_of(command)))?;
         let text = String::from_utf8_lossy(&output.stderr);
-        let said: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let printed: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         if output.status.signal() == Some(libc::SIGSEGV) {
-            return Ok(Ended::Overflowed(said[said.len().saturating_sub(3)..].join("; ")));
+            return Ok(Ended::Overflowed(printed[printed.len().saturating_sub(3)..].join("; ")));
         }
         if !output.status.success() {
-            let said = said[..said.len().min(2)].join("; ");
-            bail!("{}: {}: {said}", name_of(command), output.status);
+            let printed = printed[..printed.len().min(2)].join("; ");
+            bail!("{}: {}: {printed}", name_of(command), output.status);
         }
         let value: serde_json::Value = serde_json::from_slice(&output.stdout)
             .with_context(|| format!("{} printed something else than JSON", name_of(command)))?;

@@ -62,11 +62,13 @@ fn available(meminfo: &str) -> Option<u64> {
 
 /// For people.
 pub fn report(measured: &Measured) -> String {
-    let say = |what, bytes: Option<u64>| {
+    let send_frame = |what, bytes: Option<u64>| {
         bytes.map(|bytes| format!("{what} {:.1} MB", bytes as f64 / 1e6))
     };
-    let parts =
-        [say("conventional", measured.conventional), say("TEK, second run", measured.fitted)];
+    let parts = [
+        send_frame("conventional", measured.conventional),
+        send_frame("TEK, second run", measured.fitted),
+    ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() {
         return String::new();

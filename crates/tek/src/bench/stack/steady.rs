@@ -69,7 +69,7 @@ pub fn measure(
         let profiles = lab.copy_of(&learnt, "steady")?;
         match start(series.mode, &profiles, series.percent, run)? {
             Ended::Well(threads) => measured.ratios.push(threads.ratio()),
-            Ended::Overflowed(said) => measured.overflows.push(said),
+            Ended::Overflowed(printed) => measured.overflows.push(printed),
         }
         progress(run);
     }
@@ -94,12 +94,12 @@ pub fn report(all: &[Measured], terminal: Terminal) -> String {
             number(ratio.map(|ratio| ratio.max)),
         ]);
     }
-    let said: String = all
+    let printed: String = all
         .iter()
         .flat_map(|measured| measured.overflows.first())
-        .map(|said| format!("overflow: {said}\n"))
+        .map(|printed| format!("overflow: {printed}\n"))
         .collect();
-    format!("{}\n(each run with what one run taught)\n{said}", table.trim_fmt())
+    format!("{}\n(each run with what one run taught)\n{printed}", table.trim_fmt())
 }
 
 /// The rows of the JSON document.

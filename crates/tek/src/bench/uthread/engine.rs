@@ -122,7 +122,7 @@ pub enum Threads<'a> {
     /// The threads that it was built with.
     Own,
     /// The threads that it was built with, under this setting.
-    Told(&'a Setting),
+    Custom(&'a Setting),
     /// libtek-uthread.so's instead of the C library's.
     Preloaded(&'a Setting),
 }
@@ -146,7 +146,7 @@ pub fn command(name: &str, threads: Threads, cpus: Cpus) -> anyhow::Result<Comma
     }
     match threads {
         Threads::Own => {}
-        Threads::Told(setting) => {
+        Threads::Custom(setting) => {
             command.env("TEK_UTHREAD", setting.variable());
         }
         Threads::Preloaded(setting) => {
@@ -189,8 +189,8 @@ fn keep_to_one_cpu() -> io::Result<()> {
 /// Runs a program that prints one JSON document, and reads it. A program that hangs is ended after
 /// `limit`.
 pub fn run_json<T: DeserializeOwned>(command: Command, limit: Duration) -> anyhow::Result<T> {
-    let said = programs::output_within(command, limit)?;
-    serde_json::from_slice(&said).context("it printed something else than JSON")
+    let printed = programs::output_within(command, limit)?;
+    serde_json::from_slice(&printed).context("it printed something else than JSON")
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl By {
 
     /// Whether threads of equal priority share the CPU. The measurements of shares and of wake-up
     /// need this.
-    fn takes_turns(self) -> bool {
+    fn alternates(self) -> bool {
         self != By::Uthreads(Sched::Fifo)
     }
 }
@@ -147,7 +147,7 @@ pub fn measure(rounds: usize, ms: u64, spinner: &ProgressBar) -> (Measured, Vec<
 }
 
 fn run_all(by: By, ms: u64, round: usize, measured: &mut Measured) -> anyhow::Result<()> {
-    if by.takes_turns() {
+    if by.alternates() {
         let it: Shares = run(by, "shares", SHARERS, ms, round)?;
         let worst = worst_percent(&it.units).context("no thread did anything")?;
         measured.shares.entry(by.name()).or_default().push(worst);
@@ -199,7 +199,7 @@ pub fn report(measured: &Measured, terminal: Terminal) -> String {
     let wake = format!("p99 wake-up beside {HOGS} hogs, quanta");
     let header = ["fairness", &shares, &wake, "mean turnaround, ms", "of short jobs, ms"];
     let mut table = table(&header, terminal);
-    for by in By::ALL.into_iter().filter(|by| by.takes_turns()) {
+    for by in By::ALL.into_iter().filter(|by| by.alternates()) {
         let text = |of: &BTreeMap<&str, Vec<f64>>| {
             let it = of.get(by.name()).and_then(|values| summarize(values));
             it.map_or("-".to_owned(), |it| {

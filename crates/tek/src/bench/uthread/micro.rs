@@ -115,8 +115,8 @@ impl On {
         let one = Setting::one(Sched::Rr, 100_000);
         let many = Setting { workers: 2, ..Setting::one(Sched::Steal, 100_000) };
         let (threads, unpinned) = match self {
-            On::Native => (Threads::Told(&one), false),
-            On::NativeMany => (Threads::Told(&many), true),
+            On::Native => (Threads::Custom(&one), false),
+            On::NativeMany => (Threads::Custom(&many), true),
             On::Preloaded => (Threads::Preloaded(&one), false),
             On::PreloadedMany => (Threads::Preloaded(&many), true),
             _ => (Threads::Own, false),

@@ -96,8 +96,8 @@ fn run(kind: Kind, wanted: u64) -> anyhow::Result<Result> {
     let usual = Setting::one(Sched::Rr, 5000);
     let often = Setting::one(Sched::Rr, QUANTUM_US);
     let (program, how) = match kind {
-        Kind::Parked => ("million-native", Threads::Told(&usual)),
-        Kind::Preempted => ("million-native", Threads::Told(&often)),
+        Kind::Parked => ("million-native", Threads::Custom(&usual)),
+        Kind::Preempted => ("million-native", Threads::Custom(&often)),
         Kind::Preloaded => ("million", Threads::Preloaded(&usual)),
         Kind::Glibc => ("million", Threads::Own),
     };

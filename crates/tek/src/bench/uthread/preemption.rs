@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub const QUANTA: [u64; 4] = [10_000, 1000, 200, 50];
 /// If two threads share a CPU, the first has done its half not long before the end: at least this
 /// share of the time is over by then.
-const TAKE_TURNS: f64 = 0.6;
+const ALTERNATE: f64 = 0.6;
 
 /// The same work three times.
 #[derive(Clone, Serialize, Deserialize)]
@@ -107,12 +107,12 @@ fn run(quantum_us: u64, preempt: Preempt, rounds: usize) -> anyhow::Result<Vec<R
         rounds: Vec<Round>,
     }
     let setting = Setting { preempt, ..Setting::one(Sched::Rr, quantum_us) };
-    let mut command = command(PROGRAM, Threads::Told(&setting), Cpus::One)?;
+    let mut command = command(PROGRAM, Threads::Custom(&setting), Cpus::One)?;
     command.args(["--quantum-us", &quantum_us.to_string(), "--rounds", &rounds.to_string()]);
     let output: Output = run_json(command, LIMIT)?;
     let first: Vec<f64> = output.rounds.iter().map(|it| it.first_ns / it.threads_ns).collect();
     ensure!(
-        median(&first).is_some_and(|share| share > TAKE_TURNS),
+        median(&first).is_some_and(|share| share > ALTERNATE),
         "the threads did not take turns: the first one ended after {:.0}% of the time",
         100.0 * median(&first).unwrap_or(0.0)
     );

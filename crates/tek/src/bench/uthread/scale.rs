@@ -172,7 +172,7 @@ fn run(work: Work, variant: Variant, workers: usize, times: u64) -> anyhow::Resu
     }
     let setting = variant.setting(workers);
     let mut command = match &setting {
-        Some(setting) => command("scale-native", Threads::Told(setting), Cpus::All)?,
+        Some(setting) => command("scale-native", Threads::Custom(setting), Cpus::All)?,
         None => command("scale", Threads::Own, Cpus::All)?,
     };
     command.args(["--pairs", &workers.to_string(), "--work", work.name()]);

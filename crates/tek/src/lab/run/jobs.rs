@@ -24,7 +24,7 @@ pub fn run(args: &Args, file: &Path) -> anyhow::Result<ExitCode> {
         empty_directory(directory)?;
     }
     let results = args.results.as_ref().map(|directory| Results::new(directory, args.most));
-    let mut listener = Told {
+    let mut listener = Reported {
         output: Output::stdout()?,
         errors: Output::stderr()?,
         console: Watched::new(args.console)?,
@@ -34,7 +34,7 @@ pub fn run(args: &Args, file: &Path) -> anyhow::Result<ExitCode> {
         lost: false,
     };
     let machine = args.machine.prepare(&mut [])?;
-    args.machine.tell_gdb();
+    args.machine.describe_gdb();
     let ended = session::run(&machine.plan(None), &jobs, args.limits(), &mut listener);
     let ended = ended.map_err(|error| match jobs.len() - listener.ended {
         0 => unwrapped(error),
@@ -49,7 +49,7 @@ pub fn run(args: &Args, file: &Path) -> anyhow::Result<ExitCode> {
 }
 
 /// Keeps the output of the jobs, and reports how they end.
-struct Told {
+struct Reported {
     output: Output,
     errors: Output,
     console: Watched,
@@ -62,7 +62,7 @@ struct Told {
     lost: bool,
 }
 
-impl Told {
+impl Reported {
     /// Keeps something. A failure is reported when the job has ended: the job's own result comes
     /// first.
     fn keep(&mut self, keep: impl FnOnce(&mut Results) -> io::Result<()>) {
@@ -77,7 +77,7 @@ impl Told {
         match results.ended(job) {
             Ok(Ok(left_out)) => {
                 for path in left_out {
-                    output::tell_of_guest(&format!(
+                    output::report_of_guest(&format!(
                         "{}: left out {}: no regular file",
                         job.name,
                         path.display()
@@ -86,21 +86,21 @@ impl Told {
             }
             Ok(Err(error)) => {
                 self.lost = true;
-                output::tell_of_guest(&format!("{}: {error}", job.name));
+                output::report_of_guest(&format!("{}: {error}", job.name));
             }
             Err(error) => self.failed = Some(error),
         }
     }
 }
 
-impl Listener for Told {
+impl Listener for Reported {
     fn until(&mut self, until: Instant) {
         self.errors.until(until);
         self.console.until(until);
     }
 
     fn emulating(&mut self, why: &str) -> io::Result<()> {
-        output::tell_emulating(why);
+        output::describe_emulation(why);
         Ok(())
     }
 

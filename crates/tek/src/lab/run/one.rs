@@ -38,19 +38,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         Err(error) => return Err(error),
     };
-    args.machine.tell_gdb();
+    args.machine.describe_gdb();
     let ended = session::run(&machine.plan(None), &jobs, args.limits(), &mut here);
     let ended = ended.map_err(unwrapped)?;
     let [ended] = ended.as_slice() else { bail!("one job has {} ends", ended.len()) };
-    let mut status = tell_end(ended, args);
+    let mut status = report_end(ended, args);
     for lost in &ended.lost {
-        output::tell_of_guest(&format!("not brought back from $OUT: {lost}"));
+        output::report_of_guest(&format!("not brought back from $OUT: {lost}"));
     }
     if status == 0 && !ended.lost.is_empty() {
         status = 125;
     }
     if here.output.is_cut() || here.errors.is_cut() {
-        output::tell_of_guest("output was left out, because no process read it before the limit");
+        output::report_of_guest("output was left out, because no process read it before the limit");
         if status == 0 {
             status = 124;
         }
@@ -60,12 +60,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(match unpacked {
         Ok(left_out) => {
             for path in left_out {
-                output::tell_of_guest(&format!("left out {}: no regular file", path.display()));
+                output::report_of_guest(&format!("left out {}: no regular file", path.display()));
             }
             status
         }
         Err(error) => {
-            output::tell_of_guest(&error.to_string());
+            output::report_of_guest(&error.to_string());
             if status == 0 {
                 125
             } else {
@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Reports how the command ended, unless by itself; returns the exit status.
-fn tell_end(ended: &Ended, args: &Args) -> u8 {
+fn report_end(ended: &Ended, args: &Args) -> u8 {
     let outcome = &ended.outcome;
     if !matches!(outcome, Outcome::Exited { .. }) {
         let cure = match outcome {
@@ -86,10 +86,10 @@ fn tell_end(ended: &Ended, args: &Args) -> u8 {
             Outcome::Killed { out_of_memory: true, .. } => "; --memory gives it more".to_owned(),
             _ => String::new(),
         };
-        output::tell_of_guest(&format!("the command {outcome}{cure}"));
+        output::report_of_guest(&format!("the command {outcome}{cure}"));
     }
     if outcome.concerns_the_guest() && !args.console {
-        output::tell_console(&ended.console);
+        output::describe_console(&ended.console);
     }
     status(outcome)
 }
@@ -122,7 +122,7 @@ impl Listener for Here {
     }
 
     fn emulating(&mut self, why: &str) -> io::Result<()> {
-        output::tell_emulating(why);
+        output::describe_emulation(why);
         Ok(())
     }
 

@@ -13,14 +13,14 @@ const LEFT_OUT: &str = "\n[tek: more was written, and left out]\n";
 pub struct Results {
     directory: PathBuf,
     most: u64,
-    console: Option<Kept>,
+    console: Option<Stored>,
     job: Option<OfJob>,
 }
 
 /// The output of the job that runs.
 struct OfJob {
-    output: Kept,
-    error: Kept,
+    output: Stored,
+    error: Stored,
     files: Spool,
     lost: Option<files::Error>,
 }
@@ -34,7 +34,7 @@ impl Results {
     /// Begins the next boot's console.
     pub fn booting(&mut self, boot: u32) -> io::Result<()> {
         let path = self.directory.join(format!("console-{boot}.log"));
-        self.console = Some(Kept::new(path, self.most)?);
+        self.console = Some(Stored::new(path, self.most)?);
         Ok(())
     }
 
@@ -80,8 +80,8 @@ impl Results {
             none => {
                 fs::create_dir_all(&directory).map_err(|error| about(error, &directory))?;
                 none.insert(OfJob {
-                    output: Kept::new(directory.join("stdout"), most)?,
-                    error: Kept::new(directory.join("stderr"), most)?,
+                    output: Stored::new(directory.join("stdout"), most)?,
+                    error: Stored::new(directory.join("stderr"), most)?,
                     files: Spool::new(most),
                     lost: None,
                 })
@@ -91,14 +91,14 @@ impl Results {
 }
 
 /// A file that does not become larger than allowed.
-struct Kept {
+struct Stored {
     path: PathBuf,
     file: File,
     room: u64,
     is_cut: bool,
 }
 
-impl Kept {
+impl Stored {
     fn new(path: PathBuf, room: u64) -> io::Result<Self> {
         let file = File::create_new(&path).map_err(|error| about(error, &path))?;
         Ok(Self { path, file, room, is_cut: false })
@@ -158,8 +158,8 @@ mod tests {
         for _ in 0..3 {
             results.output(&job("a"), b"abc").unwrap();
         }
-        let kept = fs::read_to_string(directory.path().join("a/stdout")).unwrap();
-        assert_eq!(kept, format!("abcab{LEFT_OUT}"));
+        let retained = fs::read_to_string(directory.path().join("a/stdout")).unwrap();
+        assert_eq!(retained, format!("abcab{LEFT_OUT}"));
         results.error(&job("a"), b"abcde").unwrap();
         assert_eq!(fs::read_to_string(directory.path().join("a/stderr")).unwrap(), "abcde");
     }

@@ -4,7 +4,7 @@ mod relay;
 mod terminal;
 
 use super::machine::Which;
-use super::origin::tell;
+use super::origin::report;
 use super::output::{self, Watched};
 use anyhow::bail;
 use std::io;
@@ -54,9 +54,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let limits = args.machine.limits(UNLIMITED);
     let console = Watched::new(args.console)?;
     if terminal::is_one() {
-        tell("booting a guest; its shell ends with Ctrl-D");
+        report("booting a guest; its shell ends with Ctrl-D");
     }
-    args.machine.tell_gdb();
+    args.machine.describe_gdb();
     let relay = relay::start(ours)?;
     let result = session::run(&machine.plan(Some(&theirs)), &[job], limits, &mut Quiet { console });
     // Its port is closed now on both sides, so the relay ends when it has forwarded the rest.
@@ -69,9 +69,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         // By the user at its prompt.
         Outcome::Stopped => 0,
         other => {
-            output::tell_of_guest(&format!("the shell {other}"));
+            output::report_of_guest(&format!("the shell {other}"));
             if other.concerns_the_guest() && !args.console {
-                output::tell_console(&ended.console);
+                output::describe_console(&ended.console);
             }
             125
         }
@@ -85,7 +85,7 @@ struct Quiet {
 
 impl Listener for Quiet {
     fn emulating(&mut self, why: &str) -> io::Result<()> {
-        output::tell_emulating(why);
+        output::describe_emulation(why);
         Ok(())
     }
 

@@ -64,13 +64,13 @@ pub fn start(port: UnixStream) -> anyhow::Result<Running> {
         mode: mode.clone(),
         is_up: false,
     };
-    relay.tell_size();
+    relay.describe_size();
     let thread = std::thread::spawn(move || {
         let result = relay.run();
         relay.mode.restore();
         if let Err(error) = result {
             // No user is left to type or to read.
-            super::tell(&format!("the terminal is gone: {error}"));
+            super::report(&format!("the terminal is gone: {error}"));
             std::process::exit(125);
         }
     });
@@ -175,7 +175,7 @@ impl Relay {
         }
     }
 
-    fn tell_size(&mut self) {
+    fn describe_size(&mut self) {
         if let Some((rows, columns)) = terminal::size() {
             self.unsent.extend(Message::Window { rows, columns }.to_bytes());
         }
@@ -184,14 +184,14 @@ impl Relay {
     fn take_signals(&mut self) -> io::Result<()> {
         while let Some(info) = self.signals.read_signal()? {
             match Signal::try_from(info.ssi_signo as i32)? {
-                Signal::SIGWINCH => self.tell_size(),
+                Signal::SIGWINCH => self.describe_size(),
                 Signal::SIGTSTP => {
                     self.mode.restore();
                     raise(Signal::SIGSTOP)?;
                 }
                 Signal::SIGCONT => {
                     self.enter();
-                    self.tell_size();
+                    self.describe_size();
                 }
                 signal => self.die(signal)?,
             }

@@ -36,7 +36,7 @@ impl Known {
             }
             (_, Some(path)) => {
                 let parsed = Parsed::read(path)?;
-                source::tell(&path.display().to_string(), &parsed.problems);
+                source::describe(&path.display().to_string(), &parsed.problems);
                 (vec![parsed.profile], path.display().to_string())
             }
             _ if self.kind.is_some() => {

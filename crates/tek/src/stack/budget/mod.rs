@@ -128,7 +128,7 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Computes the answer, and prints it.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let seen = Seen::look(args.pid).with_context(|| match args.pid {
+    let seen = Seen::examine(args.pid).with_context(|| match args.pid {
         Some(pid) => format!("cannot look at process {pid}"),
         None => "cannot look at /proc/self".into(),
     })?;

@@ -17,7 +17,7 @@ pub struct Seen {
 
 impl Seen {
     /// Queries a process; `None`: this one.
-    pub fn look(pid: Option<u32>) -> io::Result<Self> {
+    pub fn examine(pid: Option<u32>) -> io::Result<Self> {
         let directory = pid.map_or_else(|| "/proc/self".into(), |pid| format!("/proc/{pid}"));
         let read = |name| fs::read(format!("{directory}/{name}"));
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -178,7 +178,7 @@ pub const RESERVED_PIDS: u64 = 300;
 pub fn threads_of_the_system() -> u64 {
     // `0.52 0.71 0.80 2/310 9912`: the kernel has the count.
     let load = line("/proc/loadavg").unwrap_or_default();
-    let threads = load.split_whitespace().nth(3).and_then(|both| both.split_once('/'));
+    let threads = load.split_whitespace().nth(3).and_then(|pair| pair.split_once('/'));
     threads.and_then(|(_, all)| all.parse().ok()).unwrap_or(0)
 }
 
@@ -209,7 +209,7 @@ Max address space         unlimited            unlimited            bytes     \n
 
     #[test]
     fn this_process_has_room_for_a_thread() {
-        let own = Seen::look(None).unwrap();
+        let own = Seen::examine(None).unwrap();
         assert!(own.cpus() >= 1 && own.addresses() > 0 && own.mappings() > Some(5));
         assert_eq!(u32::from(own.bits()), usize::BITS);
         assert!(own.system().iter().all(|(_, available)| *available != Some(0)));

@@ -204,16 +204,16 @@ fn because(graph: &Graph, unknown: &Unknown, out: &mut impl Write) -> io::Result
         return Ok(());
     }
     writeln!(out, "\nAt least, because")?;
-    let mut tell = |functions: &[Index], what: &str| {
+    let mut describe = |functions: &[Index], what: &str| {
         if functions.is_empty() {
             return Ok(());
         }
         writeln!(out, "  {what}: {}", listed(graph, functions))
     };
-    tell(&unknown.indirect, "these call through pointers")?;
-    tell(&unknown.growing, "these have frames that grow at run time")?;
-    tell(&unknown.foreign, "of these nothing is known")?;
-    tell(&unknown.uncharted, "of these the calls are not known")?;
+    describe(&unknown.indirect, "these call through pointers")?;
+    describe(&unknown.growing, "these have frames that grow at run time")?;
+    describe(&unknown.foreign, "of these nothing is known")?;
+    describe(&unknown.uncharted, "of these the calls are not known")?;
     for group in unknown.recursive.iter().take(MOST_NAMES) {
         let what = if group.len() == 1 { "this calls itself" } else { "these call each other" };
         writeln!(out, "  {what}, and counts once: {}", listed(graph, group))?;

@@ -38,7 +38,7 @@ impl Relations {
             }
             What::WorkEnded { work, .. } => self.end(Thing::Work(work.address), at),
             What::WorkDropped { work } => self.drop_work(work),
-            What::Unrelated { worker, .. } => self.drop_those_who_linger(worker.tid, woken),
+            What::Unrelated { worker, .. } => self.drop_lingering(worker.tid, woken),
             // An inode that a kernel thread makes dirty counts for no task.
             What::InodeDirtied { member, .. } if member.via => {}
             What::InodeDirtied { member, inode, wb, device, .. } => {

@@ -36,7 +36,7 @@ impl Kernel {
         Self { relations, now: 1000 * MS }
     }
 
-    fn tell(&mut self, what: What) -> &mut Self {
+    fn notify(&mut self, what: What) -> &mut Self {
         self.relations.take(&Event { time: self.now, woke: true, lost: false, what });
         self
     }
@@ -52,19 +52,19 @@ impl Kernel {
     }
 
     fn queue(&mut self, member: Member, address: u64, worker: Option<Thread>) -> &mut Self {
-        self.tell(What::WorkQueued { member, work: work(address), worker })
+        self.notify(What::WorkQueued { member, work: work(address), worker })
     }
 
     fn start(&mut self, member: Member, address: u64, worker: Thread) -> &mut Self {
-        self.tell(What::WorkStarted { member, work: work(address), worker })
+        self.notify(What::WorkStarted { member, work: work(address), worker })
     }
 
     fn end(&mut self, member: Member, address: u64, worker: Thread) -> &mut Self {
-        self.tell(What::WorkEnded { member, work: work(address), worker })
+        self.notify(What::WorkEnded { member, work: work(address), worker })
     }
 
     fn dirty(&mut self, member: Member, inode: u64) -> &mut Self {
-        self.tell(What::InodeDirtied { member, inode, wb: WB, device: DISK, worker: None })
+        self.notify(What::InodeDirtied { member, inode, wb: WB, device: DISK, worker: None })
     }
 }
 
@@ -97,7 +97,7 @@ fn the_worker_that_runs_the_work_follows_and_the_one_that_was_to_does_not() {
 fn a_worker_that_is_busy_with_something_else_follows_until_the_work_begins() {
     let mut kernel = Kernel::new("");
     let ahead = What::WorkAhead { member: PLAYER, work: work(1), worker: worker(9) };
-    kernel.queue(PLAYER, 1, None).tell(ahead);
+    kernel.queue(PLAYER, 1, None).notify(ahead);
     assert_eq!(kernel.wanted(9), Some(16));
     kernel.start(PLAYER, 1, worker(10));
     assert_eq!((kernel.wanted(9), kernel.wanted(10)), (None, Some(16)));
@@ -107,36 +107,36 @@ fn a_worker_that_is_busy_with_something_else_follows_until_the_work_begins() {
 fn a_worker_that_begins_unrelated_work_follows_no_more_unless_somebody_still_waits() {
     let mut kernel = Kernel::new("");
     let unrelated = What::Unrelated { work: work(7), worker: worker(9) };
-    kernel.queue(PLAYER, 1, Some(worker(9))).start(PLAYER, 1, worker(9)).tell(unrelated);
+    kernel.queue(PLAYER, 1, Some(worker(9))).start(PLAYER, 1, worker(9)).notify(unrelated);
     assert_eq!(kernel.wanted(9), Some(16));
-    kernel.end(PLAYER, 1, worker(9)).tell(unrelated);
+    kernel.end(PLAYER, 1, worker(9)).notify(unrelated);
     assert_eq!(kernel.wanted(9), None);
 }
 
 #[test]
 fn a_work_that_is_dropped_ends_at_once() {
     let mut kernel = Kernel::new("");
-    kernel.queue(PLAYER, 1, Some(worker(9))).tell(What::WorkDropped { work: 1 });
+    kernel.queue(PLAYER, 1, Some(worker(9))).notify(What::WorkDropped { work: 1 });
     assert_eq!(kernel.wanted(9), None);
 }
 
 #[test]
-fn whose_inodes_are_dirty_waits_for_the_worker_that_writes_them_back_once_for_each() {
+fn a_task_with_dirty_inodes_waits_for_their_worker_once_for_each() {
     let mut kernel = Kernel::new("linger_ms = 0");
     kernel.dirty(PLAYER, 1).dirty(NET, 2).dirty(NET, 3);
     assert_eq!(kernel.wanted(9), None); // no worker writes back yet
-    kernel.tell(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
+    kernel.notify(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
     assert_eq!(kernel.wanted(9), Some(32)); // 0.8 x (20 + 50 + 50) / 3
-    kernel.tell(What::InodeCleaned { inode: 2, wb: WB, by: worker(9) });
+    kernel.notify(What::InodeCleaned { inode: 2, wb: WB, by: worker(9) });
     assert_eq!(kernel.wanted(9), Some(28)); // 0.8 x (20 + 50) / 2
-    kernel.tell(What::WbStarted { wb: WB, work: 0xa0, worker: worker(10) });
+    kernel.notify(What::WbStarted { wb: WB, work: 0xa0, worker: worker(10) });
     assert_eq!((kernel.wanted(9), kernel.wanted(10)), (None, Some(28)));
-    kernel.tell(What::InodeGone { inode: 3, wb: WB, by: worker(10) });
+    kernel.notify(What::InodeGone { inode: 3, wb: WB, by: worker(10) });
     assert_eq!(kernel.wanted(10), Some(16));
-    kernel.tell(What::WbEnded { wb: WB, work: 0xa0, worker: worker(10) });
+    kernel.notify(What::WbEnded { wb: WB, work: 0xa0, worker: worker(10) });
     assert_eq!(kernel.wanted(10), None);
     // An inode that is still dirty counts again at its next writeback.
-    kernel.tell(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
+    kernel.notify(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
     assert_eq!(kernel.wanted(9), Some(16));
 }
 
@@ -145,11 +145,11 @@ fn the_thread_of_a_file_system_s_journal_follows_as_long_as_something_is_dirty()
     let mut kernel = Kernel::new("linger_ms = 0");
     let journal = Thread { tid: 60, name: Name::new("jbd2/vda-8") };
     kernel.relations.set_journal(DISK, Some(journal));
-    kernel.dirty(PLAYER, 1).tell(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
+    kernel.dirty(PLAYER, 1).notify(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
     assert_eq!((kernel.wanted(60), kernel.wanted(9)), (Some(16), Some(16)));
-    kernel.tell(What::WbEnded { wb: WB, work: 0xa0, worker: worker(9) });
+    kernel.notify(What::WbEnded { wb: WB, work: 0xa0, worker: worker(9) });
     assert_eq!((kernel.wanted(60), kernel.wanted(9)), (Some(16), None));
-    kernel.tell(What::InodeCleaned { inode: 1, wb: WB, by: worker(9) });
+    kernel.notify(What::InodeCleaned { inode: 1, wb: WB, by: worker(9) });
     assert_eq!(kernel.wanted(60), None);
 }
 
@@ -163,7 +163,7 @@ fn what_a_worker_that_follows_gives_to_another_is_for_those_that_it_follows_or_f
     assert_eq!(kernel.wanted(9), None);
     kernel.queue(via, 3, Some(worker(11)));
     assert_eq!(kernel.wanted(11), Some(16));
-    kernel.tell(What::TaskExited { tid: 812, process: 812 }).queue(via, 5, Some(worker(12)));
+    kernel.notify(What::TaskExited { tid: 812, process: 812 }).queue(via, 5, Some(worker(12)));
     assert_eq!((kernel.wanted(11), kernel.wanted(12)), (None, None));
 }
 
@@ -172,9 +172,9 @@ fn a_task_that_ends_waits_for_no_thread() {
     let mut kernel = Kernel::new("");
     kernel.queue(PLAYER, 1, Some(worker(9))).queue(NET, 2, Some(worker(9))).dirty(PLAYER, 1);
     assert_eq!(kernel.wanted(9), Some(28));
-    kernel.tell(What::TaskExited { tid: 812, process: 812 });
+    kernel.notify(What::TaskExited { tid: 812, process: 812 });
     assert_eq!(kernel.wanted(9), Some(40));
-    kernel.tell(What::TaskExited { tid: 77, process: 70 });
+    kernel.notify(What::TaskExited { tid: 77, process: 70 });
     assert!(kernel.wanted(9).is_none() && kernel.relations.is_empty());
 }
 
@@ -185,21 +185,21 @@ fn an_interrupt_s_thread_may_fall_beneath_its_own_priority() {
     let low = Member { priority: 40, ..PLAYER };
     let began =
         |member| What::RequestBegan { member, request: 5, disk: DISK, completer: Some(irq) };
-    kernel.tell(began(low));
+    kernel.notify(began(low));
     assert_eq!(kernel.wanted(50), Some(40)); // 1.2 x 40 is above the waiters
     let ended = What::RequestEnded { member: low, request: 5, disk: DISK, completer: Some(irq) };
-    kernel.tell(ended).wait(20);
+    kernel.notify(ended).wait(20);
     assert_eq!(kernel.wanted(50), None);
 }
 
 #[test]
 fn kswapd_follows_the_owners_of_pages_by_their_share() {
     let mut kernel = Kernel::new("");
-    kernel.tell(What::KswapdWanted { member: PLAYER, node: 0, kswapd: Some(kswapd()) });
+    kernel.notify(What::KswapdWanted { member: PLAYER, node: 0, kswapd: Some(kswapd()) });
     assert_eq!(kernel.wanted(45), Some(16));
     kernel.relations.owners(&[PLAYER, NET], Ratio::of(3, 10));
     assert_eq!(kernel.wanted(45), Some(8)); // 0.8 x (20 + 50) / 2 x 0.3, to the nearest
-    kernel.tell(What::KswapdSlept { node: 0, kswapd: kswapd() }).wait(20);
+    kernel.notify(What::KswapdSlept { node: 0, kswapd: kswapd() }).wait(20);
     assert_eq!(kernel.wanted(45), None);
 }
 
@@ -207,10 +207,10 @@ fn kswapd_follows_the_owners_of_pages_by_their_share() {
 fn a_thread_that_is_being_made_has_to_run_before_its_waiter_goes_on() {
     let mut kernel = Kernel::new("");
     let new = Thread { tid: 99, name: Name::new("kthreadd") };
-    kernel.tell(What::CreationBegan { member: PLAYER });
+    kernel.notify(What::CreationBegan { member: PLAYER });
     assert_eq!(kernel.wanted(2), Some(16));
-    kernel.tell(What::Born { thread: new });
-    kernel.tell(What::CreationEnded { member: PLAYER }).wait(20);
+    kernel.notify(What::Born { thread: new });
+    kernel.notify(What::CreationEnded { member: PLAYER }).wait(20);
     assert_eq!((kernel.wanted(2), kernel.wanted(99)), (None, None));
 }
 
@@ -220,7 +220,7 @@ fn where_no_worker_is_idle_a_new_one_has_to_be_made_and_to_begin() {
     let new = Thread { tid: 99, name: Name::new("kthreadd") };
     kernel.queue(PLAYER, 1, None);
     assert_eq!(kernel.wanted(2), Some(16));
-    kernel.tell(What::Born { thread: new });
+    kernel.notify(What::Born { thread: new });
     assert_eq!(kernel.wanted(99), Some(16));
     kernel.start(PLAYER, 1, worker(9));
     assert_eq!((kernel.wanted(2), kernel.wanted(99), kernel.wanted(9)), (None, None, Some(16)));
@@ -244,11 +244,11 @@ fn send(packet: u64, carrier: Option<Thread>) -> What {
 fn ksoftirqd_follows_the_sender_of_a_packet_until_that_has_arrived() {
     let mut kernel = Kernel::new("");
     let softirq = Thread { tid: 14, name: Name::new("ksoftirqd/0") };
-    kernel.tell(send(0, None));
+    kernel.notify(send(0, None));
     assert!(kernel.relations.is_empty());
-    kernel.tell(send(7, Some(softirq)));
+    kernel.notify(send(7, Some(softirq)));
     assert_eq!(kernel.wanted(14), Some(20)); // 1.2 x 20 is above the waiter
-    kernel.tell(What::PacketEnded { member: PLAYER, packet: 7 }).wait(20);
+    kernel.notify(What::PacketEnded { member: PLAYER, packet: 7 }).wait(20);
     assert!(kernel.wanted(14).is_none() && kernel.relations.is_empty());
 }
 
@@ -257,25 +257,25 @@ fn what_is_done_for_storage_while_a_task_sleeps_is_for_it_whoever_asked_for_that
     let mut kernel = Kernel::new("");
     let journal = Thread { tid: 60, name: Name::new("jbd2/vda-8") };
     let awaited = |member, thread| What::StorageAwaited { member, thread, owner: None };
-    kernel.tell(awaited(PLAYER, worker(9))).tell(awaited(PLAYER, journal));
-    kernel.tell(awaited(NET, journal));
+    kernel.notify(awaited(PLAYER, worker(9))).notify(awaited(PLAYER, journal));
+    kernel.notify(awaited(NET, journal));
     assert_eq!((kernel.wanted(9), kernel.wanted(60)), (Some(16), Some(28)));
     // Reported again, because the thread received more work: it is one relation.
-    kernel.tell(awaited(PLAYER, worker(9))).tell(What::StorageDone { thread: 9 }).wait(20);
+    kernel.notify(awaited(PLAYER, worker(9))).notify(What::StorageDone { thread: 9 }).wait(20);
     assert_eq!((kernel.wanted(9), kernel.wanted(60)), (None, Some(28)));
-    kernel.tell(What::StorageEnded { member: NET }).wait(20);
+    kernel.notify(What::StorageEnded { member: NET }).wait(20);
     assert_eq!(kernel.wanted(60), Some(16));
-    kernel.tell(What::StorageEnded { member: PLAYER }).wait(20);
+    kernel.notify(What::StorageEnded { member: PLAYER }).wait(20);
     assert!(kernel.wanted(60).is_none() && kernel.relations.is_empty());
 }
 
 #[test]
 fn a_task_that_goes_on_leaves_no_thread_behind_that_has_still_something_to_do() {
     let mut kernel = Kernel::new("");
-    kernel.tell(What::StorageAwaited { member: PLAYER, thread: worker(9), owner: None });
-    kernel.tell(What::StorageEnded { member: PLAYER }).wait(19);
+    kernel.notify(What::StorageAwaited { member: PLAYER, thread: worker(9), owner: None });
+    kernel.notify(What::StorageEnded { member: PLAYER }).wait(19);
     assert_eq!(kernel.wanted(9), Some(16));
-    kernel.tell(What::Unrelated { work: work(7), worker: worker(9) });
+    kernel.notify(What::Unrelated { work: work(7), worker: worker(9) });
     assert_eq!(kernel.wanted(9), None);
 }
 
@@ -283,7 +283,7 @@ fn a_task_that_goes_on_leaves_no_thread_behind_that_has_still_something_to_do() 
 fn all_waits_for_storage_end_together_where_their_ends_are_not_reported() {
     let mut kernel = Kernel::new("");
     for member in [PLAYER, NET] {
-        kernel.tell(What::StorageAwaited { member, thread: worker(9), owner: None });
+        kernel.notify(What::StorageAwaited { member, thread: worker(9), owner: None });
     }
     assert_eq!(kernel.wanted(9), Some(28));
     let now = kernel.now;
@@ -297,21 +297,21 @@ fn an_ordinary_thread_that_holds_something_is_helped_only_until_it_is_waited_for
     let mut kernel = Kernel::new("");
     let holder = Thread { tid: 300, name: Name::new("kswapd0") };
     let awaited = What::StorageAwaited { member: PLAYER, thread: holder, owner: Some(299) };
-    kernel.tell(awaited);
+    kernel.notify(awaited);
     assert_eq!(kernel.wanted(300), Some(16));
-    kernel.tell(What::StorageDone { thread: 300 });
+    kernel.notify(What::StorageDone { thread: 300 });
     assert_eq!(kernel.wanted(300), None);
-    kernel.tell(awaited).tell(What::StorageEnded { member: PLAYER });
+    kernel.notify(awaited).notify(What::StorageEnded { member: PLAYER });
     assert_eq!(kernel.wanted(300), None);
     let mut kernel = Kernel::new("off = [\"holder\"]");
-    assert_eq!(kernel.tell(awaited).wanted(300), None);
+    assert_eq!(kernel.notify(awaited).wanted(300), None);
 }
 
 #[test]
 fn an_inode_that_is_reported_dirty_again_counts_once() {
     let mut kernel = Kernel::new("linger_ms = 0");
     kernel.dirty(PLAYER, 1).dirty(PLAYER, 1).dirty(NET, 2);
-    kernel.tell(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
+    kernel.notify(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
     assert_eq!(kernel.wanted(9), Some(28)); // 0.8 x (20 + 50) / 2
 }
 
@@ -319,7 +319,7 @@ fn an_inode_that_is_reported_dirty_again_counts_once() {
 fn a_packet_whose_end_is_not_seen_has_arrived_after_two_seconds() {
     let mut kernel = Kernel::new("");
     let softirq = Thread { tid: 14, name: Name::new("ksoftirqd/0") };
-    kernel.tell(send(7, Some(softirq))).wait(2100);
+    kernel.notify(send(7, Some(softirq))).wait(2100);
     assert_eq!(kernel.wanted(14), Some(20));
     assert!(kernel.relations.drop_cancelled(kernel.now).is_empty());
     assert_eq!(kernel.wanted(14), None);

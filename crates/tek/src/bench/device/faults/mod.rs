@@ -27,7 +27,7 @@ const MOST_BEFORE: Duration = Duration::from_millis(40);
 /// A process that is executing a program at the kill has executed it by then.
 const EXECUTED: Duration = Duration::from_millis(4);
 /// So many differences are reported in full.
-const TOLD: usize = 20;
+const REPORTED_MOST: usize = 20;
 
 /// Policy, priority and nice of the clients, by their number.
 const BASES: [(i32, i32, i32); 4] = [
@@ -46,7 +46,8 @@ pub struct Measured {
     pub of: Vec<&'static str>,
     pub differences: usize,
     /// The first of them.
-    pub told: Vec<String>,
+    #[serde(rename = "told")]
+    pub reported: Vec<String>,
     /// Changes that `tekd --restore` undid.
     pub undone: usize,
     /// Processes that executed a program meanwhile.
@@ -56,10 +57,10 @@ pub struct Measured {
 }
 
 #[derive(Clone, Copy)]
-enum Whom {
+enum Victim {
     Tekd,
     Client,
-    Both,
+    All,
 }
 
 /// One of the processes.
@@ -119,30 +120,33 @@ pub fn measure(
         switchers.push(Switcher::start(ground, number as u64)?);
     }
     let _ = fs::remove_file(ground.path("log"));
-    let mut before = look(&switchers);
+    let mut before = examine(&switchers);
     while measured.kills < kills {
         let (name, settings) = settings[random.below(settings.len() as u64) as usize];
         spinner.set_message(format!("kill {} of {kills}, {name}", measured.kills + 1));
         let killed = random.below(CLIENTS as u64) as usize;
-        let whom = kill_somebody(ground, settings, &mut switchers[killed], &mut random)?;
+        let victim = kill_somebody(ground, settings, &mut switchers[killed], &mut random)?;
         restore(ground, settings, &mut random, &mut measured)?;
         sleep(EXECUTED);
-        let seen = look(&switchers);
+        let seen = examine(&switchers);
         let bases: Vec<_> = switchers.iter().map(|it| (it.pid(), it.base.clone())).collect();
         let different = before.differences(&seen, &bases);
         measured.differences += different.len();
-        let tell = different.iter().map(|it| format!("kill {}, {name}: {it}", measured.kills + 1));
-        measured.told.extend(tell.take(TOLD.saturating_sub(measured.told.len())));
+        let announce =
+            different.iter().map(|it| format!("kill {}, {name}: {it}", measured.kills + 1));
+        measured
+            .reported
+            .extend(announce.take(REPORTED_MOST.saturating_sub(measured.reported.len())));
         measured.executed += before.executed(&seen);
         measured.kills += 1;
         for (number, switcher) in switchers.iter_mut().enumerate() {
             // A difference that follows from an earlier one is not reported again.
-            let is_killed = number == killed && !matches!(whom, Whom::Tekd);
+            let is_killed = number == killed && !matches!(victim, Victim::Tekd);
             if is_killed || !different.is_empty() {
                 *switcher = Switcher::start(ground, random.below(100))?;
             }
         }
-        before = look(&switchers);
+        before = examine(&switchers);
     }
     drop(switchers);
     let log = fs::read_to_string(ground.path("log")).unwrap_or_default();
@@ -151,7 +155,7 @@ pub fn measure(
     Ok(measured)
 }
 
-fn look(switchers: &[Switcher]) -> Snapshot {
+fn examine(switchers: &[Switcher]) -> Snapshot {
     let pids: Vec<i32> = switchers.iter().map(Switcher::pid).collect();
     Snapshot::of(&pids)
 }
@@ -162,19 +166,19 @@ fn kill_somebody(
     settings: Settings,
     client: &mut Switcher,
     random: &mut Random,
-) -> anyhow::Result<Whom> {
+) -> anyhow::Result<Victim> {
     let mut daemon = Daemon::start(ground, settings)?;
     sleep(random.part_of(MOST_BEFORE));
-    let whom = [Whom::Tekd, Whom::Client, Whom::Both][random.below(3) as usize];
-    if !matches!(whom, Whom::Tekd) {
+    let victim = [Victim::Tekd, Victim::Client, Victim::All][random.below(3) as usize];
+    if !matches!(victim, Victim::Tekd) {
         client.kill();
     }
-    if matches!(whom, Whom::Client) {
+    if matches!(victim, Victim::Client) {
         sleep(random.part_of(MOST_BEFORE / 2));
     }
-    let cleanly = matches!(whom, Whom::Client) && random.below(2) == 0;
+    let cleanly = matches!(victim, Victim::Client) && random.below(2) == 0;
     daemon.end(if cleanly { Signal::SIGTERM } else { Signal::SIGKILL })?;
-    Ok(whom)
+    Ok(victim)
 }
 
 /// By `--restore`, or by another tekd that is started and ends.
@@ -222,8 +226,8 @@ pub fn report(it: &Measured) -> String {
         it.differences,
         it.undone
     );
-    for told in it.told.iter().chain(&it.complaints) {
-        text += &format!("  {told}\n");
+    for reported in it.reported.iter().chain(&it.complaints) {
+        text += &format!("  {reported}\n");
     }
     text
 }

@@ -68,10 +68,10 @@ impl Has {
             let only = text.lines().filter(|line| !other.lines().any(|it| it == *line));
             only.collect::<Vec<_>>().join(", ")
         };
-        let told = pairs.map(|((name, is), (_, was))| {
+        let reported = pairs.map(|((name, is), (_, was))| {
             format!("{name} {}, was {}", lines(&is, &was), lines(&was, &is))
         });
-        told.collect::<Vec<_>>().join("; ")
+        reported.collect::<Vec<_>>().join("; ")
     }
 
     /// The attributes of a new thread of a real-time thread with reset-on-fork.
@@ -103,7 +103,7 @@ impl Snapshot {
     pub fn differences(&self, later: &Snapshot, bases: &[(i32, Base)]) -> Vec<String> {
         let base_of =
             |owner: i32| bases.iter().find(|(pid, _)| *pid == owner).map(|(_, base)| base);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (key, (has, owner)) in &later.threads {
             let expected: Vec<Has> = match (self.threads.get(key), base_of(*owner)) {
                 (Some((had, _)), _) => vec![had.clone()],
@@ -112,7 +112,7 @@ impl Snapshot {
             };
             if !expected.contains(has) {
                 let what = has.differences(&expected[0]);
-                told.push(format!("thread {} of process {}: {what}", key.tid, key.pid));
+                reported.push(format!("thread {} of process {}: {what}", key.tid, key.pid));
             }
         }
         let files: BTreeSet<&PathBuf> = self.files.keys().chain(later.files.keys()).collect();
@@ -121,10 +121,10 @@ impl Snapshot {
             if was != is {
                 let text =
                     |it: Option<&String>| it.map_or("none".to_owned(), |it| format!("{it:?}"));
-                told.push(format!("{}: {}, was {}", file.display(), text(is), text(was)));
+                reported.push(format!("{}: {}, was {}", file.display(), text(is), text(was)));
             }
         }
-        told
+        reported
     }
 
     /// How many threads of a later one have another program than they had.
@@ -184,8 +184,8 @@ fn scheduler(tid: i32) -> Option<(i32, i32)> {
 fn nice(tid: i32) -> Option<i32> {
     // The system call itself: it returns 20 - nice, which is never an error's number.
     // SAFETY: takes numbers.
-    let said = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid) };
-    (said > 0).then(|| 20 - said as i32)
+    let printed = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid) };
+    (printed > 0).then(|| 20 - printed as i32)
 }
 
 #[cfg(test)]
@@ -213,8 +213,8 @@ mod tests {
             Has { groups: "/tek".to_owned(), ..usual() },
             Has { cpus: "1".to_owned(), ..usual() },
         ] {
-            let told = before.differences(&snapshot(2, &has), &bases);
-            assert!(told.len() == 1 && told[0].contains(", was "), "{has:?}: {told:?}");
+            let reported = before.differences(&snapshot(2, &has), &bases);
+            assert!(reported.len() == 1 && reported[0].contains(", was "), "{has:?}: {reported:?}");
         }
     }
 
