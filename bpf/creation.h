@@ -14,7 +14,7 @@ struct {
 } creating SEC(".maps");
 
 static __always_inline void report_creation(enum tek_kthread_kind kind, const struct member *member,
-					  bool wake)
+					    bool wake)
 {
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_CREATION, kind);
 	if (!event)

@@ -205,7 +205,7 @@ struct tek_kthread_settings {
 struct tek_kthread_tallies {
 	unsigned long long lost[TEK_KTHREAD_DEPENDENCIES]; /* lost events, things without entry */
 	unsigned int lost_one; /* not zero: the next event must report a loss */
-	int tasks;               /* entries that programs made in `tasks`, less those they removed */
+	int tasks;             /* entries that programs made in `tasks`, less those they removed */
 	/* Entries of maps; tek_kthread_removed counts the entries that userland removed. */
 	int works;                    /* of `works` */
 	int running;                  /* of `running` */
@@ -218,7 +218,7 @@ struct tek_kthread_tallies {
 	int busy;                     /* of `busy` */
 	int uring;                    /* not 0 once there was an entry in `uring` */
 	int pending;                  /* not 0 once there was an entry in `pending` */
-	unsigned int period;            /* number of the last inode that became dirty */
+	unsigned int period;          /* number of the last inode that became dirty */
 	unsigned long long kswapd;    /* nodes whose kswapd a critical task woke: a bit each */
 	unsigned long long kcompactd; /* the same */
 	unsigned long long asked;     /* ns: last report of a packet that is not watched */

@@ -65,7 +65,7 @@ struct {
 } busy SEC(".maps");
 
 static __always_inline void report_awaited(const struct member *member, int tid, int process,
-					 const char *name)
+					   const char *name)
 {
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_STORAGE,
 						    TEK_KTHREAD_STORAGE_AWAITED);
@@ -79,7 +79,8 @@ static __always_inline void report_awaited(const struct member *member, int tid,
 	send(event, changes(member, tid));
 }
 
-static __always_inline void report_task_awaited(const struct member *member, struct task_struct *task)
+static __always_inline void report_task_awaited(const struct member *member,
+						struct task_struct *task)
 {
 	char name[TEK_KTHREAD_NAME_BYTES] = {};
 	if (!task)

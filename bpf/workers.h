@@ -26,8 +26,9 @@ struct {
 
 /* Reports the workers that are busy when the work is queued. These are all busy workers where none
  * is idle. Otherwise only workers that run count, because their pool wakes no worker meanwhile. */
-static __always_inline void report_ahead(struct worker_pool *pool, bool all, struct work_struct *work,
-				       const struct member *member, const struct wb_state *wb)
+static __always_inline void report_ahead(struct worker_pool *pool, bool all,
+					 struct work_struct *work, const struct member *member,
+					 const struct wb_state *wb)
 {
 	__u64 end = (__u64)pool + bpf_core_field_offset(struct worker_pool, workers);
 	struct list_head *at = BPF_CORE_READ(pool, workers.next);

@@ -7,7 +7,7 @@
 
 /* An inode that a critical task made dirty. */
 struct dirty {
-	__u64 work; /* of its bdi_writeback: the key of `wbs` */
+	__u64 work;   /* of its bdi_writeback: the key of `wbs` */
 	__u32 period; /* distinguishes this dirty period from earlier ones */
 	__u32 spare;
 };

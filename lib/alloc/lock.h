@@ -7,8 +7,8 @@
  * a short time, and each hand-over by the kernel costs a context switch.
  *
  * Its owner is a kernel thread. The user-level thread on that kernel thread may hold it, as the
- * engine preempts no thread within this library (uthread/sections.c). A kernel thread that holds the
- * lock and requests it again is in a signal handler: the request fails.
+ * engine preempts no thread within this library (uthread/sections.c). A kernel thread that holds
+ * the lock and requests it again is in a signal handler: the request fails.
  *
  * It is not taken for a fork(2): the C library's locks are taken then, and their holders may
  * allocate. A child detects the fork at its first request, and frees the lock if the holder does

@@ -46,8 +46,8 @@ static const char *const ours[] = {"libtek.so", "libtek.so.*", "libtek-uthread.s
 
 /*
  * The libraries that `tek run --alloc` and `--libm` or `tek profile` preload: for the same kind of
- * programs only. The allocators are those of crates/tek/src/run/libraries.rs; lib/uthread/sections.c
- * has them among more.
+ * programs only. The allocators are those of crates/tek/src/run/libraries.rs;
+ * lib/uthread/sections.c has them among more.
  */
 static const char *const companions[] = {"libtek-alloc.so*",
 					 "libtek-libm-*",

@@ -31,8 +31,8 @@ bool tek__connection_open(void);
 void tek__connection_close(const char *reason);
 
 /*
- * Send a request and get its reply; `notified` is called for each NOTICE in between. The caller fills
- * in what follows `number`. False: the connection is lost.
+ * Send a request and get its reply; `notified` is called for each NOTICE in between. The caller
+ * fills in what follows `number`. False: the connection is lost.
  */
 typedef void tek_notified(const struct tek_reply *reply);
 bool tek__connection_ask(unsigned int kind, struct tek_request *request, struct tek_reply *reply,

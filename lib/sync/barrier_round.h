@@ -55,8 +55,8 @@ void tek_sync__round_wait(struct tek_round *place, unsigned int target, bool spi
 
 /*
  * One spin iteration of a waiter at a barrier. Other threads of its worker have to arrive, too; so
- * have those of its CPU where threads outnumber CPUs. A switch costs less than TEK_BARRIER_ITERATIONS
- * iterations.
+ * have those of its CPU where threads outnumber CPUs. A switch costs less than
+ * TEK_BARRIER_ITERATIONS iterations.
  */
 static inline void tek_sync__barrier_spin(struct tek_spinning *spinning)
 {

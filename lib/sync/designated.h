@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The designated waiter: only one waiter of a lock polls it, and the unlocker wakes at most that
- * one, now and then. The other waiters sleep until that one has the lock: the turn is a futex
- * mutex.
+ * one, now and then. The other waiters sleep until that one has the lock: the designation is a
+ * futex mutex.
  *
- * A real-time thread bypasses the turn: the designated waiter may be of lower priority and not run.
- * The kernel wakes the sleeper of the highest priority for the lock itself. A waiter with a
- * deadline bypasses it too, and so does one that has waited for the turn for some ms: the
- * designated waiter may be stopped, or in a signal handler.
+ * A real-time thread bypasses the designation: the designated waiter may be of lower priority and
+ * not run. The kernel wakes the sleeper of the highest priority for the lock itself. A waiter with
+ * a deadline bypasses it too, and so does one that has waited for it for some ms: the designated
+ * waiter may be stopped, or in a signal handler.
  */
 #ifndef TEK_SYNC_DESIGNATED_H
 #define TEK_SYNC_DESIGNATED_H

@@ -7,9 +7,10 @@
  * After B.-H. Lim, A. Agarwal: Reactive Synchronization Algorithms for Multiprocessors (1994): only
  * the holder may change the mode.
  *
- *	first	a number, and LOCKED, PARKED, or KEPT
- *	second	the number of a free lock; PARKS: the next holder is to let waiters sleep; OWED: a
- *		sleeper is starved, so the lock is to be reserved for sleepers.  Behind it, designated.h
+ *	first	a number, and LOCKED, PARKED, or RESERVED
+ *	second	the number of a free lock; WAITERS_SLEEP: the next holder is to let waiters sleep;
+ *		STARVED: a sleeper is starved, so the lock is to be reserved for sleepers.  Behind
+ *		it, designated.h
  *
  * It is free when both words have the same number and `first` no flags. A holder that lets waiters
  * spin raises the number in `first`, and its unlock the one in `second`. So the locking instruction
@@ -37,7 +38,7 @@
 #define NAP_NS 50000
 #define NAP_NS_MAX 200000
 
-/* With 32-bit pointers there is no room for the turn: each waiter is a designated waiter. */
+/* With 32-bit pointers there is no room for the designation: each waiter is a designated waiter. */
 #define HAS_DESIGNATION (sizeof(uintptr_t) > sizeof(atomic_uint))
 
 static atomic_ulong to_park, to_spin;
@@ -120,8 +121,8 @@ static bool take_as(struct tek_lock *lock, unsigned int seen, unsigned int numbe
 	if (!exchange(lock, seen, free_one(number) | flags))
 		return false;
 	/*
-	 * While it is LOCKED, PARKS is set here too: unlock() reads this word only. It may be clear
-	 * since `number` was read.
+	 * While it is LOCKED, WAITERS_SLEEP is set here too: unlock() reads this word only. It may
+	 * be clear since `number` was read.
 	 */
 	if (!(atomic_load_explicit(number_of(lock), memory_order_relaxed) & WAITERS_SLEEP)) {
 		atomic_store_explicit(number_of(lock), free_one(number) | WAITERS_SLEEP,
@@ -288,7 +289,7 @@ static bool has_calmed(unsigned int seen)
 	return !(seen & PARKED);
 }
 
-/* By a holder that let waiters spin. OWED is dropped where no waiter is to sleep. */
+/* By a holder that let waiters spin. STARVED is dropped where no waiter is to sleep. */
 static int let_go(struct tek_lock *lock, unsigned int number)
 {
 	const unsigned int asked = number & WAITERS_SLEEP ? number & (WAITERS_SLEEP | STARVED) : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Spin, then sleep: the designated waiter for the lock, the other waiters for the turn. Any thread
+ * Spin, then sleep: the designated waiter for the lock, the other waiters for that role. Any thread
  * takes the lock when it is free. Its word records whether a thread sleeps, so no system call is
  * made without sleepers.
  *

@@ -96,8 +96,8 @@ static struct waiter *take_out(struct tek_lock *lock, struct waiter *waiter)
 }
 
 /*
- * Passes the turn to the running waiter that has waited longest. A node is not accessed after its
- * thread was called.
+ * Passes the role of designated waiter to the running waiter that has waited longest. A node is not
+ * accessed after its thread was called.
  */
 static void pass_designation(struct tek_lock *lock, struct waiter *mine)
 {
@@ -121,7 +121,7 @@ static void publish(struct waiter *waiter)
 	atomic_store_explicit(&waiter->time_us, now_us(), memory_order_relaxed);
 }
 
-/* True: its turn has come. False: it was passed over, and is no longer in the queue. */
+/* True: it is the designated waiter. False: it was skipped, and is no longer in the queue. */
 static bool wait_for_designation(struct waiter *waiter)
 {
 	struct tek_spinning spinning = {0};

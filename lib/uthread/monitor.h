@@ -2,8 +2,8 @@
 /*
  * The monitor: a kernel thread that sleeps until a thread reports that something may be wrong.
  *
- * It gives workers with blocked carriers to spare carriers, detects loaded libraries (sections.h), and
- * reminds threads that run without a worker to wait for one.
+ * It gives workers with blocked carriers to spare carriers, detects loaded libraries (sections.h),
+ * and reminds threads that run without a worker to wait for one.
  *
  * It never waits for a lock of the C library or the loader: the holder may be stopped, and wait for
  * the monitor. Work that may wait for such a lock is the supplier's (supplier.h).

@@ -18,9 +18,9 @@
  *     an earlier tek_ut__parallel(). Or it left in the handler of a tick, with `defer` at 0, or in
  *     a handler of the program, likewise (posix/action.c).
  *   - Plain instructions without tek_ut__enter(): a restartable sequence reads the flag and changes
- *     a word, and a signal may arrive in between. Each sequence is listed (TEK_RESTARTABLE). A handler
- *     that interrupts one restarts it, before anything else (tek_ut__restart_sequence()). So the
- *     sequence reads the flag again after the handler.
+ *     a word, and a signal may arrive in between. Each sequence is listed (TEK_RESTARTABLE). A
+ *     handler that interrupts one restarts it, before anything else (tek_ut__restart_sequence()).
+ *     So the sequence reads the flag again after the handler.
  *
  * So nothing is half done at that moment. The carrier, which writes the flag, reads it as true from
  * then on. The asking thread does so as soon as its call returns, and sees all earlier writes:

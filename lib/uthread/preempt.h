@@ -5,8 +5,8 @@
  * Attempt, check, defer. The handler takes the running thread off its worker, in mid-run, unless
  *   - it is in the engine, or in a section that it declared (`defer`): it leaves by itself at its
  *     end,
- *   - it is in a non-preemptible section: the C library, the loader, allocators (sections.h): another
- *     try soon,
+ *   - it is in a non-preemptible section: the C library, the loader, allocators (sections.h):
+ *     another try soon,
  *   - it is in a signal handler of the program, or has blocked signals there: the next tick tries
  *     again.
  * The kernel has saved the rest of its registers in the handler's frame, on its own stack. So a

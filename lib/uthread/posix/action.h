@@ -12,9 +12,9 @@
  *   - an error of the program itself (SIGSEGV of an instruction): at once, at any place.
  *
  * A thread is not preempted in a handler: the tick is blocked until it returns. If the handler has
- * interrupted the C library (sections.h), preemption is deferred as well: a sem_post() in it must not
- * yield in the middle of malloc(). A handler may be left by siglongjmp(); tek_ut__action_leave()
- * restores the state then.
+ * interrupted the C library (sections.h), preemption is deferred as well: a sem_post() in it must
+ * not yield in the middle of malloc(). A handler may be left by siglongjmp();
+ * tek_ut__action_leave() restores the state then.
  */
 #ifndef TEK_UTHREAD_POSIX_ACTION_H
 #define TEK_UTHREAD_POSIX_ACTION_H
