@@ -156,7 +156,7 @@ def test_after_any_kill_no_thread_of_the_device_is_other_than_it_was(device, con
 
 
 @pytest.mark.parametrize("backend", ["rt", "fair"])
-def test_whom_tekd_placed_gets_back_when_it_stops(device, backend):
+def test_a_placed_process_gets_back_when_tekd_stops(device, backend):
     with start("import threading, time\n"
                "for _ in range(20): threading.Thread(target=time.sleep, args=(60,)).start()\n"
                "print(flush=True)", stdout=subprocess.PIPE) as other:

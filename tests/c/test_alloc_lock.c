@@ -39,7 +39,7 @@ static void only_one_thread_has_it(void **state)
 	assert_int_equal(lock.word, 0);
 }
 
-static void who_has_it_is_told_so(void **state)
+static void a_thread_that_has_it_is_told_so(void **state)
 {
 	(void)state;
 	assert_true(tek_alloc__lock(&lock));
@@ -62,7 +62,7 @@ static void *wait_long(void *unused)
 }
 
 /* Longer than the longest spin: until the kernel knows of a waiter. */
-static void who_waits_long_sleeps_and_is_woken(void **state)
+static void a_thread_that_waits_long_sleeps_and_is_woken(void **state)
 {
 	pthread_t thread;
 
@@ -255,8 +255,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_one_thread_has_it),
-		cmocka_unit_test(who_has_it_is_told_so),
-		cmocka_unit_test(who_waits_long_sleeps_and_is_woken),
+		cmocka_unit_test(a_thread_that_has_it_is_told_so),
+		cmocka_unit_test(a_thread_that_waits_long_sleeps_and_is_woken),
 		cmocka_unit_test(errno_stays),
 		cmocka_unit_test(a_child_whose_fork_told_nobody_has_an_id_of_its_own),
 	};

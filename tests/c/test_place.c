@@ -274,7 +274,7 @@ static int move_other(void)
 	return (uintptr_t)reported != cpus[1] * 10000 + cpus[1];
 }
 
-static void who_is_moved_by_another_thread_hands_that_down(void **state)
+static void a_thread_that_is_moved_by_another_thread_hands_that_down(void **state)
 {
 	(void)state;
 	need_two_cpus();
@@ -811,7 +811,7 @@ int main(void)
 		cmocka_unit_test(a_thread_that_sets_what_it_was_told_goes_to_its_place),
 		cmocka_unit_test(
 			a_thread_with_what_its_creator_was_told_in_its_attributes_is_dealt),
-		cmocka_unit_test(who_is_moved_by_another_thread_hands_that_down),
+		cmocka_unit_test(a_thread_that_is_moved_by_another_thread_hands_that_down),
 		cmocka_unit_test(a_thread_whose_cpu_is_gone_is_not_left_on_the_one_of_its_creator),
 		cmocka_unit_test(a_program_that_counts_cpus_finds_all_that_it_may_use),
 		cmocka_unit_test(threads_of_c11_are_dealt_too),

@@ -117,7 +117,7 @@ static void threads_without_room_are_counted_and_nobody_reads_what_is_not_there(
 	is_old_kernel = false;
 }
 
-static void who_asks_for_another_thread_does_not_count_for_it(void **state)
+static void a_thread_that_asks_for_another_thread_does_not_count_for_it(void **state)
 {
 	struct tek_profile_thread *other = tek_prof__file_thread(tek_prof__thread_new());
 	uint64_t own = self()->timed[0];
@@ -163,7 +163,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			threads_without_room_are_counted_and_nobody_reads_what_is_not_there),
-		cmocka_unit_test(who_asks_for_another_thread_does_not_count_for_it),
+		cmocka_unit_test(a_thread_that_asks_for_another_thread_does_not_count_for_it),
 		cmocka_unit_test(a_child_has_its_own_file_and_what_its_parent_knew_of_modules),
 	};
 	return cmocka_run_group_tests(tests, begin, end);

@@ -108,7 +108,7 @@ static void *come_back(void *argument)
 }
 
 /* Cancelled as it wakes: that must not be on its way still when it returns. */
-static void who_came_back_from_its_wait_was_not_cancelled(void **state)
+static void a_thread_that_came_back_from_its_wait_was_not_cancelled(void **state)
 {
 	(void)state;
 	assert_int_equal(pthread_key_create(&slow_end, end_slowly), 0);
@@ -197,7 +197,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_signal_wakes_one_and_a_broadcast_the_others, reset),
 		cmocka_unit_test_setup(a_cancelled_waiter_loses_no_signal, reset),
-		cmocka_unit_test(who_came_back_from_its_wait_was_not_cancelled),
+		cmocka_unit_test(a_thread_that_came_back_from_its_wait_was_not_cancelled),
 		cmocka_unit_test(waits_end_at_their_time_by_either_clock),
 		cmocka_unit_test(those_of_threads_h_are_the_same),
 	};

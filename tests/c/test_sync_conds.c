@@ -41,7 +41,7 @@ static void *signal_it(void *unused)
 }
 
 /* Its stack is another's then. */
-static void a_waiter_comes_out_when_the_one_who_wakes_it_has_let_it_go(void **state)
+static void a_waiter_comes_out_when_the_one_that_wakes_it_has_let_it_go(void **state)
 {
 	struct tek_sync_cond_waiter waiter;
 
@@ -161,7 +161,7 @@ static void the_most_urgent_one_is_woken_first_and_among_equals_who_came_first(v
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_waiter_comes_out_when_the_one_who_wakes_it_has_let_it_go),
+		cmocka_unit_test(a_waiter_comes_out_when_the_one_that_wakes_it_has_let_it_go),
 		cmocka_unit_test(none_is_destroyed_before_whom_it_woke_first_is_through),
 		cmocka_unit_test(
 			the_most_urgent_one_is_woken_first_and_among_equals_who_came_first),

@@ -156,7 +156,7 @@ static void another_thread_may_unlock_it(void **state)
  * A bug of the program, too.  The second unlock may come while the next waiter has the lock, or
  * before that waiter has seen that it has it.
  */
-static void who_unlocks_twice_lets_the_next_one_have_it(void **state)
+static void a_thread_that_unlocks_twice_lets_the_next_one_have_it(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 10; i++) {
@@ -184,7 +184,7 @@ static void *lock_three_times(void *unused)
 }
 
 /* As programs do that take a mutex for a semaphore. */
-static void who_has_it_may_wait_until_another_one_unlocks_it(void **state)
+static void a_thread_that_has_it_may_wait_until_another_one_unlocks_it(void **state)
 {
 	(void)state;
 	NEEDS_NO_OWNER();
@@ -237,8 +237,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_child_waits_for_nobody_who_waited_in_its_parent),
 		cmocka_unit_test(unlocking_a_free_one_leaves_it_free),
 		cmocka_unit_test(another_thread_may_unlock_it),
-		cmocka_unit_test(who_unlocks_twice_lets_the_next_one_have_it),
-		cmocka_unit_test(who_has_it_may_wait_until_another_one_unlocks_it),
+		cmocka_unit_test(a_thread_that_unlocks_twice_lets_the_next_one_have_it),
+		cmocka_unit_test(a_thread_that_has_it_may_wait_until_another_one_unlocks_it),
 		cmocka_unit_test(a_child_unlocks_what_it_had_in_its_parent),
 	};
 

@@ -61,7 +61,7 @@ static void sixty_four_threads_all_get_it(void **state)
 	compete_with(THREADS_MAX);
 }
 
-static void who_has_it_may_sleep(void **state)
+static void a_thread_that_has_it_may_sleep(void **state)
 {
 	(void)state;
 	sleeps_with_it = true;
@@ -121,7 +121,7 @@ static int lock_at(clockid_t clock, struct timespec time)
 	return subject.lock_until(&lock, (struct tek_until){clock, &time});
 }
 
-static void who_waits_until_a_time_waits_that_long(void **state)
+static void a_thread_that_waits_until_a_time_waits_that_long(void **state)
 {
 	static const clockid_t clocks[] = {CLOCK_REALTIME, CLOCK_MONOTONIC};
 
@@ -175,7 +175,7 @@ static void *get_and_give_it(void *unused)
 	return result;
 }
 
-static void who_waits_until_a_time_gets_it_when_it_is_let_go(void **state)
+static void a_thread_that_waits_until_a_time_gets_it_when_it_is_let_go(void **state)
 {
 	(void)state;
 	NEEDS_TIMES();
@@ -285,7 +285,7 @@ static void a_circle_ends_when_one_in_it_gives_up(void **state)
 	result_of(thread);
 }
 
-static void who_is_told_that_the_time_is_over_does_not_have_it(void **state)
+static void a_thread_that_is_told_that_the_time_is_over_does_not_have_it(void **state)
 {
 	(void)state;
 	NEEDS_TIMES();
@@ -318,7 +318,7 @@ static void *lock_and_destroy(void *unused)
 }
 
 /* An access to it after that would kill the process. */
-static void who_has_it_next_may_destroy_it(void **state)
+static void a_thread_that_has_it_next_may_destroy_it(void **state)
 {
 	(void)state;
 	pthread_t other = start(lock_and_destroy, NULL);
@@ -369,15 +369,15 @@ int main(int argc, char **argv)
 		cmocka_unit_test(two_threads_alternate),
 		cmocka_unit_test(eight_threads_all_get_it),
 		cmocka_unit_test(sixty_four_threads_all_get_it),
-		cmocka_unit_test(who_has_it_may_sleep),
+		cmocka_unit_test(a_thread_that_has_it_may_sleep),
 		cmocka_unit_test(signals_at_every_moment_do_no_harm),
-		cmocka_unit_test(who_waits_until_a_time_waits_that_long),
+		cmocka_unit_test(a_thread_that_waits_until_a_time_waits_that_long),
 		cmocka_unit_test(a_time_in_the_past_is_over_and_one_that_is_none_is_refused),
-		cmocka_unit_test(who_waits_until_a_time_gets_it_when_it_is_let_go),
+		cmocka_unit_test(a_thread_that_waits_until_a_time_gets_it_when_it_is_let_go),
 		cmocka_unit_test(one_in_a_signal_handler_does_not_keep_others_from_a_free_one),
 		cmocka_unit_test(a_circle_ends_when_one_in_it_gives_up),
-		cmocka_unit_test(who_is_told_that_the_time_is_over_does_not_have_it),
-		cmocka_unit_test(who_has_it_next_may_destroy_it),
+		cmocka_unit_test(a_thread_that_is_told_that_the_time_is_over_does_not_have_it),
+		cmocka_unit_test(a_thread_that_has_it_next_may_destroy_it),
 		cmocka_unit_test(a_thread_may_have_a_hundred_of_them),
 	};
 

@@ -430,7 +430,7 @@ static void one_whose_owner_has_ended_is_locked_for_each_thread_after_it(void **
 	}
 }
 
-static void who_waits_until_a_time_for_its_own_normal_mutex_waits_until_then(void **state)
+static void a_thread_that_waits_until_a_time_for_its_own_normal_mutex_waits_until_then(void **state)
 {
 	const struct timespec soon = in_ms(CLOCK_REALTIME, 20);
 	struct timespec now;
@@ -508,7 +508,8 @@ int main(void)
 			reset),
 		cmocka_unit_test_setup(threads_of_a_child_wait_until_its_first_unlocks, reset),
 		cmocka_unit_test(one_whose_owner_has_ended_is_locked_for_each_thread_after_it),
-		cmocka_unit_test(who_waits_until_a_time_for_its_own_normal_mutex_waits_until_then),
+		cmocka_unit_test(
+			a_thread_that_waits_until_a_time_for_its_own_normal_mutex_waits_until_then),
 		cmocka_unit_test(a_thread_may_have_five_thousand),
 		cmocka_unit_test(a_spin_lock_keeps_others_out),
 	};

@@ -344,7 +344,7 @@ static void *give_up(void *argument)
 	return NULL;
 }
 
-static void who_has_it_last_may_free_it(void **state)
+static void a_thread_that_has_it_last_may_free_it(void **state)
 {
 	begin(state);
 	for (int i = 0; i < FREED; i++) {
@@ -420,7 +420,7 @@ static struct subject pf = {&tek_sync__rwlock_pf, TEK_RWLOCK_READERS};
 		TEST_OF(time_runs_out, subject), \
 		TEST_OF(what_is_no_time_is_found_out_by_who_has_to_wait, subject), \
 		TEST_OF(a_writer_that_gives_up_lets_readers_in, subject), \
-		TEST_OF(who_has_it_last_may_free_it, subject), \
+		TEST_OF(a_thread_that_has_it_last_may_free_it, subject), \
 		TEST_OF(one_adopted_by_a_child_has_its_holder_and_nobody_who_waits, subject)
 
 int main(void)

@@ -133,7 +133,7 @@ static void reuse_often(void)
 	}
 }
 
-static void who_comes_out_first_may_destroy_it(void **state)
+static void a_thread_that_comes_out_first_may_destroy_it(void **state)
 {
 	(void)state;
 	in_all_engines(reuse_often);
@@ -181,7 +181,7 @@ int main(void)
 		cmocka_unit_test(nobody_passes_before_all_are_there),
 		cmocka_unit_test(errors_are_found),
 		cmocka_unit_test(it_may_be_freed_when_the_last_one_is_out),
-		cmocka_unit_test(who_comes_out_first_may_destroy_it),
+		cmocka_unit_test(a_thread_that_comes_out_first_may_destroy_it),
 		cmocka_unit_test(one_that_was_not_initialised_is_refused),
 		cmocka_unit_test(kernel_threads_meet_user_level_threads),
 	};

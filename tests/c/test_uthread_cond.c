@@ -226,7 +226,7 @@ static void give_up_often(void)
 	CHECK(mutex.state_ == 0 && !cond.first_);
 }
 
-static void those_who_give_up_and_those_who_are_moved_do_not_mix(void **state)
+static void those_that_give_up_and_those_that_are_moved_do_not_mix(void **state)
 {
 	(void)state;
 	in_all_engines(give_up_often);
@@ -316,7 +316,7 @@ static void ask(void)
 	}
 }
 
-static void who_was_woken_may_free_it(void **state)
+static void a_thread_that_was_woken_may_free_it(void **state)
 {
 	(void)state;
 	in_all_engines(ask);
@@ -432,9 +432,9 @@ int main(void)
 		cmocka_unit_test(no_signal_is_lost),
 		cmocka_unit_test(a_broadcast_reaches_everybody),
 		cmocka_unit_test(waiting_ends_at_its_time),
-		cmocka_unit_test(those_who_give_up_and_those_who_are_moved_do_not_mix),
+		cmocka_unit_test(those_that_give_up_and_those_that_are_moved_do_not_mix),
 		cmocka_unit_test(it_works_with_all_kinds_of_mutexes),
-		cmocka_unit_test(who_was_woken_may_free_it),
+		cmocka_unit_test(a_thread_that_was_woken_may_free_it),
 		cmocka_unit_test(it_can_be_destroyed_right_after_a_broadcast),
 		cmocka_unit_test(it_cannot_be_destroyed_while_somebody_waits),
 		cmocka_unit_test(kernel_threads_and_user_level_threads_wake_each_other),

@@ -177,7 +177,7 @@ static void *count_between(void *argument)
 	return (void *)times;
 }
 
-static void who_is_cancelled_takes_no_wake_up_along(void **state)
+static void a_thread_that_is_cancelled_takes_no_wake_up_along(void **state)
 {
 	enum { ROUNDS = 20, EACH = 6 };
 	pthread_t counting[4], waiting[EACH];
@@ -232,7 +232,7 @@ static void *alternate(void *argument)
 	return argument;
 }
 
-static void who_waits_gets_it_from_one_who_locks_it_all_the_time(void **state)
+static void a_thread_that_waits_gets_it_from_one_that_locks_it_all_the_time(void **state)
 {
 	pthread_t greedy, rest[5];
 
@@ -257,8 +257,8 @@ int main(void)
 		cmocka_unit_test(nobody_has_it_beside_another_one),
 		cmocka_unit_test(nor_one_that_checks_errors),
 		cmocka_unit_test(nor_an_adaptive_one),
-		cmocka_unit_test(who_is_cancelled_takes_no_wake_up_along),
-		cmocka_unit_test(who_waits_gets_it_from_one_who_locks_it_all_the_time),
+		cmocka_unit_test(a_thread_that_is_cancelled_takes_no_wake_up_along),
+		cmocka_unit_test(a_thread_that_waits_gets_it_from_one_that_locks_it_all_the_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,7 +152,7 @@ static const struct tek_context *leave_in_between(void *argument)
 	tek__context_go(link->next);
 }
 
-static void who_ends_says_who_goes_on(void **state)
+static void an_ending_thread_names_its_successor(void **state)
 {
 	(void)state;
 	enum { COUNT = 5 };
@@ -326,7 +326,7 @@ int main(void)
 		cmocka_unit_test(values_survive_switches),
 		cmocka_unit_test(each_context_rounds_in_its_own_way),
 		cmocka_unit_test(the_stack_of_a_new_context_is_aligned),
-		cmocka_unit_test(who_ends_says_who_goes_on),
+		cmocka_unit_test(an_ending_thread_names_its_successor),
 		cmocka_unit_test(a_call_returns_to_its_own_caller),
 		cmocka_unit_test(signal_masks_stay_as_they_are),
 		cmocka_unit_test(a_context_that_left_in_a_signal_handler_goes_on),

@@ -162,7 +162,7 @@ static void spin_for_a_flag(void)
 	join(sets);
 }
 
-static void who_spins_for_a_flag_lets_the_one_run_that_sets_it(void **state)
+static void a_thread_that_spins_for_a_flag_lets_the_one_run_that_sets_it(void **state)
 {
 	(void)state;
 	with_engine("workers=1", spin_for_a_flag);
@@ -244,7 +244,7 @@ static void hold_up(void)
 	CHECK(atomic_load(&count) == 1);
 }
 
-static void who_is_held_up_in_the_kernel_does_not_hold_up_the_others(void **state)
+static void a_thread_that_is_held_up_in_the_kernel_does_not_hold_up_the_others(void **state)
 {
 	(void)state;
 	with_engine("workers=1", hold_up);
@@ -302,7 +302,7 @@ static void a_thread_that_yields_all_the_time_holds_up_no_sleeper(void **state)
 	with_engine("workers=2,preempt=off", sleep_beside_one_that_yields);
 }
 
-static void who_yields_goes_to_the_end_of_the_queue(void **state)
+static void a_thread_that_yields_goes_to_the_end_of_the_queue(void **state)
 {
 	(void)state;
 	with_engine("workers=1,preempt=off", alternate);
@@ -518,7 +518,7 @@ static void give_up_as_it_ends(void)
 	}
 }
 
-static void who_gives_up_joining_as_the_thread_ends_is_told_once(void **state)
+static void a_thread_that_gives_up_joining_as_the_thread_ends_is_told_once(void **state)
 {
 	(void)state;
 	with_engine("workers=2", give_up_as_it_ends);
@@ -581,18 +581,19 @@ int main(void)
 		cmocka_unit_test(threads_create_and_join_threads),
 		cmocka_unit_test(detached_threads_give_themselves_back),
 		cmocka_unit_test(spinners_are_preempted),
-		cmocka_unit_test(who_spins_for_a_flag_lets_the_one_run_that_sets_it),
+		cmocka_unit_test(a_thread_that_spins_for_a_flag_lets_the_one_run_that_sets_it),
 		cmocka_unit_test(sleepers_do_not_hold_each_other_up),
 		cmocka_unit_test(joining_ends_at_its_time),
-		cmocka_unit_test(who_is_held_up_in_the_kernel_does_not_hold_up_the_others),
+		cmocka_unit_test(
+			a_thread_that_is_held_up_in_the_kernel_does_not_hold_up_the_others),
 		cmocka_unit_test(a_thread_that_yields_all_the_time_holds_up_no_sleeper),
-		cmocka_unit_test(who_yields_goes_to_the_end_of_the_queue),
+		cmocka_unit_test(a_thread_that_yields_goes_to_the_end_of_the_queue),
 		cmocka_unit_test(critical_threads_go_first_under_every_scheduler),
 		cmocka_unit_test(nobody_runs_on_the_worker_while_preemption_is_deferred),
 		cmocka_unit_test(the_child_of_a_fork_goes_on_with_an_engine_of_its_own),
 		cmocka_unit_test(each_thread_has_thread_local_variables_of_its_own),
 		cmocka_unit_test(a_pool_has_as_many_threads_as_it_was_given),
-		cmocka_unit_test(who_gives_up_joining_as_the_thread_ends_is_told_once),
+		cmocka_unit_test(a_thread_that_gives_up_joining_as_the_thread_ends_is_told_once),
 		cmocka_unit_test(options_that_make_no_sense_are_refused),
 		cmocka_unit_test(options_say_how_the_engine_is_to_be),
 	};

@@ -245,7 +245,7 @@ static void of_several_who_take_each_gets_what_it_waits_for(void **state)
 	close_pair(pair);
 }
 
-static void one_message_wakes_one_of_those_who_would_take_it(void **state)
+static void one_message_wakes_one_of_those_that_would_take_it(void **state)
 {
 	(void)state;
 	struct reader readers[20] = {0};
@@ -317,7 +317,7 @@ static void close_well(int file)
 	tek_ut__events_closed(file);
 }
 
-static void who_waits_for_a_file_that_is_closed_is_woken(void **state)
+static void a_thread_that_waits_for_a_file_that_is_closed_is_woken(void **state)
 {
 	(void)state;
 	struct reader reader = {.events = POLLIN};
@@ -445,7 +445,7 @@ static void the_engines_own_files_give_way_to_the_programs(void **state)
 }
 
 /* Ticks of other workers poll all the time. */
-static void who_only_looks_does_not_keep_the_one_that_waits_waiting(void **state)
+static void a_thread_that_only_looks_does_not_keep_the_one_that_waits_waiting(void **state)
 {
 	(void)state;
 	for (int round = 0; round < 2000; round++) {
@@ -541,16 +541,16 @@ int main(void)
 		cmocka_unit_test(a_wait_ends_at_its_deadline_and_not_before),
 		cmocka_unit_test(what_came_for_a_wait_that_is_over_is_there_for_the_next_one),
 		cmocka_unit_test(of_several_who_take_each_gets_what_it_waits_for),
-		cmocka_unit_test(one_message_wakes_one_of_those_who_would_take_it),
+		cmocka_unit_test(one_message_wakes_one_of_those_that_would_take_it),
 		cmocka_unit_test(a_reader_and_a_writer_of_one_file_are_woken_apart),
 		cmocka_unit_test(a_regular_file_cannot_be_waited_for),
-		cmocka_unit_test(who_waits_for_a_file_that_is_closed_is_woken),
+		cmocka_unit_test(a_thread_that_waits_for_a_file_that_is_closed_is_woken),
 		cmocka_unit_test(a_number_that_is_another_file_by_now_can_be_waited_for),
 		cmocka_unit_test(an_event_of_the_old_file_does_not_harm_the_new_one),
 		cmocka_unit_test(poll_says_which_of_many_are_ready),
 		cmocka_unit_test(poll_of_a_closed_file_says_so),
 		cmocka_unit_test(the_engines_own_files_give_way_to_the_programs),
-		cmocka_unit_test(who_only_looks_does_not_keep_the_one_that_waits_waiting),
+		cmocka_unit_test(a_thread_that_only_looks_does_not_keep_the_one_that_waits_waiting),
 		cmocka_unit_test(only_one_at_a_time_is_about_to_take),
 		cmocka_unit_test(the_child_of_a_fork_waits_on_its_own),
 		cmocka_unit_test(nothing_is_lost_when_files_come_and_go),

@@ -148,7 +148,7 @@ static void wait_for_them(void)
 		result_of(threads[i]);
 }
 
-static void they_wake_those_who_wait(void **state)
+static void they_wake_those_that_wait(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 5; i++)
@@ -209,7 +209,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(they_lock_what_others_lock),
-		cmocka_unit_test(they_wake_those_who_wait),
+		cmocka_unit_test(they_wake_those_that_wait),
 		cmocka_unit_test(they_make_threads_of_their_own),
 		cmocka_unit_test(they_come_while_a_thread_computes),
 	};

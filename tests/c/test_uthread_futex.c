@@ -153,7 +153,7 @@ static void *open_to_read(void *unused)
 	return file;
 }
 
-static void who_opens_a_stream_of_a_fifo_waits_for_another_thread(void **unused)
+static void a_thread_that_opens_a_stream_of_a_fifo_waits_for_another_thread(void **unused)
 {
 	char directory[] = "/tmp/tek-test-XXXXXX";
 
@@ -199,7 +199,7 @@ int main(void)
 			threads_that_wait_by_an_instruction_of_their_own_answer_before_a_quantum),
 		cmocka_unit_test(threads_that_wait_by_syscall_answer_before_a_quantum),
 		cmocka_unit_test(all_of_a_team_come_through_their_barrier),
-		cmocka_unit_test(who_opens_a_stream_of_a_fifo_waits_for_another_thread),
+		cmocka_unit_test(a_thread_that_opens_a_stream_of_a_fifo_waits_for_another_thread),
 		cmocka_unit_test(a_futex_that_has_changed_is_told_at_once),
 		cmocka_unit_test(a_wait_for_a_futex_ends_at_its_time),
 	};

@@ -86,7 +86,7 @@ static void *receive(void *unused)
 	return unused;
 }
 
-static void who_waits_for_a_message_gets_it_from_another_thread(void **state)
+static void a_thread_that_waits_for_a_message_gets_it_from_another_thread(void **state)
 {
 	struct message message = {.type = 6, .text = "no"};
 	(void)state;
@@ -116,7 +116,7 @@ static void *send(void *unused)
 	return unused;
 }
 
-static void who_sends_into_a_full_queue_waits_until_another_thread_receives(void **state)
+static void a_thread_that_sends_into_a_full_queue_waits_until_another_thread_receives(void **state)
 {
 	struct message message;
 	(void)state;
@@ -151,7 +151,7 @@ static void *pass(void *unused)
 	return unused;
 }
 
-static void who_waits_for_a_semaphore_goes_on_when_another_thread_raises_it(void **state)
+static void a_thread_that_waits_for_a_semaphore_goes_on_when_another_thread_raises_it(void **state)
 {
 	struct sembuf up = {.sem_op = 1};
 	(void)state;
@@ -230,7 +230,7 @@ static void *lock_by_fcntl(void *unused)
 	return unused;
 }
 
-static void who_waits_for_a_lock_of_a_file_gets_it_from_another_thread(void **state)
+static void a_thread_that_waits_for_a_lock_of_a_file_gets_it_from_another_thread(void **state)
 {
 	(void)state;
 	int file = open_it();
@@ -260,7 +260,7 @@ static void *lock_by_lockf(void *unused)
 	return unused;
 }
 
-static void who_waits_for_a_lock_gets_it_from_another_process(void **state)
+static void a_thread_that_waits_for_a_lock_gets_it_from_another_process(void **state)
 {
 	int ends[2];
 	char byte = 0;
@@ -297,7 +297,8 @@ static void *open_to_read(void *unused)
 	return unused;
 }
 
-static void who_opens_a_fifo_waits_for_another_thread_that_opens_its_other_end(void **state)
+static void
+a_thread_that_opens_a_fifo_waits_for_another_thread_that_opens_its_other_end(void **state)
 {
 	(void)state;
 	assert_int_equal(mkfifo(path, 0600), 0);
@@ -318,7 +319,7 @@ static void *wait_for_any(void *unused)
 	return unused;
 }
 
-static void who_waits_for_any_child_does_not_hold_up_others(void **state)
+static void a_thread_that_waits_for_any_child_does_not_hold_up_others(void **state)
 {
 	(void)state;
 	pid_t child = fork();
@@ -524,16 +525,16 @@ int main(void)
 {
 	alarm(100);
 	const struct CMUnitTest tests[] = {
-		TEST(who_waits_for_a_message_gets_it_from_another_thread),
-		TEST(who_sends_into_a_full_queue_waits_until_another_thread_receives),
+		TEST(a_thread_that_waits_for_a_message_gets_it_from_another_thread),
+		TEST(a_thread_that_sends_into_a_full_queue_waits_until_another_thread_receives),
 		TEST(what_cannot_be_done_at_once_fails_if_that_is_asked_for),
-		TEST(who_waits_for_a_semaphore_goes_on_when_another_thread_raises_it),
+		TEST(a_thread_that_waits_for_a_semaphore_goes_on_when_another_thread_raises_it),
 		TEST(a_semaphore_that_is_zero_for_a_moment_is_noticed),
 		TEST(a_wait_for_a_semaphore_ends_with_its_time),
-		TEST(who_waits_for_a_lock_of_a_file_gets_it_from_another_thread),
-		TEST(who_waits_for_a_lock_gets_it_from_another_process),
-		TEST(who_opens_a_fifo_waits_for_another_thread_that_opens_its_other_end),
-		TEST(who_waits_for_any_child_does_not_hold_up_others),
+		TEST(a_thread_that_waits_for_a_lock_of_a_file_gets_it_from_another_thread),
+		TEST(a_thread_that_waits_for_a_lock_gets_it_from_another_process),
+		TEST(a_thread_that_opens_a_fifo_waits_for_another_thread_that_opens_its_other_end),
+		TEST(a_thread_that_waits_for_any_child_does_not_hold_up_others),
 		TEST(a_child_that_is_traced_is_waited_for_when_it_stops),
 		TEST(what_the_only_thread_blocks_stays_blocked_when_it_has_waited),
 		TEST(a_waiter_is_cancelled),

@@ -160,7 +160,7 @@ static void give_up_often(void)
 	CHECK(mutex.state_ == 0);
 }
 
-static void no_wake_up_is_lost_to_those_who_give_up(void **state)
+static void no_wake_up_is_lost_to_those_that_give_up(void **state)
 {
 	(void)state;
 	in_all_engines(give_up_often);
@@ -407,7 +407,7 @@ static void inherit_along_a_chain(void)
 	end_of(urgent);
 }
 
-static void an_owner_is_as_urgent_as_those_who_wait(void **state)
+static void an_owner_is_as_urgent_as_those_that_wait(void **state)
 {
 	(void)state;
 	in_all_engines(inherit_along_a_chain);
@@ -422,12 +422,12 @@ int main(void)
 		cmocka_unit_test(a_recursive_one_is_unlocked_as_often_as_locked),
 		cmocka_unit_test(an_error_checking_one_finds_errors),
 		cmocka_unit_test(waiting_ends_at_its_time),
-		cmocka_unit_test(no_wake_up_is_lost_to_those_who_give_up),
+		cmocka_unit_test(no_wake_up_is_lost_to_those_that_give_up),
 		cmocka_unit_test(nobody_starves_beside_threads_that_lock_it_all_the_time),
 		cmocka_unit_test(the_last_user_may_free_it),
 		cmocka_unit_test(kernel_threads_and_user_level_threads_use_the_same),
 		cmocka_unit_test(a_robust_one_tells_that_its_owner_ended),
-		cmocka_unit_test(an_owner_is_as_urgent_as_those_who_wait),
+		cmocka_unit_test(an_owner_is_as_urgent_as_those_that_wait),
 	};
 	return cmocka_run_group_tests_name("uthread mutex", tests, NULL, NULL);
 }

@@ -133,7 +133,7 @@ static void sleep_again_and_again(void)
 		tek_uthread_sleep(next_random() % 5000);
 }
 
-static void who_sleeps_again_and_again_wakes_each_time(void **state)
+static void a_thread_that_sleeps_again_and_again_wakes_each_time(void **state)
 {
 	(void)state;
 	random_state = 1;
@@ -448,7 +448,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_may_come_at_any_moment),
-		cmocka_unit_test(who_sleeps_again_and_again_wakes_each_time),
+		cmocka_unit_test(a_thread_that_sleeps_again_and_again_wakes_each_time),
 		cmocka_unit_test(it_does_not_wait_for_an_idle_engine),
 		cmocka_unit_test(it_does_not_wait_for_one_that_computes),
 		cmocka_unit_test(it_does_not_wait_for_one_whom_the_kernel_holds_up),

@@ -48,7 +48,7 @@ static void *sleep_long(void *argument)
 	return argument;
 }
 
-static void who_sleeps_is_cancelled_and_its_handlers_run(void **state)
+static void a_thread_that_sleeps_is_cancelled_and_its_handlers_run(void **state)
 {
 	(void)state;
 	cancel_and_join(start(sleep_long, NULL));
@@ -72,7 +72,7 @@ static void *wait_for_cond(void *argument)
 	return argument;
 }
 
-static void who_waits_for_a_condition_has_its_mutex_when_handlers_run(void **state)
+static void a_thread_that_waits_for_a_condition_has_its_mutex_when_handlers_run(void **state)
 {
 	(void)state;
 	cancel_and_join(start(wait_for_cond, NULL));
@@ -89,7 +89,7 @@ static void *wait_for_semaphore(void *argument)
 	return argument;
 }
 
-static void who_waits_for_a_semaphore_is_cancelled(void **state)
+static void a_thread_that_waits_for_a_semaphore_is_cancelled(void **state)
 {
 	(void)state;
 	assert_int_equal(sem_init(&semaphore, 0, 0), 0);
@@ -124,7 +124,7 @@ static void *join_another(void *argument)
 	return NULL;
 }
 
-static void who_joins_is_cancelled_and_another_one_can_join(void **state)
+static void a_thread_that_joins_is_cancelled_and_another_one_can_join(void **state)
 {
 	(void)state;
 	pthread_t sleeper = start(sleep_long, NULL);
@@ -155,7 +155,7 @@ static void *wait_for_shared(void *argument)
 	return argument;
 }
 
-static void who_waits_in_the_c_library_is_cancelled(void **state)
+static void a_thread_that_waits_in_the_c_library_is_cancelled(void **state)
 {
 	pthread_mutexattr_t mutexattr;
 	pthread_condattr_t condattr;
@@ -213,7 +213,7 @@ static void *spin(void *argument)
 	return argument;
 }
 
-static void who_spins_is_cancelled_asynchronously(void **state)
+static void a_thread_that_spins_is_cancelled_asynchronously(void **state)
 {
 	(void)state;
 	NEEDS_PREEMPTION();
@@ -329,15 +329,17 @@ int main(void)
 {
 	alarm(100);
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(who_sleeps_is_cancelled_and_its_handlers_run, reset),
-		cmocka_unit_test_setup(who_waits_for_a_condition_has_its_mutex_when_handlers_run,
+		cmocka_unit_test_setup(a_thread_that_sleeps_is_cancelled_and_its_handlers_run,
 				       reset),
-		cmocka_unit_test_setup(who_waits_for_a_semaphore_is_cancelled, reset),
+		cmocka_unit_test_setup(
+			a_thread_that_waits_for_a_condition_has_its_mutex_when_handlers_run, reset),
+		cmocka_unit_test_setup(a_thread_that_waits_for_a_semaphore_is_cancelled, reset),
 		cmocka_unit_test_setup(a_reader_is_cancelled, reset),
-		cmocka_unit_test_setup(who_joins_is_cancelled_and_another_one_can_join, reset),
-		cmocka_unit_test_setup(who_waits_in_the_c_library_is_cancelled, reset),
+		cmocka_unit_test_setup(a_thread_that_joins_is_cancelled_and_another_one_can_join,
+				       reset),
+		cmocka_unit_test_setup(a_thread_that_waits_in_the_c_library_is_cancelled, reset),
 		cmocka_unit_test_setup(cancellation_waits_while_it_is_disabled, reset),
-		cmocka_unit_test_setup(who_spins_is_cancelled_asynchronously, reset),
+		cmocka_unit_test_setup(a_thread_that_spins_is_cancelled_asynchronously, reset),
 		cmocka_unit_test_setup(one_can_cancel_oneself, reset),
 		cmocka_unit_test_setup(destructors_of_keys_run_after_handlers, reset),
 		cmocka_unit_test_setup(handlers_of_all_frames_run, reset),

@@ -197,7 +197,7 @@ static void wait_and_wake_in_child(const atomic_int *parent_is_done)
  * Not allowed, but it happens: a waiter of another process is unknown here, and its stack is not
  * accessed.
  */
-static void who_waits_in_another_process_is_not_looked_for(void **state)
+static void a_thread_that_waits_in_another_process_is_not_looked_for(void **state)
 {
 	struct {
 		struct wrong wrong;
@@ -360,7 +360,7 @@ int main(void)
 	alarm(100);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_child_finds_nothing_half_done),
-		cmocka_unit_test(who_waits_in_another_process_is_not_looked_for),
+		cmocka_unit_test(a_thread_that_waits_in_another_process_is_not_looked_for),
 		cmocka_unit_test(a_lock_that_others_wait_for_is_taken_before_a_fork),
 		cmocka_unit_test(threads_that_fork_at_the_same_time_do_so_one_after_the_other),
 		cmocka_unit_test(nobody_has_the_mask_of_who_forks),

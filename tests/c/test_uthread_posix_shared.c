@@ -68,7 +68,7 @@ static void hundreds_wait_and_others_run(void **state)
 	assert_int_equal(shared->waiting, 0);
 }
 
-static void those_who_waited_leave_no_kernel_threads_behind(void **state)
+static void those_that_waited_leave_no_kernel_threads_behind(void **state)
 {
 	(void)state;
 	for (int round = 0; round < 3; round++) {
@@ -101,7 +101,7 @@ static void *use_all_of_them(void *argument)
 	return NULL;
 }
 
-static void who_waits_for_any_kind_lets_others_run(void **state)
+static void a_thread_that_waits_for_any_kind_lets_others_run(void **state)
 {
 	(void)state;
 	pthread_rwlock_rdlock(&shared->rwlock);
@@ -184,10 +184,10 @@ int main(void)
 	alarm(100);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(hundreds_wait_and_others_run, make, unmake),
-		cmocka_unit_test_setup_teardown(those_who_waited_leave_no_kernel_threads_behind,
+		cmocka_unit_test_setup_teardown(those_that_waited_leave_no_kernel_threads_behind,
 						make, unmake),
-		cmocka_unit_test_setup_teardown(who_waits_for_any_kind_lets_others_run, make,
-						unmake),
+		cmocka_unit_test_setup_teardown(a_thread_that_waits_for_any_kind_lets_others_run,
+						make, unmake),
 		cmocka_unit_test_setup_teardown(waiting_ends_at_its_time, make, unmake),
 		cmocka_unit_test_setup_teardown(processes_wake_each_other, make, unmake),
 	};

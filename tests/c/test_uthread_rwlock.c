@@ -203,7 +203,7 @@ static void get_it_by_priority(void)
 	CHECK(rwlock.state_ == 0 && !rwlock.first_);
 }
 
-static void the_most_urgent_one_who_waits_gets_it_and_among_equals_a_writer(void **state)
+static void the_most_urgent_one_that_waits_gets_it_and_among_equals_a_writer(void **state)
 {
 	(void)state;
 	/* With one worker: two waiters that may have it at a time would race for the position. */
@@ -375,7 +375,7 @@ int main(void)
 		cmocka_unit_test(writers_are_alone_and_readers_are_not),
 		cmocka_unit_test(readers_pass_a_waiting_writer_only_if_they_are_preferred),
 		cmocka_unit_test(a_writer_who_gives_up_lets_readers_pass),
-		cmocka_unit_test(the_most_urgent_one_who_waits_gets_it_and_among_equals_a_writer),
+		cmocka_unit_test(the_most_urgent_one_that_waits_gets_it_and_among_equals_a_writer),
 		cmocka_unit_test(a_reader_waits_for_a_writer_who_is_as_urgent),
 		cmocka_unit_test(errors_are_found),
 		cmocka_unit_test(nobody_is_forgotten_when_others_give_up),

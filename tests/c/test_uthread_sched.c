@@ -125,7 +125,7 @@ static void churn(const struct tek_sched *sched, unsigned int workers, int steps
 	assert_int_equal(ready, 0);
 }
 
-static void whoever_is_made_ready_comes_out_once(void **state)
+static void each_ready_thread_comes_out_once(void **state)
 {
 	(void)state;
 	for (unsigned int v = 0; v < VARIANTS; v++) {
@@ -139,7 +139,7 @@ static void whoever_is_made_ready_comes_out_once(void **state)
 }
 
 /* One thread in 100 computes beside 99 that wake each other: the turns until it runs. */
-static void who_is_ready_gets_a_turn_beside_others_who_wake_each_other(void **state)
+static void a_thread_that_is_ready_gets_a_turn_beside_others_that_wake_each_other(void **state)
 {
 	(void)state;
 	static const char *const fair[] = {"rr", "mlfq", "steal"};
@@ -276,8 +276,9 @@ int main(void)
 		cmocka_unit_test(each_scheduler_is_found_by_its_name),
 		cmocka_unit_test(nobody_comes_out_of_a_scheduler_that_has_nobody),
 		cmocka_unit_test(a_scheduler_that_starts_again_has_nobody),
-		cmocka_unit_test(whoever_is_made_ready_comes_out_once),
-		cmocka_unit_test(who_is_ready_gets_a_turn_beside_others_who_wake_each_other),
+		cmocka_unit_test(each_ready_thread_comes_out_once),
+		cmocka_unit_test(
+			a_thread_that_is_ready_gets_a_turn_beside_others_that_wake_each_other),
 		cmocka_unit_test(nobody_is_lost_or_doubled_by_workers_at_once),
 		cmocka_unit_test(nobody_is_lost_or_doubled_while_priorities_change),
 	};

@@ -68,7 +68,7 @@ static void a_priority_beyond_the_range_counts_as_the_nearest_one(void **state)
 	ASSERT_NEXT_ARE(FIFO, 2, 3, 0, 1);
 }
 
-static void who_was_preempted_comes_back_first_of_its_priority(void **state)
+static void a_thread_that_was_preempted_comes_back_first_of_its_priority(void **state)
 {
 	(void)state;
 	FOR_EACH_LOCK(lock)
@@ -174,7 +174,7 @@ static void only_a_greater_priority_goes_at_once(void **state)
 	}
 }
 
-static void who_is_ready_changes_its_place_with_its_priority(void **state)
+static void a_thread_that_is_ready_changes_its_place_with_its_priority(void **state)
 {
 	(void)state;
 	FOR_EACH_LOCK(lock)
@@ -191,7 +191,7 @@ static void who_is_ready_changes_its_place_with_its_priority(void **state)
 	}
 }
 
-static void who_runs_or_waits_has_its_new_priority_when_it_is_ready(void **state)
+static void a_thread_that_runs_or_waits_has_its_new_priority_when_it_is_ready(void **state)
 {
 	(void)state;
 	FOR_EACH_LOCK(lock)
@@ -297,14 +297,14 @@ int main(void)
 		cmocka_unit_test(the_greatest_priority_goes_first_and_equals_in_order),
 		cmocka_unit_test(each_priority_has_its_place),
 		cmocka_unit_test(a_priority_beyond_the_range_counts_as_the_nearest_one),
-		cmocka_unit_test(who_was_preempted_comes_back_first_of_its_priority),
+		cmocka_unit_test(a_thread_that_was_preempted_comes_back_first_of_its_priority),
 		cmocka_unit_test(threads_are_dealt_to_workers_in_turn_and_stay_there),
 		cmocka_unit_test(the_first_thread_of_the_program_is_on_the_first_worker),
 		cmocka_unit_test(quanta_do_not_count_unless_a_greater_priority_waits),
 		cmocka_unit_test(a_yield_lets_equals_run_and_no_others),
 		cmocka_unit_test(only_a_greater_priority_goes_at_once),
-		cmocka_unit_test(who_is_ready_changes_its_place_with_its_priority),
-		cmocka_unit_test(who_runs_or_waits_has_its_new_priority_when_it_is_ready),
+		cmocka_unit_test(a_thread_that_is_ready_changes_its_place_with_its_priority),
+		cmocka_unit_test(a_thread_that_runs_or_waits_has_its_new_priority_when_it_is_ready),
 		cmocka_unit_test(a_greater_priority_is_never_overlooked_by_a_worker_in_a_switch),
 	};
 	alarm(100);

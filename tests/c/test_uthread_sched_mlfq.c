@@ -57,7 +57,8 @@ static void a_thread_goes_down_with_each_allotment_and_gets_a_longer_one(void **
 	assert_int_equal(thread->sched.quanta, 1 + 2 + 3 + 3 * 4);
 }
 
-static void who_waits_before_its_allotment_is_used_up_stays_and_gets_all_of_it_again(void **state)
+static void
+a_thread_that_waits_before_its_allotment_is_used_up_stays_and_gets_all_of_it_again(void **state)
 {
 	(void)state;
 	start(MLFQ, 1);
@@ -72,7 +73,7 @@ static void who_waits_before_its_allotment_is_used_up_stays_and_gets_all_of_it_a
 	assert_int_equal(run_out(&threads[0]), 3);
 }
 
-static void who_is_interrupted_goes_on_with_what_is_left_of_its_allotment(void **state)
+static void a_thread_that_is_interrupted_goes_on_with_what_is_left_of_its_allotment(void **state)
 {
 	(void)state;
 	start(MLFQ, 1);
@@ -111,7 +112,8 @@ static void a_woken_thread_goes_at_once_before_one_of_a_lower_level(void **state
 	assert_false(MLFQ->goes_before(&threads[1], &threads[2]));
 }
 
-static void who_has_used_up_its_allotment_goes_on_if_only_lower_levels_are_ready(void **state)
+static void
+a_thread_that_has_used_up_its_allotment_goes_on_if_only_lower_levels_are_ready(void **state)
 {
 	(void)state;
 	struct tek_worker *worker = &tek_ut__workers[0];
@@ -139,7 +141,7 @@ static void the_lowest_level_stays_there_until_its_time_has_come(void **state)
 	}
 }
 
-static void who_was_at_the_lowest_level_for_long_goes_to_the_top(void **state)
+static void a_thread_that_was_at_the_lowest_level_for_long_goes_to_the_top(void **state)
 {
 	(void)state;
 	start(MLFQ, 1);
@@ -188,7 +190,7 @@ static void nobody_waits_for_ever_at_any_level(void **state)
 	}
 }
 
-static void who_has_not_used_up_its_allotment_for_long_goes_to_the_top(void **state)
+static void a_thread_that_has_not_used_up_its_allotment_for_long_goes_to_the_top(void **state)
 {
 	(void)state;
 	start(MLFQ, 1);
@@ -205,7 +207,7 @@ static void who_has_not_used_up_its_allotment_for_long_goes_to_the_top(void **st
 	assert_int_equal(threads[0].sched.level, 1);
 }
 
-static void who_wakes_waits_for_one_of_those_who_were_promoted_at_most(void **state)
+static void a_thread_that_wakes_waits_for_one_of_those_that_were_promoted_at_most(void **state)
 {
 	(void)state;
 	start(MLFQ, 1);
@@ -220,7 +222,7 @@ static void who_wakes_waits_for_one_of_those_who_were_promoted_at_most(void **st
 	assert_null(take(MLFQ));
 }
 
-static void who_wakes_goes_at_once_before_one_that_was_promoted(void **state)
+static void a_thread_that_wakes_goes_at_once_before_one_that_was_promoted(void **state)
 {
 	(void)state;
 	struct tek_worker *worker = &tek_ut__workers[0];
@@ -287,7 +289,7 @@ static void two_that_yield_let_a_lower_level_run_also_when_they_were_promoted(vo
 	assert_int_equal(iterations[0], 50);
 }
 
-static void who_yields_gets_a_turn_beside_those_who_wake_each_other(void **state)
+static void a_thread_that_yields_gets_a_turn_beside_those_that_wake_each_other(void **state)
 {
 	(void)state;
 	start(MLFQ, 1);
@@ -309,21 +311,25 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_goes_down_with_each_allotment_and_gets_a_longer_one),
 		cmocka_unit_test(
-			who_waits_before_its_allotment_is_used_up_stays_and_gets_all_of_it_again),
-		cmocka_unit_test(who_is_interrupted_goes_on_with_what_is_left_of_its_allotment),
+			a_thread_that_waits_before_its_allotment_is_used_up_stays_and_gets_all_of_it_again),
+		cmocka_unit_test(
+			a_thread_that_is_interrupted_goes_on_with_what_is_left_of_its_allotment),
 		cmocka_unit_test(lower_levels_wait_for_higher_ones_and_equals_go_in_turn),
 		cmocka_unit_test(a_woken_thread_goes_at_once_before_one_of_a_lower_level),
 		cmocka_unit_test(
-			who_has_used_up_its_allotment_goes_on_if_only_lower_levels_are_ready),
+			a_thread_that_has_used_up_its_allotment_goes_on_if_only_lower_levels_are_ready),
 		cmocka_unit_test(the_lowest_level_stays_there_until_its_time_has_come),
-		cmocka_unit_test(who_was_at_the_lowest_level_for_long_goes_to_the_top),
+		cmocka_unit_test(a_thread_that_was_at_the_lowest_level_for_long_goes_to_the_top),
 		cmocka_unit_test(nobody_waits_for_ever_at_any_level),
-		cmocka_unit_test(who_has_not_used_up_its_allotment_for_long_goes_to_the_top),
-		cmocka_unit_test(who_wakes_waits_for_one_of_those_who_were_promoted_at_most),
-		cmocka_unit_test(who_wakes_goes_at_once_before_one_that_was_promoted),
+		cmocka_unit_test(
+			a_thread_that_has_not_used_up_its_allotment_for_long_goes_to_the_top),
+		cmocka_unit_test(
+			a_thread_that_wakes_waits_for_one_of_those_that_were_promoted_at_most),
+		cmocka_unit_test(a_thread_that_wakes_goes_at_once_before_one_that_was_promoted),
 		cmocka_unit_test(two_that_yield_let_a_lower_level_run),
 		cmocka_unit_test(two_that_yield_let_a_lower_level_run_also_when_they_were_promoted),
-		cmocka_unit_test(who_yields_gets_a_turn_beside_those_who_wake_each_other),
+		cmocka_unit_test(
+			a_thread_that_yields_gets_a_turn_beside_those_that_wake_each_other),
 	};
 	alarm(100);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,7 +113,7 @@ static void psjf_lets_who_has_the_fewest_go_on_unless_it_yields(void **state)
 	assert_ptr_equal(PSJF->next(worker, &threads[0], TEK_READY_YIELDED), &threads[1]);
 }
 
-static void steal_takes_the_newest_of_its_own_and_those_who_yielded_in_turn(void **state)
+static void steal_takes_the_newest_of_its_own_and_those_that_yielded_in_turn(void **state)
 {
 	(void)state;
 	start(STEAL, 1);
@@ -218,7 +218,7 @@ int main(void)
 		cmocka_unit_test(psjf_counts_only_quanta_that_were_used_up),
 		cmocka_unit_test(psjf_lets_one_with_fewer_quanta_run_at_once),
 		cmocka_unit_test(psjf_lets_who_has_the_fewest_go_on_unless_it_yields),
-		cmocka_unit_test(steal_takes_the_newest_of_its_own_and_those_who_yielded_in_turn),
+		cmocka_unit_test(steal_takes_the_newest_of_its_own_and_those_that_yielded_in_turn),
 		cmocka_unit_test(steal_lets_the_oldest_go_first_once_in_a_quantum),
 		cmocka_unit_test(steal_gives_everybody_a_turn_beside_two_who_wake_each_other),
 		cmocka_unit_test(a_thief_gets_the_older_half_in_its_order),

@@ -125,7 +125,7 @@ static void give_up_often(void)
 	      atomic_load(&taken) + tek_uthread_semaphore_value(&semaphore));
 }
 
-static void no_unit_is_lost_to_those_who_give_up(void **state)
+static void no_unit_is_lost_to_those_that_give_up(void **state)
 {
 	(void)state;
 	in_all_engines(give_up_often);
@@ -150,7 +150,7 @@ static void wait_and_free(void)
 	}
 }
 
-static void who_got_its_unit_may_free_it(void **state)
+static void a_thread_that_got_its_unit_may_free_it(void **state)
 {
 	(void)state;
 	in_all_engines(wait_and_free);
@@ -182,7 +182,7 @@ static void post_and_reuse(void)
 	}
 }
 
-static void who_posts_to_the_last_waiter_may_destroy_it(void **state)
+static void a_thread_that_posts_to_the_last_waiter_may_destroy_it(void **state)
 {
 	(void)state;
 	in_all_engines(post_and_reuse);
@@ -241,9 +241,9 @@ int main(void)
 		cmocka_unit_test(as_many_get_in_as_its_value_says),
 		cmocka_unit_test(two_threads_alternate),
 		cmocka_unit_test(errors_are_found_and_waiting_ends_at_its_time),
-		cmocka_unit_test(no_unit_is_lost_to_those_who_give_up),
-		cmocka_unit_test(who_got_its_unit_may_free_it),
-		cmocka_unit_test(who_posts_to_the_last_waiter_may_destroy_it),
+		cmocka_unit_test(no_unit_is_lost_to_those_that_give_up),
+		cmocka_unit_test(a_thread_that_got_its_unit_may_free_it),
+		cmocka_unit_test(a_thread_that_posts_to_the_last_waiter_may_destroy_it),
 		cmocka_unit_test(the_most_urgent_and_then_the_longest_waiting_comes_first),
 		cmocka_unit_test(kernel_threads_and_user_level_threads_wake_each_other),
 	};

@@ -141,7 +141,7 @@ def test_a_thread_of_a_program_without_privilege_becomes_critical_and_is_given_b
     assert program.end() == ""
 
 
-def test_who_has_no_grant_is_told_so_and_runs_on(tekd, obedient):
+def test_a_process_that_has_no_grant_is_told_so_and_runs_on(tekd, obedient):
     tekd.start("[[grant]]\nusers = [0]\n")
     program = obedient()
     assert program.do("enter") == (errno.EPERM, os.SCHED_OTHER)

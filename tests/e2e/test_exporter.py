@@ -467,7 +467,8 @@ def test_at_rest_it_does_nothing(server):
     assert switches() == before
 
 
-def test_whoever_lets_others_read_is_warned_and_loopback_is_the_default(tek, open_build, directory):
+def test_reading_by_other_hosts_is_warned_of_and_loopback_is_the_default(
+        tek, open_build, directory):
     # pylint: disable-next=consider-using-with
     process = subprocess.Popen([open_build / "bin" / "tek", "exporter", "--listen", "0.0.0.0:0"],
                                stderr=subprocess.PIPE, text=True)

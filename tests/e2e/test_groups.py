@@ -175,7 +175,7 @@ def test_without_tekd_tek_run_says_so_once_and_the_tables_tell_the_groups(tek, t
     assert messages.count("tekd does not run") == 1
 
 
-def test_when_tekd_stops_everybody_is_where_he_was(tek, tekd, start):
+def test_when_tekd_stops_everybody_is_where_it_was(tek, tekd, start):
     tekd.start().needs_groups(tek)
     _, pid, _ = start("net", under=["--group", "urgent"])
     eventually(lambda: seat(pid) == "urgent")

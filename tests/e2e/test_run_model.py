@@ -238,7 +238,7 @@ def named(compile_c):
 
 @pytest.mark.parametrize("end", ["7", "killed"])
 @pytest.mark.parametrize("options", [["m:1"], ["m:n", "--workers", "2"]], ids=["m:1", "m:n"])
-def test_a_trace_tells_who_ran_where_and_why_he_left(tek, named, tmp_path, options, end):
+def test_a_trace_tells_who_ran_where_and_why_it_left(tek, named, tmp_path, options, end):
     path = tmp_path / "trace.json"
     ended = tek("run", "--model", *options, "--quantum", "1ms", "--trace", path, "--",
                 named, end, "gas", "touch", "radio")

@@ -203,7 +203,7 @@ def refusal(daemon, thread, configuration, **options):
     "users = [12345]", 'users = ["@active"]', "groups = [12345]", 'programs = ["/nowhere/*"]',
     'cgroups = ["/nowhere/*"]',
 ])
-def test_whom_no_grant_is_for_gets_nothing(daemon, thread, rule):
+def test_a_process_without_a_grant_gets_nothing(daemon, thread, rule):
     answer = refusal(daemon, thread, f"[[grant]]\n{rule}\n")
     assert answer.error == errno.EPERM
     assert "[[grant]]" in answer.text
@@ -213,7 +213,7 @@ def test_whom_no_grant_is_for_gets_nothing(daemon, thread, rule):
     "users = [0]", 'users = ["*"]', "groups = [0]",
     f'programs = ["{os.path.realpath(sys.executable)}"]', 'cgroups = ["/*"]',
 ])
-def test_whom_a_grant_is_for_gets_it(daemon, thread, rule):
+def test_a_process_with_a_grant_gets_it(daemon, thread, rule):
     client = daemon.start(f"[[grant]]\n{rule}\n").client()
     assert client.ask(ENTER, thread).error == 0
     assert is_fast(thread)
@@ -413,7 +413,7 @@ def test_another_process_is_made_critical_and_normal_by_hand(tekd, waiting):
         program.stdout.close()
 
 
-def test_who_may_not_change_others_threads_is_refused(daemon, thread):
+def test_a_process_that_may_not_change_others_threads_is_refused(daemon, thread):
     client = daemon.start(USUAL + "others = false\n").client()
     answer = client.ask(CRITICAL, thread)
     assert answer.error == errno.EPERM and not is_fast(thread)
@@ -925,7 +925,7 @@ def test_status_and_explain_tell_which_client_asked(tekd, thread):
     assert client.ask(EXPLAIN, 2**22 + 5).error == errno.ESRCH
 
 
-def test_who_started_it_is_told(daemon):
+def test_the_starter_is_notified(daemon):
     daemon.config.write_text(USUAL)
     ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     ear.bind(f"\0tekd-test-{os.getpid()}")

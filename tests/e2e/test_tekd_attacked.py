@@ -37,7 +37,7 @@ def end(process):
 # Grants
 
 
-def test_who_connects_anew_has_no_more_switches_than_before(daemon, thread):
+def test_a_process_that_connects_anew_has_no_more_switches_than_before(daemon, thread):
     daemon.start('[[grant]]\nusers = [0]\nrate = 1\nburst = 3\n')
     errors, begin = [], time.monotonic()
     for _ in range(3):
@@ -69,7 +69,7 @@ print(Client(sys.argv[2]).ask(HELLO).error, flush=True)
         end(process)
 
 
-def test_whoever_leaves_the_domain_loses_what_he_had(tekd):
+def test_a_process_that_leaves_the_domain_loses_what_it_had(tekd):
     program = r"""
 client = Client(sys.argv[2])
 tid = threading.get_native_id()
@@ -112,7 +112,7 @@ def end_tid(pid):
 
 
 @no_real_time_load
-def test_who_stops_tekd_for_a_while_makes_no_alarm(daemon, thread):
+def test_a_process_that_stops_tekd_for_a_while_makes_no_alarm(daemon, thread):
     client = daemon.start("canary_seconds = 1\n" + USUAL).client()
     assert client.ask(ENTER, thread).error == 0
     for _ in range(2):

@@ -332,7 +332,7 @@ def touched(bases):
     return [topmost, bases[0].parent, *bases]
 
 
-def test_after_the_mode_everybody_has_what_he_had_before(backend, crowd, thread, touched):
+def test_after_the_mode_everybody_has_what_it_had_before(backend, crowd, thread, touched):
     client = backend.start()
     before = snapshot([*crowd, os.getpid()], touched)
     assert client.ask(ENTER, thread).error == 0
@@ -401,7 +401,7 @@ def all_are_lazy(backend, breeder, stay):
     return set(stay) <= set(tids) and all(is_lazy(backend, breeder, tid) for tid in tids)
 
 
-def test_who_is_born_of_a_fast_thread_is_not_fast(backend, load):
+def test_a_process_that_is_born_of_a_fast_thread_is_not_fast(backend, load):
     client = backend.start(after=UNWATCHED)
     breeder = load("breed")
     assert client.ask(CRITICAL, breeder.tids[0]).error == 0
@@ -415,7 +415,7 @@ def test_who_is_born_of_a_fast_thread_is_not_fast(backend, load):
     eventually(lambda: all_are_lazy(backend, breeder, stay))
 
 
-def test_who_is_born_just_before_the_mode_ends_is_in_its_group(backend, load):
+def test_a_process_that_is_born_just_before_the_mode_ends_is_in_its_group(backend, load):
     client = backend.start(after=UNWATCHED)
     breeder = load("breed")
     for _ in range(5):

@@ -85,7 +85,8 @@ def test_beside_10000_connections_others_are_served_and_tekd_does_not_grow(daemo
     assert daemon.client().json(STATUS)["counts"]["connections"] == 1
 
 
-def test_who_was_given_something_keeps_his_connection_when_others_are_many(daemon, open_directory):
+def test_a_process_that_was_given_something_keeps_its_connection_when_others_are_many(
+        daemon, open_directory):
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(GRANTS)
     program = r"""
@@ -112,7 +113,7 @@ print(is_fast(tid), clients[0].ask(LEAVE, tid).error, flush=True)
             end(process)
 
 
-def test_who_comes_and_goes_at_once_leaves_nothing(tekd, thread):
+def test_a_process_that_comes_and_goes_at_once_leaves_nothing(tekd, thread):
     tekd.client().ask(HELLO)
     size, files = resident(tekd), descriptors(tekd)
     for n in range(2000):
@@ -136,7 +137,7 @@ def test_who_comes_and_goes_at_once_leaves_nothing(tekd, thread):
     assert not tekd.client().json(STATUS)["fast"]
 
 
-def test_a_client_that_only_shuts_his_half_is_ended(tekd, thread):
+def test_a_client_that_only_shuts_its_half_is_ended(tekd, thread):
     client = tekd.client()
     assert client.ask(ENTER, thread).error == 0
     client.socket.shutdown(socket.SHUT_WR)
@@ -152,7 +153,7 @@ def shared_memory_kib():
 def test_files_that_are_not_read_do_not_pile_up(tekd, thread):
     assert tekd.client().ask(ENTER, thread).error == 0
 
-    def grown_by_those_who_read_nothing():
+    def grown_by_those_that_read_nothing():
         clients = [tekd.client() for _ in range(60)]
         before = shared_memory_kib()
         for client in clients:
@@ -172,4 +173,4 @@ def test_files_that_are_not_read_do_not_pile_up(tekd, thread):
         return grown
 
     # Only a few messages to each client are queued. Other programs may allocate meanwhile.
-    assert min(grown_by_those_who_read_nothing() for _ in range(3)) < 60 * 4 * 64
+    assert min(grown_by_those_that_read_nothing() for _ in range(3)) < 60 * 4 * 64

@@ -215,7 +215,8 @@ else:
 """
 
 
-def test_who_is_born_with_the_id_of_a_client_gets_nothing_and_keeps_what_he_has(tekd, born_as):
+def test_a_process_that_is_born_with_the_id_of_a_client_gets_nothing_and_keeps_what_it_has(
+        tekd, born_as):
     process = python(ENTERING, tekd.socket, "ask")
     assert process.stdout.readline() == "0\n" and is_fast(process.pid)
     tekd.process.send_signal(signal.SIGSTOP)
@@ -398,7 +399,7 @@ def test_a_client_in_a_pid_namespace_gets_nothing_and_is_told_why(tekd):
     assert "pid namespace" in text
 
 
-def test_root_of_a_user_namespace_is_who_he_is_outside(daemon, open_directory):
+def test_root_of_a_user_namespace_is_who_it_is_outside(daemon, open_directory):
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(USUAL)
     program = r"""
@@ -456,7 +457,7 @@ def test_a_program_that_is_mounted_over_a_granted_one_gets_nothing(daemon, tmp_p
     assert (hello, enter, fast) == (errno.EPERM, errno.EPERM, "False") and "[[grant]]" in text
 
 
-def test_who_was_critical_is_not_in_another_namespace_of_users(tekd):
+def test_a_process_that_was_critical_is_not_in_another_namespace_of_users(tekd):
     program = r"""
 import ctypes
 client = Client(sys.argv[2])

@@ -170,8 +170,8 @@ def test_another_process_is_placed_by_hand(grouped, sleeper):
     assert client.ask(GROUP, 1, flags=PROCESS, group=URGENT).error == errno.EPERM
 
 
-def test_who_has_no_grant_gets_no_better_group_than_he_was_given(daemon, grouped, open_directory,
-                                                                 as_nobody):
+def test_a_process_that_has_no_grant_gets_no_better_group_than_it_was_given(
+        daemon, grouped, open_directory, as_nobody):
     daemon.socket = open_directory / "run" / "tekd"
     grouped()
     groups_asked = map(str, (URGENT, BACKGROUND, NORMAL_GROUP, URGENT))

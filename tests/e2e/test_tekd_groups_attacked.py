@@ -141,7 +141,7 @@ BETTER = pytest.mark.parametrize("better", [NORMAL_GROUP, URGENT, SERVICE])
 
 @BACKENDS
 @BETTER
-def test_who_has_no_grant_stays_in_the_group_that_he_was_put_in(evil, backend, better):
+def test_a_process_that_has_no_grant_stays_in_the_group_that_it_was_put_in(evil, backend, better):
     one = evil(backend)
     assert one.ask(better) == errno.EPERM
     assert one.ask(better, tid=one.pid) == errno.EPERM
@@ -152,7 +152,7 @@ def test_who_has_no_grant_stays_in_the_group_that_he_was_put_in(evil, backend, b
 
 
 @BACKENDS
-def test_who_ends_his_first_thread_gets_no_better_group(evil, backend):
+def test_a_process_without_its_first_thread_gets_no_better_group(evil, backend):
     one = evil(backend, "without its first thread")
     eventually(lambda: "\nState:\tZ" in read(f"/proc/{one.pid}/status"))
     other, = [tid for tid in map(int, os.listdir(f"/proc/{one.pid}/task")) if tid != one.pid]
@@ -162,7 +162,7 @@ def test_who_ends_his_first_thread_gets_no_better_group(evil, backend):
 
 
 @BACKENDS
-def test_who_is_critical_by_hand_gets_no_better_group_by_that(evil, daemon, backend):
+def test_a_process_that_is_critical_by_hand_gets_no_better_group_by_that(evil, daemon, backend):
     one = evil(backend)
     client = daemon.client()
     assert client.ask(CRITICAL, one.pid, flags=PROCESS).error == 0
@@ -174,7 +174,7 @@ def test_who_is_critical_by_hand_gets_no_better_group_by_that(evil, daemon, back
 
 
 @BACKENDS
-def test_nobody_places_others_whom_he_may_not(evil, daemon, sleeper, backend):
+def test_nobody_places_others_whom_it_may_not(evil, daemon, sleeper, backend):
     one = evil(backend)
     before = eventually(lambda: group_of(sleeper))
     for tid in sleeper, os.getpid(), daemon.process.pid, 1, 2, 2**31, 2**32 - 1, 2**22 + 5:
@@ -188,7 +188,8 @@ def test_nobody_places_others_whom_he_may_not(evil, daemon, sleeper, backend):
 
 
 @BACKENDS
-def test_who_changes_his_group_again_and_again_makes_tekd_no_larger(evil, daemon, thread, backend):
+def test_a_process_that_changes_its_group_again_and_again_makes_tekd_no_larger(
+        evil, daemon, thread, backend):
     one = evil(backend)
     assert one.ask(BACKGROUND) == 0
     client = daemon.client()
@@ -242,8 +243,8 @@ sys.stdin.readline()
 
 
 @BACKENDS
-def test_who_forks_like_mad_while_he_is_fast_has_no_fast_child_and_leaves_nothing(grouped, sleeper,
-                                                                                  backend):
+def test_a_process_that_forks_like_mad_while_it_is_fast_has_no_fast_child_and_leaves_nothing(
+        grouped, sleeper, backend):
     before = {tid: (places_of(tid), scheduling(tid)) for tid in (sleeper, os.getpid())}
     tekd = grouped(backend)
     top, light = top_of(tekd), weights(tekd)
@@ -276,9 +277,8 @@ def test_who_forks_like_mad_while_he_is_fast_has_no_fast_child_and_leaves_nothin
 
 
 @BACKENDS
-def test_who_moves_himself_elsewhere_stays_there_and_everybody_else_is_brought_back(grouped,
-                                                                                    sleeper, thread,
-                                                                                    backend):
+def test_a_process_that_moves_itself_elsewhere_stays_there_and_everybody_else_is_brought_back(
+        grouped, sleeper, thread, backend):
     before = {tid: places_of(tid) for tid in (sleeper, os.getpid())}
     had = scheduling(thread)
     tekd = grouped(backend)
@@ -396,7 +396,7 @@ def test_a_frozen_client_is_brought_back_all_the_same(grouped, backend):
 
 
 @BACKENDS
-def test_requests_of_many_threads_at_once_leave_everybody_where_he_was(grouped, daemon, sleeper,
+def test_requests_of_many_threads_at_once_leave_everybody_where_it_was(grouped, daemon, sleeper,
                                                                        backend):
     before = {tid: (places_of(tid), scheduling(tid)) for tid in (sleeper, os.getpid())}
     tekd = grouped(backend)

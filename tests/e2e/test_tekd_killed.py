@@ -19,7 +19,7 @@ assert daemon and pytestmark  # which pytest finds by their names
 
 
 @pytest.mark.usefixtures("real_time")
-def test_whoever_is_killed_every_thread_has_what_it_had(tmp_path):
+def test_every_thread_has_what_it_had_after_any_kill(tmp_path):
     result = tmp_path / "result.json"
     kills, seed = os.environ.get("TEK_KILLS", "50"), os.environ.get("TEK_SEED", "6")
     command = [BUILD / "bin" / "tek", "bench", "device", "--parts", "faults", "--faults", kills,
@@ -102,7 +102,8 @@ int main(int argc, char **argv)
 """
 
 
-def test_who_forks_while_it_is_made_normal_again_has_no_real_time_child(daemon, compile_c):
+def test_a_process_that_forks_while_it_is_made_normal_again_has_no_real_time_child(
+        daemon, compile_c):
     program = compile_c(BORN_REAL_TIME, "cc", "-pthread", "-I",
                         str(pathlib.Path(__file__).parents[2] / "abi"))
     daemon.start('[[grant]]\nusers = ["root"]\nrate = 10000\n')

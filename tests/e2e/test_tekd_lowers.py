@@ -140,7 +140,7 @@ def test_what_tek_makes_critical_without_tekd_is_left_alone(daemon, process, thr
     assert has(process.pid, RR_RESET, 29)
 
 
-def test_whose_policy_somebody_else_has_changed_keeps_that(daemon, process, thread):
+def test_a_policy_that_another_program_changed_stays(daemon, process, thread):
     real_time(process.pid, os.SCHED_RR, 60)
     client = daemon.start(USUAL).client()
     assert client.ask(ENTER, thread).error == 0

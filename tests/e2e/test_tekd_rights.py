@@ -257,7 +257,8 @@ for name, text in ("setgroups", "deny"), ("uid_map", "65534 65534 1"), ("gid_map
 RACER = (pathlib.Path(__file__).parent / "programs" / "racer.c").read_text()
 
 
-def test_who_sets_a_policy_at_the_moment_of_its_end_does_not_keep_it(granted, compile_c, as_nobody):
+def test_a_process_that_sets_a_policy_at_the_moment_of_its_end_does_not_keep_it(
+        granted, compile_c, as_nobody):
     """The kernel checks a caller's right before it locks the thread: a call may come in between."""
     racer = compile_c(RACER, "cc", "-O1", "-D_GNU_SOURCE", "-pthread")
     beneficiaries = [Beneficiary(granted) for _ in range(6)]
