@@ -25,6 +25,12 @@ class Language(unittest.TestCase):
         self.assertEqual(len(breaches("one.c", "\t" * 12 + "int one = 1;\n")), 1)
         self.assertEqual(breaches("one.c", f"/* {'x' * 120} */\n"), [])
 
+    def test_code_of_rust_is_read_too_except_within_raw_strings(self):
+        wide = f"let a = b({'1, ' * 40});\n"
+        self.assertEqual(len(language.breaches_of("one.rs", "rust", wide)), 1)
+        raw = 'const A: &str = r#"\n' + "one two " * 20 + '\n"#;\n'
+        self.assertEqual(language.breaches_of("one.rs", "rust", raw), [])
+
     def test_a_block_of_more_than_eight_lines_is_a_breach_outside_headers_and_heads(self):
         block = "/*\n" + " * It is long.\n" * 8 + " */\n"
         self.assertEqual(len(breaches("one.c", f"int one;\n{block}int two;\n")), 1)

@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 from shutil import which
 
-from . import language, layers, names, rust_modules, rust_tests, sources
+from . import language, layers, names, rust_modules, rust_tests, sources, words
 from .process import BUILD_SILENCE, Context, run
 from .results import Case, failed, passed, skipped
 
@@ -96,7 +96,8 @@ def _structure(context: Context) -> list[Case]:
     return [_of_lines("layers of lib/", layers.breaches(context.top)),
             _of_lines("names of lib/", names.breaches(context.top)),
             _of_lines("modules of the crates", rust_modules.circles(context.top)),
-            _of_lines("comments and lines", language.breaches(context.top))]
+            _of_lines("comments and lines", language.breaches(context.top)),
+            _of_lines("words of names", words.breaches(context.top))]
 
 
 def _of_lines(name: str, lines: list[str]) -> Case:

@@ -1,0 +1,50 @@
+"""The lint of names: each rule fails on a made-up file, and passes on a good one."""
+
+import unittest
+
+from checks import words
+
+
+def breaches(name: str, text: str) -> list[str]:
+    language = {"c": "c", "h": "c", "rs": "rust", "py": "python"}[name.rsplit(".", 1)[1]]
+    return words.breaches_of(name, language, text)
+
+
+class Words(unittest.TestCase):
+    def test_an_avoided_word_between_underscores_or_humps_is_a_breach_in_each_language(self):
+        self.assertEqual(breaches("a.c", "int take_turn;\n"),
+                         ["1: the name take_turn has `turn`; see docs/terms.md"])
+        self.assertEqual(len(breaches("a.c", "#define TURNS_MOST 3\n")), 1)
+        self.assertEqual(len(breaches("a.rs", "struct TurnCount;\n")), 1)
+        self.assertEqual(len(breaches("a.py", "def tell(): pass\n")), 1)
+        self.assertEqual(len(breaches("a.py", "a.told = 1\n")), 1)
+
+    def test_a_word_within_another_one_is_none(self):
+        self.assertEqual(breaches("a.c", "int returned, tellers, whole, homepage_bytes;\n"), [])
+
+    def test_strings_comments_and_includes_are_not_read(self):
+        text = '#include "place/turn.h"\n/* turn */ const char *a = "turn"; // told\n'
+        self.assertEqual(breaches("a.c", text), [])
+        self.assertEqual(breaches("a.py", '"""told"""\na = "told"  # told\n'), [])
+
+    def test_each_name_is_reported_once_with_its_first_line(self):
+        self.assertEqual([line.split(":")[0] for line in breaches("a.c", "\nint wish;\nwish = 1;\n")],
+                         ["2"])
+
+    def test_a_sentence_may_have_such_words_but_does_not_begin_with_who(self):
+        self.assertEqual(breaches("a.c", "void a_waiter_is_told_the_reason(void);\n"), [])
+        self.assertEqual(len(breaches("a.c", "void who_waits_is_told_the_reason(void);\n")), 1)
+        self.assertEqual(len(breaches("a.py", "def test_whoever_waits_for_it_wakes(): pass\n")), 1)
+
+    def test_zones_are_of_stacks_only(self):
+        self.assertEqual(breaches("lib/stack/a.c", "int zone;\n"), [])
+        self.assertEqual(len(breaches("lib/uthread/a.c", "int zone;\n")), 1)
+
+    def test_a_public_name_stays_where_it_is_public(self):
+        self.assertEqual(breaches("abi/a.h", "#define TEK_TELL_LEFT 1\n"), [])
+        self.assertEqual(breaches("lib/preload/uthread/state.c", "int a(int who);\n"), [])
+        self.assertEqual(len(breaches("lib/a.c", "int a(int who);\n")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
