@@ -203,7 +203,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let parent = if args.follow { 0 } else { std::process::id() };
     let variable = format!("{counter}:{parent}:{}", directory.path().display());
     let mut watch = Watch::default();
-    let ended = run::run_profiled(args.program.clone(), &variable, |pid| watch.appearance(pid))?;
+    let ended = run::run_profiled(args.program.clone(), &variable, |pid| watch.examine(pid))?;
     let (pid, end) = match ended {
         Ok(ended) => ended,
         Err(status) => return Ok(status),

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tek_abi::printable;
 use thread::Thread;
-use view::{Display, View};
+use view::{Reading, View};
 pub use watch::draw;
 
 const AFTER_HELP: &str = "\
@@ -207,7 +207,7 @@ pub const NONE_FITS: &str = "no thread fits the options: tek ps without them sho
 
 /// Prints once. True if a thread was found.
 fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
-    let Display { threads, problems, .. } = view.appearance()?;
+    let Reading { threads, problems, .. } = view.examine()?;
     let found = !threads.is_empty();
     announce(&problems);
     let mut out = io::BufWriter::new(io::stdout().lock());

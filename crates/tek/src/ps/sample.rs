@@ -4,7 +4,7 @@ use super::column::Column;
 use super::pace::Pace;
 use super::thread::Thread;
 use super::value::Value;
-use super::view::{Display, View};
+use super::view::{Reading, View};
 use anyhow::Context;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -60,7 +60,7 @@ pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::R
     super::announce(&first.problems);
     let (mut written, mut found, mut gone) = (0, false, first.gone);
     while !gone && series.count.is_none_or(|count| written < count) && pace.wait()? {
-        let Display { threads, problems, gone: now } = view.examine()?;
+        let Reading { threads, problems, gone: now } = view.examine()?;
         gone = now;
         super::announce(&problems);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();

@@ -22,7 +22,7 @@ pub struct View {
 }
 
 /// The result of a sample.
-pub struct Display {
+pub struct Reading {
     /// The requested threads, in their order.
     pub threads: Vec<Thread>,
     /// The missing or unreadable files, and why; each only the first time.
@@ -64,19 +64,19 @@ impl View {
     }
 
     /// Samples the device.
-    pub fn appearance(&mut self) -> anyhow::Result<Display> {
-        let device = self.watch.appearance()?;
+    pub fn examine(&mut self) -> anyhow::Result<Reading> {
+        let device = self.watch.examine()?;
         Ok(self.chosen(device))
     }
 
     /// Samples, for a frequent caller. Changes that another process made to sleeping threads are
     /// reported at once for these tids, for the rest within [`tek_model::ROUND`] samples.
-    pub fn examine_changes(&mut self, in_sight: HashSet<u32>) -> anyhow::Result<Display> {
+    pub fn examine_changes(&mut self, in_sight: HashSet<u32>) -> anyhow::Result<Reading> {
         let device = self.watch.examine_changes(in_sight)?;
         Ok(self.chosen(device))
     }
 
-    fn chosen(&mut self, mut device: Device) -> Display {
+    fn chosen(&mut self, mut device: Device) -> Reading {
         let problems = std::mem::take(&mut device.problems).into_iter();
         let text = |problem| format!("{:#}", anyhow::Error::from(problem));
         let (missing, gone) = self.filter.missing(&device);
@@ -88,7 +88,7 @@ impl View {
             keyed.sort_by(|(a, _), (b, _)| if down { b.order(a) } else { a.order(b) });
             threads = keyed.into_iter().map(|(_, thread)| thread).collect();
         }
-        Display { threads, problems, gone }
+        Reading { threads, problems, gone }
     }
 
     /// The lines of a table of them, its heads first.

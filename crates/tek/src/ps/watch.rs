@@ -2,7 +2,7 @@
 //! `tek ps --watch`: on a terminal the same screen drawn again, elsewhere one table after another.
 use super::pace::Pace;
 use super::render;
-use super::view::{Display, View};
+use super::view::{Reading, View};
 use console::Term;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub fn run(view: &mut View, interval: Duration) -> anyhow::Result<bool> {
     }
     let (mut found, mut problems) = (false, Vec::new());
     loop {
-        let Display { threads, problems: new, gone } = view.appearance()?;
+        let Reading { threads, problems: new, gone } = view.examine()?;
         if gone {
             problems.extend(new);
             super::announce(&problems);

@@ -149,7 +149,7 @@ pub(super) fn under_tek(
     let announce = |events: Vec<Event>| {
         for event in events {
             collector.add(&event);
-            if let Some(message) = messages.announce(&event) {
+            if let Some(message) = messages.describe(&event) {
                 message::print(&message);
             }
         }

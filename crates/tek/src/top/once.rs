@@ -85,7 +85,7 @@ fn reported(sample: &Sample, rows: &[Row], columns: &[Column], interval: Duratio
         "kernel_threads": sample.kernel_threads(),
         "fast": sample.threads.iter().filter(|thread| sample.is_fast(thread)).count(),
         "tekd": tekd,
-        "own_sample_ns": sample.cost.examine.as_nanos() as u64,
+        "own_look_ns": sample.cost.examine.as_nanos() as u64,
         "threads": rows.iter().map(thread).collect::<Vec<_>>(),
     })
 }

@@ -5,7 +5,7 @@ use crate::ps::column::Column;
 use crate::ps::filter::Filter;
 use crate::ps::thread::Thread;
 use crate::ps::value::Value;
-use crate::ps::view::{Display, View};
+use crate::ps::view::{Reading, View};
 use nix::time::{clock_gettime, ClockId};
 use nix::unistd::{sysconf, SysconfVar};
 use std::collections::HashSet;
@@ -124,7 +124,7 @@ impl Sampler {
     pub fn examine(&mut self, in_sight: HashSet<u32>) -> anyhow::Result<Sample> {
         let begin = cpu_time();
         self.tekd.ask();
-        let Display { threads, problems, .. } = self.view.examine_changes(in_sight)?;
+        let Reading { threads, problems, .. } = self.view.examine_changes(in_sight)?;
         let daemon = self.tekd.answer();
         let (now, end) = (Instant::now(), cpu_time());
         let percent = self.before.map_or(0.0, |(time, used)| {

@@ -102,7 +102,7 @@ impl Failures {
         if let Some(served) = relations.served_mut(thread) {
             served.boost.held = Some(error.to_string());
         }
-        self.0.notify(|| format!("a kernel thread does not follow its waiters: {error}"));
+        self.0.announce(|| format!("a kernel thread does not follow its waiters: {error}"));
         true
     }
 }

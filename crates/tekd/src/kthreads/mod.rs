@@ -189,7 +189,7 @@ impl Kthreads {
             Ok(opened) => opened,
             Err(error) => return Self::failed(&error.to_string()),
         };
-        restored::notify(&restored);
+        restored::announce(&restored);
         if !system::is_in_memory(wanted.state) {
             log::warning(&format!(
                 "{} is on a disk, for which tekd may have to wait while kernel threads are late: a \

@@ -204,7 +204,7 @@ impl Relations {
     /// Another thread than the expected one works on the thing.
     fn leave_to(&mut self, thing: Thing, to: i32) {
         let Some(workers) = self.of_thing.get_mut(&thing) else { return };
-        let noncritical: Vec<_> = workers.extract_if(.., |(thread, _)| *thread != to).collect();
+        let rest: Vec<_> = workers.extract_if(.., |(thread, _)| *thread != to).collect();
         rest.into_iter().for_each(|(thread, member)| self.end_of_one(thread, member));
     }
 

@@ -77,7 +77,7 @@ impl Superiors {
         for (tid, (rank, boost)) in &self.known {
             let usual = usual_priority(boost);
             let now = boost.now.or(usual);
-            ordered.push(Ordered { id: *tid, rank: *rank, usual, now, request: None });
+            ordered.push(Ordered { id: *tid, rank: *rank, usual, now, demand: None });
         }
         for tid in softirqs {
             let wanted = relations.wanted(tid);
@@ -87,10 +87,10 @@ impl Superiors {
             }
             let usual = usual_priority(&served.boost);
             let highest = served.summary().map(|summary| summary.highest);
-            let request =
+            let demand =
                 wanted.zip(highest).map(|(priority, highest)| Demand { priority, highest });
             let now = served.boost.now.or(usual);
-            ordered.push(Ordered { id: tid, rank: Rank::Softirq, usual, now, request });
+            ordered.push(Ordered { id: tid, rank: Rank::Softirq, usual, now, demand });
         }
         ordered
     }

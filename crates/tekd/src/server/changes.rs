@@ -215,7 +215,7 @@ impl Server {
             let left = self.region.left(tid, libc::EPERM, [0, 0], why);
             self.region.leave(&mut self.backends, tid, reason);
             let is_out = self.region.members().all(|member| member.target.thread.tid != tid);
-            left.iter().filter(|_| is_out).for_each(|left| self.announce(left));
+            left.iter().filter(|_| is_out).for_each(|left| self.inform(left));
         }
     }
 

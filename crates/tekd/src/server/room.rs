@@ -58,7 +58,7 @@ impl Server {
             for reason in [Reason::Own, Reason::ByHand] {
                 self.region.leave(&mut self.backends, tid, reason);
             }
-            left.iter().for_each(|left| self.announce(left));
+            left.iter().for_each(|left| self.inform(left));
             too_many -= 1;
         }
         Ok(())
