@@ -28,8 +28,8 @@ class Words(unittest.TestCase):
         self.assertEqual(breaches("a.py", '"""told"""\na = "told"  # told\n'), [])
 
     def test_each_name_is_reported_once_with_its_first_line(self):
-        self.assertEqual([line.split(":")[0] for line in breaches("a.c", "\nint wish;\nwish = 1;\n")],
-                         ["2"])
+        lines = breaches("a.c", "\nint wish;\nwish = 1;\n")
+        self.assertEqual([line.split(":")[0] for line in lines], ["2"])
 
     def test_a_sentence_may_have_such_words_but_does_not_begin_with_who(self):
         self.assertEqual(breaches("a.c", "void a_waiter_is_told_the_reason(void);\n"), [])
