@@ -623,7 +623,7 @@ static int stand_down_while_a_thread_starts(void)
 	sem_init(&begins, 0, 0);
 	create_at_once = tek__real.pthread_create;
 	tek__real.pthread_create = create_late;
-	return told_by(tell_cpu, NULL) == -1 ? 0 : 3;
+	return reported_by(report_cpu, NULL) == -1 ? 0 : 3;
 }
 
 static void a_thread_that_starts_while_tek_stands_down_may_run_everywhere(void **state)

@@ -126,7 +126,7 @@ def lone(compile_c):
     return compile_c(LONE, "gcc", "-O1", "-Wall", "-pthread")
 
 
-def said(tek, *command):
+def text(tek, *command):
     ended = tek("run", *command)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines(), ended.stderr
@@ -139,7 +139,7 @@ def said(tek, *command):
 ])
 def test_a_program_with_one_thread_gets_the_guard_when_it_needs_one(tek, lone, real_time, then,
                                                                     expected):
-    assert said(tek, "--critical=*", lone, then) == (["start: critical, alone", *expected], "")
+    assert text(tek, "--critical=*", lone, then) == (["start: critical, alone", *expected], "")
 
 
 def test_a_program_with_one_thread_may_enter_a_user_namespace(tek, lone, real_time):
@@ -147,11 +147,11 @@ def test_a_program_with_one_thread_may_enter_a_user_namespace(tek, lone, real_ti
                            timeout=60 * PATIENCE)
     if not alone.stdout.endswith("\n0\n"):
         pytest.skip("this user may make no user namespaces")
-    assert said(tek, "--critical=*", lone, "unshare")[0] == ["start: critical, alone", "0"]
+    assert text(tek, "--critical=*", lone, "unshare")[0] == ["start: critical, alone", "0"]
 
 
 def test_the_only_thread_is_sent_back_and_is_time_critical_again(tek, lone, real_time):
-    lines, errors = said(tek, "--critical=*", "--budget=50ms/200ms", lone, "burn")
+    lines, errors = text(tek, "--critical=*", "--budget=50ms/200ms", lone, "burn")
     assert lines == ["start: critical, alone", "burnt: ordinary, alone", "rested: critical, alone"]
     assert "more than its budget" in errors
 
@@ -160,6 +160,6 @@ def test_the_only_thread_has_the_budget_of_its_rule(tek, lone, real_time, tmp_pa
     rules = tmp_path / "rules.toml"
     rules.write_text('[[rule]]\nmatch = { thread = "*" }\n'
                      'set = { critical = true, budget = "50ms/200ms" }\n')
-    lines, errors = said(tek, "--rules", rules, lone, "burn")
+    lines, errors = text(tek, "--rules", rules, lone, "burn")
     assert lines[:2] == ["start: critical, alone", "burnt: ordinary, alone"]
     assert "more than its budget" in errors
