@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The daemon `tekd`: it alone grants time-critical threads on the whole device.
 mod backend;
-mod backlog;
 mod backends;
+mod backlog;
 mod canary;
 mod configuration;
 mod connection;
