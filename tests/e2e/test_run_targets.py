@@ -313,7 +313,8 @@ def other_root(open_directory):
 
 
 def loaded_by(program):
-    listed = subprocess.run([needs("ldd"), program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    listed = subprocess.run([needs("ldd"), program], stdout=subprocess.PIPE, text=True,
+                            check=True).stdout
     return [word for word in listed.split() if word.startswith("/")]
 
 
