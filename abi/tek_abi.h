@@ -131,6 +131,7 @@ struct tek_record {
 #define TEK_WHY_TIMED 0x04u  /* tek_critical_for() has not run out */
 #define TEK_WHY_RULE 0x08u   /* a rule names it */
 #define TEK_WHY_FOLLOW 0x10u /* it is marked, and a thread of its group asks */
+#define TEK_WHY_LIFT 0x20u   /* it holds what a thread with another of these reasons waits for */
 
 /*
  * struct tek_side.waits: what a user-level thread waits for.  The numbers stay; there may be more

@@ -55,11 +55,18 @@ void tek__self_lend(bool for_good);
  */
 bool tek__self_is_borrower(void);
 
+/* Kernel id of the calling thread where it is known; else 0. */
+static inline pid_t tek__known_tid(void)
+{
+	unsigned int epoch = __atomic_load_n(tek_epoch_, __ATOMIC_RELAXED);
+	return epoch != 0 && tek_self_id_.epoch == epoch ? tek_self_id_.tid : 0;
+}
+
 /* Kernel id of the calling thread. */
 static inline pid_t tek__gettid(void)
 {
-	unsigned int epoch = __atomic_load_n(tek_epoch_, __ATOMIC_RELAXED);
-	return epoch != 0 && tek_self_id_.epoch == epoch ? tek_self_id_.tid : tek__self_ask();
+	pid_t tid = tek__known_tid();
+	return tid ? tid : tek__self_ask();
 }
 
 #endif

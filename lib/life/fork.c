@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "life/fork.h"
 
+#include "inherit/cond.h"
 #include "life/end.h"
 #include "life/names.h"
 #include "mediate/daemon.h"
@@ -39,6 +40,7 @@ __attribute__((cold)) void tek__fork_begin_again(void)
 	tek__names_forget();
 	tek__daemon_forget();
 	tek__region_forget();
+	tek__cond_forget();
 	tek__report_forget();
 	inherit(tek__thread_known_self());
 	tek__group_forget(tek__thread_known_self());

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "threads/hooks.h"
 
+#include "inherit/waits.h"
 #include "life/end.h"
 #include "life/fork.h"
 #include "life/names.h"
@@ -29,6 +30,7 @@ const struct tek_hooks tek__hooks = {
 	.adopted = tek__rules_apply,
 	.set_group = tek__region_set_group,
 	.leave_region = tek__region_remove,
+	.waits_changed = tek__waits_review,
 	.stack_gone = tek__stack_gone,
 	.release_stack = tek__stack_release,
 };

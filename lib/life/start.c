@@ -6,6 +6,7 @@
 #include "base/real.h"
 #include "base/sanitizer.h"
 #include "exec/target.h"
+#include "inherit/mutex.h"
 #include "life/end.h"
 #include "life/fork.h"
 #include "life/keys.h"
@@ -72,6 +73,7 @@ static void start(void)
 	tek__rules_read();
 	tek__place_start();
 	tek__stack_start();
+	tek__inherit_start(tek__config.inherit);
 	if (tek__sanitizer_in_program()) {
 		tek__process_stand_down();
 		tek__report_not_covered(__progname_full, "is built with a sanitizer");

@@ -10,6 +10,7 @@
 
 struct tek_config tek__config = {
 	.follow_marked = true,
+	.inherit = true,
 	.budget = {.cpu_ns = 800000000, .window_ns = 1000000000},
 	.rt_low = 10,
 	.rt_high = 49,
@@ -90,12 +91,22 @@ bool tek__config_parse_socket(struct tek_config *config, const char *text)
 	return true;
 }
 
-static bool parse_follow(struct tek_config *config, const char *text)
+static bool parse_switch(const char *text, bool *is_on)
 {
 	if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
 		return false;
-	config->follow_marked = *text == '1';
+	*is_on = *text == '1';
 	return true;
+}
+
+static bool parse_follow(struct tek_config *config, const char *text)
+{
+	return parse_switch(text, &config->follow_marked);
+}
+
+static bool parse_inherit(struct tek_config *config, const char *text)
+{
+	return parse_switch(text, &config->inherit);
 }
 
 void tek__config_read(void)
@@ -109,6 +120,7 @@ void tek__config_read(void)
 		{"TEK_RT_RANGE", tek__config_parse_range},
 		{"TEK_FOLLOW_MARKED", parse_follow},
 		{"TEK_GROUP", tek__config_parse_group},
+		{"TEK_INHERIT", parse_inherit},
 		{"TEK_SOCKET", tek__config_parse_socket},
 	};
 

@@ -23,6 +23,7 @@ struct tek_config {
 	struct tek_critical critical[TEK_MAX_CRITICAL];
 	unsigned int critical_count;
 	bool follow_marked;
+	bool inherit; /* a thread that a Fast one waits for is lifted */
 	struct tek_budget budget;
 	bool budget_given;   /* it was asked for, and is not just the usual one */
 	unsigned char group; /* in which the process begins: TEK_GROUP_* */

@@ -374,7 +374,8 @@ static void fill_samples(struct tek_member *member, unsigned int count, uint64_t
 void tek__guard_enter(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
-	unsigned int missed = member->stays > 1 ? sample - member->last_sample : TEK_GUARD_SAMPLES;
+	unsigned int missed = member->stays + member->lifts > 1 ? sample - member->last_sample
+								: TEK_GUARD_SAMPLES;
 
 	/* At the looks since it left last it had used what it had used then. */
 	fill_samples(member, missed, member->fast_cpu_ns);

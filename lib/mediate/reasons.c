@@ -19,6 +19,8 @@ int tek__reasons_nice(const struct tek_member *member)
 		nice = smaller(nice, member->rule_nice);
 	if (member->reasons & TEK_WHY_FOLLOW)
 		nice = smaller(nice, member->follow_nice);
+	if (member->reasons & TEK_WHY_LIFT)
+		nice = smaller(nice, member->lift_nice);
 	return nice;
 }
 

@@ -9,6 +9,8 @@
 #include "mediate/guard.h"
 #include "mediate/reasons.h"
 #include "mediate/rt.h"
+#include "mediate/times.h"
+#include "threads/hooks.h"
 #include "threads/process.h"
 #include "threads/record.h"
 #include "threads/report.h"
@@ -68,8 +70,14 @@ static void end_time(struct tek_member *member)
 		member->reasons &= (unsigned char)~TEK_WHY_TIMED;
 }
 
-/* Enter, leave or change priority, so that the thread is what its reasons say. */
-static int settle(struct tek_thread *thread)
+/* A thread that waits has become Fast, or one that has lifted others is not Fast any more. */
+static void waits_changed(const struct tek_thread *thread)
+{
+	if (tek__times_lifted || (thread->member.fast && thread->waits_for))
+		tek__hooks.waits_changed();
+}
+
+int tek__region_settle(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
 	const unsigned int generation = thread->generation;
@@ -96,8 +104,7 @@ static int settle(struct tek_thread *thread)
 		if (member->fast)
 			goto out;
 		member->fast = true;
-		member->fast_since_ns = tek__now(CLOCK_BOOTTIME);
-		member->stays++;
+		tek__times_clock(member);
 		tek__guard_enter(thread);
 		link_member(thread);
 	} else if (wanted && !member->paused) {
@@ -108,10 +115,11 @@ static int settle(struct tek_thread *thread)
 			tek__effect_leave(thread->tid, member);
 		unlink_member(thread);
 		member->fast = false;
-		member->fast_ns += tek__now(CLOCK_BOOTTIME) - member->fast_since_ns;
 	}
 out:
+	tek__times_clock(member);
 	tek__thread_publish(thread);
+	waits_changed(thread);
 	return 0;
 }
 
@@ -152,14 +160,14 @@ static void follow(struct tek_thread *thread, void *context)
 		member->follow_nice = (signed char)request->nice;
 		member->follow_until_ns = request->until_ns;
 		member->reasons |= TEK_WHY_FOLLOW;
-		if (settle(thread) == 0)
+		if (tek__region_settle(thread) == 0)
 			return;
 		/* The requesting thread has got the same error. */
 	} else if (!(member->reasons & TEK_WHY_FOLLOW)) {
 		return;
 	}
 	member->reasons &= (unsigned char)~TEK_WHY_FOLLOW;
-	settle(thread);
+	tek__region_settle(thread);
 }
 
 /* Requests or marks in a group have changed. */
@@ -188,7 +196,7 @@ static int ask(struct tek_thread *thread, unsigned int reason, int nice)
 		member->rule_nice = (signed char)nice;
 	member->reasons |= (unsigned char)reason;
 
-	int error = settle(thread);
+	int error = tek__region_settle(thread);
 	if (error && thread->generation != generation)
 		return ESRCH;
 	if (error) {
@@ -214,7 +222,7 @@ static void drop(struct tek_thread *thread, unsigned int reasons)
 	if (!(thread->member.reasons & reasons))
 		return;
 	thread->member.reasons &= (unsigned char)~reasons;
-	settle(thread);
+	tek__region_settle(thread);
 	settle_group(thread->member.group);
 }
 
@@ -234,7 +242,7 @@ static void set_returns(struct tek_member *member, bool returns)
 static void put_out(struct tek_thread *thread)
 {
 	thread->member.reasons = 0;
-	settle(thread);
+	tek__region_settle(thread);
 	settle_group(thread->member.group);
 }
 
@@ -364,6 +372,7 @@ void tek__region_remove(struct tek_thread *thread)
 		tek__effect_end(thread->tid, member);
 		unlink_member(thread);
 		member->fast = false;
+		tek__times_clock(member);
 	}
 	set_returns(member, false);
 	member->reasons = 0;
@@ -372,6 +381,8 @@ void tek__region_remove(struct tek_thread *thread)
 	member->marked = false;
 	if (reasons & TEK_WHY_REQUEST)
 		settle_group(member->group);
+	thread->waits_for = 0;
+	waits_changed(thread);
 }
 
 bool tek__region_pause(struct tek_thread *thread)
@@ -486,5 +497,5 @@ void tek__region_summarise(void)
 void tek__region_forget(void)
 {
 	first = NULL;
-	member_count = marked_count = returning_count = 0;
+	member_count = tek__times_lifted = marked_count = returning_count = 0;
 }

@@ -16,6 +16,13 @@
 #include "threads/thread.h"
 
 /*
+ * Enters, leaves or changes priority, so that the thread is what its reasons say. After it has
+ * changed them a caller that is no part of the region calls it. An error: nothing changed, and the
+ * caller takes its reason back.
+ */
+int tek__region_settle(struct tek_thread *thread);
+
+/*
  * Add a reason; for POLICY and RULE with a SCHED_TEK priority.  Returns 0, EPERM,
  * EDQUOT, EAGAIN or ESRCH as tek/tek.h has them; on an error nothing changed.
  */

@@ -36,6 +36,8 @@ struct tek_hooks {
 	void (*set_group)(struct tek_thread *thread, unsigned int group);
 	/* It has no reason to be Fast any more. */
 	void (*leave_region)(struct tek_thread *thread);
+	/* A thread that waits has become Fast, or a Fast one has left: lifts may change. */
+	void (*waits_changed)(void);
 	/* Its end was not noticed: its stack is no longer its own. */
 	void (*stack_gone)(struct tek_thread *thread);
 	/* The memory that TEK has for its stack. */

@@ -37,7 +37,7 @@ struct tek_member {
 	unsigned char group;   /* TEK_GROUP_* */
 	bool marked;           /* time-critical, tek-2020 IV-A */
 	unsigned char reasons; /* set of TEK_WHY_* */
-	signed char policy_nice, rule_nice, follow_nice;
+	signed char policy_nice, rule_nice, follow_nice, lift_nice;
 	uint64_t follow_until_ns; /* end of TEK_WHY_FOLLOW, CLOCK_MONOTONIC; 0: not known */
 	unsigned char rule;       /* behind TEK_WHY_RULE: see struct tek_side */
 	signed char nice;         /* SCHED_TEK priority of the present or last stay */
@@ -52,7 +52,8 @@ struct tek_member {
 	struct tek_base base;      /* what is restored */
 	unsigned char rt_priority; /* in force; 0: its own priority was no lower, nothing done */
 	bool rt_reset_on_fork;     /* the kernel's flag is set, by us */
-	uint64_t fast_since_ns;    /* CLOCK_BOOTTIME */
+	uint64_t fast_since_ns;    /* CLOCK_BOOTTIME; 0: it is lifted only */
+	uint64_t lifted_since_ns;  /* CLOCK_BOOTTIME; 0: it is not lifted */
 
 	/* While it is Fast by the daemon (daemon.h). */
 	unsigned int connection; /* over which it was asked for; 0: it is not Fast by the daemon */
@@ -73,8 +74,8 @@ struct tek_member {
 	bool returns;                      /* a rule takes it back then */
 
 	/* Totals for the table and the report. */
-	uint64_t fast_ns;
-	uint32_t stays, overruns;
+	uint64_t fast_ns, lifted_ns;
+	uint32_t stays, lifts, overruns;
 
 	/* fast_cpu_ns at the last looks, a ring; valid once it was Fast. */
 	uint64_t fast_cpu[TEK_GUARD_SAMPLES];

@@ -59,7 +59,7 @@ static struct tek_side side_of(const struct tek_thread *thread)
 	const struct tek_member *member = &thread->member;
 	struct tek_side side = {
 		.fast_ns = member->fast_ns,
-		.fast_since_ns = member->fast ? member->fast_since_ns : 0,
+		.fast_since_ns = member->fast_since_ns,
 		.stays = member->stays,
 		.overruns = member->overruns,
 		.creator_tid = (tek_u32)thread->birth.creator,

@@ -235,7 +235,8 @@ void tek__report_summary(const struct tek_thread *thread)
 		return;
 	struct tek_event event = make_event(TEK_EVENT_SUMMARY, thread);
 	event.value[0] = member->fast_ns +
-			 (member->fast ? tek__now(CLOCK_BOOTTIME) - member->fast_since_ns : 0);
+			 (member->fast_since_ns ? tek__now(CLOCK_BOOTTIME) - member->fast_since_ns
+						: 0);
 	event.value[1] = member->stays;
 	event.value[2] = context_switches(thread->tid);
 	if (tek__thread_cpu_time(thread->tid, &cpu))

@@ -36,8 +36,8 @@ static unsigned int lost;                   /* threads that found no slot */
 static unsigned int serial;                 /* threads known so far */
 static unsigned int sweep_at = FIRST_SWEEP; /* when as many structures are used, look again */
 
-/* The calling thread's own structure. `past_end`: its destructor has run. */
-static __thread struct tek_thread *self __attribute__((tls_model("initial-exec")));
+__thread struct tek_thread *tek__thread_mine __attribute__((tls_model("initial-exec")));
+/* The destructor of the calling thread has run. */
 static __thread bool past_end __attribute__((tls_model("initial-exec")));
 
 static size_t default_stack_bytes;
@@ -215,7 +215,7 @@ static void has_come(struct tek_thread *thread)
 
 bool tek__thread_at_hand(void)
 {
-	return free_list && self && !self->member.fast;
+	return free_list && tek__thread_mine && !tek__thread_mine->member.fast;
 }
 
 /*
@@ -328,7 +328,7 @@ struct tek_thread *tek__thread_begin(struct tek_thread *thread)
 	set_tid(thread, tid);
 	if (!thread->handle)
 		set_handle(thread, handle);
-	self = thread;
+	tek__thread_mine = thread;
 	has_come(thread);
 	track(thread);
 	tek__hooks.locate_stack(thread);
@@ -366,30 +366,33 @@ __attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t ti
 	return thread->generation == generation ? thread : NULL;
 }
 
-struct tek_thread *tek__thread_self(void)
+static struct tek_thread *find_self(void)
 {
 	pthread_t handle = pthread_self();
-	pid_t tid;
+	pid_t tid = tek__gettid();
+	struct tek_thread *self = lookup(handle);
 
-	if (self || past_end)
+	if (self && self->tid == tid)
 		return self;
-	tid = tek__gettid();
-	self = lookup(handle);
-	if (self && self->tid != tid) {
+	if (self)
 		tek__thread_free(self);
-		self = NULL;
-	}
-	if (!self) {
-		self = lookup_tid(tid);
-		if (self && self->handle) {
-			tek__thread_free(self); /* its tid was another thread's before */
-			self = NULL;
-		} else if (self) {
-			set_handle(self, handle);
-		}
-	}
+	self = lookup_tid(tid);
 	if (!self)
-		self = adopt(handle, tid);
+		return adopt(handle, tid);
+	if (!self->handle) {
+		set_handle(self, handle);
+		return self;
+	}
+	tek__thread_free(self); /* its tid was another thread's before */
+	return adopt(handle, tid);
+}
+
+struct tek_thread *tek__thread_self(void)
+{
+	if (tek__thread_mine || past_end)
+		return tek__thread_mine;
+	struct tek_thread *self = find_self();
+	tek__thread_mine = self;
 	if (self) {
 		track(self);
 		tek__hooks.locate_stack(self);
@@ -400,7 +403,7 @@ struct tek_thread *tek__thread_self(void)
 
 struct tek_thread *tek__thread_known_self(void)
 {
-	return self;
+	return tek__thread_mine;
 }
 
 struct tek_thread *tek__thread_known(pthread_t handle)
@@ -528,7 +531,7 @@ struct tek_thread *tek__thread_at(unsigned int number)
 void tek__thread_end(struct tek_thread *thread)
 {
 	tek__thread_free(thread);
-	self = NULL;
+	tek__thread_mine = NULL;
 	past_end = true;
 }
 
@@ -544,7 +547,7 @@ void tek__threads_start(void)
 
 void tek__threads_forget(void)
 {
-	self = NULL;
+	tek__thread_mine = NULL;
 	/* The memory of the structures serves again: see tek__table_make_private(). */
 	memset(buckets, 0, sizeof(buckets));
 	tek__index_forget();

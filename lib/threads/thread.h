@@ -30,6 +30,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* The places in a thread's list of the read-write locks that it reads. */
+enum { TEK_READ_LOCKS = 4 };
+
 enum tek_state {
 	TEK_SLOT_FREE,
 	TEK_SLOT_CREATING, /* its creator is in pthread_create() */
@@ -84,11 +87,21 @@ struct tek_thread {
 	bool tracked;             /* its end will be noticed by its destructor */
 	unsigned char end_rounds; /* destructor rounds seen; see end.c */
 
+	/*
+	 * Set by the thread itself, without the lock: the object that it waits for, as
+	 * inherit/waits.h writes it, and the addresses of the read-write locks that it reads; 0:
+	 * none.
+	 */
+	uintptr_t waits_for, reads[TEK_READ_LOCKS];
+
 	struct tek_member member; /* what the mediator knows of it */
 
 	/* tek__thread_new() clears what is above, member.fast_cpu apart, and of this one byte. */
 	char own_role[TEK_ROLE_BYTES]; /* what the program says that it is for */
 };
+
+/* The calling thread's structure, for functions that are too short for a call; NULL: not known. */
+extern __thread struct tek_thread *tek__thread_mine __attribute__((tls_model("initial-exec")));
 
 /* The thread itself, found or adopted; NULL if there is no slot for it or it is past its end. */
 struct tek_thread *tek__thread_self(void);

@@ -3,14 +3,16 @@
 import errno
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
 import time
 
 import pytest
-from conftest import BUILD, child_of, eventually, listens_at, tids_by_name
+from conftest import BUILD, PATIENCE, child_of, eventually, listens_at, tids_by_name
 
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
 TEKD = BUILD / "bin" / "tekd"
 NOBODY = 65534
 GRANTS = f"""
@@ -139,6 +141,17 @@ def test_a_thread_of_a_program_without_privilege_becomes_critical_and_is_given_b
         assert program.do("look") == (0, FAST)
         assert program.do("leave") == (0, os.SCHED_OTHER)
     assert program.end() == ""
+
+
+@pytest.mark.parametrize("kind", ["mutex", "reader", "condition", "join"])
+def test_tekd_lifts_what_a_critical_thread_waits_for(tekd, compile_c, open_build, as_nobody, kind):
+    program = compile_c((PROGRAMS / "holders.cpp").read_text(), "g++", "-x", "c++", "-std=c++17",
+                        "-pthread")
+    tekd.start()
+    ended = subprocess.run([*as_nobody, open_build / "bin" / "tek", "run", "--critical=touch",
+                            program, kind, str(20 * PATIENCE)],
+                           capture_output=True, text=True, timeout=60 * PATIENCE, check=False)
+    assert ended.stdout.startswith("lifted then ") and ended.stderr == "", ended.stderr
 
 
 def test_a_process_that_has_no_grant_is_told_so_and_runs_on(tekd, obedient):

@@ -15,6 +15,7 @@ LAYERS = (
     ("exec",),
     ("threads",),
     ("mediate", "place", "stack"),
+    ("inherit",),
     ("life",),
     ("preload",),
 )

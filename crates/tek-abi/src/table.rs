@@ -76,6 +76,8 @@ pub const WHY_TIMED: u8 = 0x04;
 pub const WHY_RULE: u8 = 0x08;
 /// It is marked, and a thread of its group asks.
 pub const WHY_FOLLOW: u8 = 0x10;
+/// TEK_WHY_LIFT: it holds what a thread with another of these reasons waits for.
+pub const WHY_LIFT: u8 = 0x20;
 
 /// Bytes of a role, with its NUL.
 pub const ROLE_BYTES: usize = 64;

@@ -45,6 +45,7 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         WHY_TIMED,
         WHY_RULE,
         WHY_FOLLOW,
+        WHY_LIFT,
         WAITS_NO,
         WAITS_OTHER,
         WAITS_MUTEX,

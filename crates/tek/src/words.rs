@@ -3,7 +3,7 @@
 use tek_abi::{
     WAITS_BARRIER, WAITS_COND, WAITS_FILE, WAITS_JOIN, WAITS_MUTEX, WAITS_NO, WAITS_ONCE,
     WAITS_PAUSE, WAITS_RWLOCK, WAITS_SEMAPHORE, WAITS_SIGNAL, WAITS_SLEEP, WHY_ENTER, WHY_FOLLOW,
-    WHY_POLICY, WHY_RULE, WHY_TIMED,
+    WHY_LIFT, WHY_POLICY, WHY_RULE, WHY_TIMED,
 };
 use tek_policy::Group;
 use tek_stack::Zone;
@@ -27,6 +27,7 @@ pub fn reasons(set: u8) -> Vec<&'static str> {
         (WHY_TIMED, "timed"),
         (WHY_RULE, "rule"),
         (WHY_FOLLOW, "follow"),
+        (WHY_LIFT, "lift"),
     ];
     all.into_iter().filter(|(bit, _)| set & bit != 0).map(|(_, name)| name).collect()
 }
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_name() {
-        assert_eq!(reasons(0x1f), ["policy", "enter", "timed", "rule", "follow"]);
+        assert_eq!(reasons(0x3f), ["policy", "enter", "timed", "rule", "follow", "lift"]);
         assert!(reasons(0).is_empty());
     }
 }

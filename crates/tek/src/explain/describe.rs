@@ -295,6 +295,7 @@ fn why(reason: &str, tek: &Tek) -> String {
         "enter" => "it is between tek_critical_enter() and tek_critical_leave()".into(),
         "timed" => "its tek_critical_for() has not run out".into(),
         "follow" => "it is marked, and a thread of its group asks to be time-critical".into(),
+        "lift" => "it holds what a time-critical thread waits for".into(),
         _ => by_rule(tek),
     }
 }

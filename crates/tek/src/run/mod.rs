@@ -121,8 +121,8 @@ ENVIRONMENT:
                 32-bit programs get the one in lib32 beside its lib, and programs
                 on user-level threads the libtek-uthread.so in the same directory
   TEK_RULES     the rules, if no file and no option gives any; see libtek(7)
-  TEK_CRITICAL, TEK_BUDGET, TEK_RT_RANGE, TEK_FOLLOW_MARKED, TEK_STACK,
-  TEK_STACK_PROFILES
+  TEK_CRITICAL, TEK_BUDGET, TEK_RT_RANGE, TEK_FOLLOW_MARKED, TEK_INHERIT,
+  TEK_STACK, TEK_STACK_PROFILES
                 defaults for the options
   TEK_PLACE     the same for --place, written as there or as libtek(7) says
   TEK_ALLOC     the same for --alloc; see libtek(7)
@@ -170,6 +170,11 @@ pub struct Args {
     /// time-critical
     #[arg(long)]
     no_follow_marked: bool,
+
+    /// Leave a thread alone that holds a lock, or has to end, while a
+    /// time-critical thread waits for it
+    #[arg(long)]
+    no_inherit: bool,
 
     /// Keep each thread on one CPU, dealt to it when it is created: far from each other
     /// (spread), near each other (compact), or in turn on those of a list (cores=0-1).
@@ -231,6 +236,7 @@ impl Args {
             (self.budget.is_some(), "--budget"),
             (self.rt_range.is_some(), "--rt-range"),
             (self.no_follow_marked, "--no-follow-marked"),
+            (self.no_inherit, "--no-inherit"),
             (self.report, "--report"),
             (self.report_json.is_some(), "--report-json"),
             (

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "inherit/lock_wait.h"
+
+#include "base/clock.h"
+#include "base/relax.h"
+#include "inherit/waits.h"
+#include "mediate/lift.h"
+
+/* How long a Fast thread polls a lock before its holder is lifted: a lift takes about as long. */
+#define POLL_NS UINT64_C(2000)
+
+/*
+ * A waiter follows the chain again after these times, because another thread may have got the lock.
+ * Each time is twice the one before.
+ */
+#define FIRST_CHECK_NS UINT64_C(500000)
+#define LONGEST_CHECK_NS UINT64_C(4000000)
+
+int tek__lock_plainly(const struct tek_lock_calls *calls, void *lock, struct tek_until until)
+{
+	return until.at ? calls->lock_until(lock, until.clock, until.at) : calls->lock(lock);
+}
+
+/* 0, or the error of the last try. */
+static int poll(const struct tek_lock_calls *calls, void *lock)
+{
+	const uint64_t end = tek__now(CLOCK_MONOTONIC) + POLL_NS;
+	int error;
+
+	do {
+		tek__relax_cpu();
+		error = calls->try(lock);
+	} while (error == EBUSY && tek__now(CLOCK_MONOTONIC) < end);
+	return error;
+}
+
+/* Waits for at most `ns`. *is_last: until the time of the caller is over, if it has one. */
+static int wait_for_some_time(const struct tek_lock_calls *calls, void *lock,
+			      struct tek_until until, uint64_t ns, bool *is_last)
+{
+	*is_last = until.at &&
+		   (!tek__is_time(until.at) || tek__ns_of(until.at) <= tek__now(until.clock) + ns);
+	if (*is_last)
+		return tek__lock_plainly(calls, lock, until);
+	const struct timespec at = tek__timespec_of(tek__now(CLOCK_MONOTONIC) + ns);
+	return calls->lock_until(lock, CLOCK_MONOTONIC, &at);
+}
+
+static int wait_and_lift(const struct tek_lock_calls *calls, void *lock, struct tek_until until)
+{
+	bool is_last = false;
+	int error = poll(calls, lock);
+
+	if (error != EBUSY)
+		return error;
+	for (uint64_t ns = FIRST_CHECK_NS;; ns = ns < LONGEST_CHECK_NS ? 2 * ns : ns) {
+		tek__waits_changed();
+		error = wait_for_some_time(calls, lock, until, ns, &is_last);
+		if (error != ETIMEDOUT || is_last)
+			return error;
+	}
+}
+
+int tek__lock_wait(const struct tek_lock_calls *calls, void *lock, uintptr_t object,
+		   struct tek_until until)
+{
+	struct tek_thread *self = tek__thread_mine;
+	const bool is_fast = self->member.fast;
+	const uintptr_t before = tek__waits_set(self, object);
+	int error = is_fast ? wait_and_lift(calls, lock, until)
+			    : tek__lock_plainly(calls, lock, until);
+
+	tek__waits_set(self, before);
+	if (is_fast && tek__lifted_threads())
+		tek__waits_changed();
+	return error;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "inherit/mutex.h"
+
+#include "base/definition.h"
+#include "base/real.h"
+#include "base/user_memory.h"
+#include "inherit/cond.h"
+#include "inherit/lock_wait.h"
+#include "inherit/rwlock.h"
+#include "inherit/waits.h"
+
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char always = 1;
+const char *tek__mutex_single_threaded = &always;
+bool tek__inherit_works, tek__mutex_is_plain;
+
+#ifdef __GLIBC__
+enum { FREE = 0, LOCKED = 1 };
+
+static bool has_values(const pthread_mutex_t *mutex, int kind, int lock, pid_t owner)
+{
+	return mutex->__data.__kind == kind && mutex->__data.__lock == lock &&
+	       mutex->__data.__owner == owner && mutex->__data.__nusers == (owner ? 1u : 0u);
+}
+
+/* Whether the C library keeps its data where this file was compiled to look for them. */
+static bool layout_is_known(void)
+{
+	pthread_mutex_t normal = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	const pid_t self = tek__gettid();
+	bool known = true;
+
+	tek__c_library.pthread_mutex_lock(&normal);
+	tek__c_library.pthread_mutex_lock(&recursive);
+	known = has_values(&normal, PTHREAD_MUTEX_TIMED_NP, LOCKED, self) &&
+		has_values(&recursive, PTHREAD_MUTEX_RECURSIVE_NP, LOCKED, self);
+	tek__c_library.pthread_mutex_unlock(&normal);
+	tek__c_library.pthread_mutex_unlock(&recursive);
+	return known && has_values(&normal, PTHREAD_MUTEX_TIMED_NP, FREE, 0) &&
+	       has_values(&recursive, PTHREAD_MUTEX_RECURSIVE_NP, FREE, 0);
+}
+#endif
+
+/*
+ * Another library wraps the functions of the C library. It may have locks of its own, as
+ * libtek-sync.so, which have no owner where the C library has it.
+ */
+static bool is_wrapped(void)
+{
+#define IS_WRAPPED(name) (tek__real.name != tek__c_library.name)
+	return IS_WRAPPED(pthread_mutex_lock) || IS_WRAPPED(pthread_mutex_unlock) ||
+	       IS_WRAPPED(pthread_rwlock_wrlock) || IS_WRAPPED(pthread_rwlock_unlock) ||
+	       IS_WRAPPED(pthread_cond_wait) || IS_WRAPPED(pthread_cond_signal);
+#undef IS_WRAPPED
+}
+
+/* A tool of valgrind sees calls of the C library only. */
+static bool is_under_valgrind(void)
+{
+	const char *preloaded = getenv("LD_PRELOAD");
+
+	return preloaded && strstr(preloaded, "/vgpreload_");
+}
+
+void tek__inherit_start(bool is_on)
+{
+#ifdef __GLIBC__
+	struct tek_definition single;
+
+	if (is_wrapped() || !tek__real.pthread_mutex_clocklock || !layout_is_known())
+		return;
+	tek__inherit_works = is_on && tek__rwlock_layout_is_known() && tek__cond_layout_is_known();
+	if (is_under_valgrind() ||
+	    !tek__defined_in(tek__c_library_file(), "__libc_single_threaded", &single))
+		return;
+	tek__mutex_single_threaded = single.address;
+	__atomic_store_n(&tek__mutex_is_plain, true, __ATOMIC_RELEASE);
+#else
+	(void)is_on;
+#endif
+}
+
+pid_t tek__mutex_owner(const void *mutex, bool is_mine)
+{
+#ifdef __GLIBC__
+	const int *owner = &((const pthread_mutex_t *)mutex)->__data.__owner;
+	int tid;
+
+	if (is_mine)
+		return __atomic_load_n(owner, __ATOMIC_RELAXED);
+	return tek__user_copy(&tid, owner, sizeof(tid)) ? tid : 0;
+#else
+	(void)mutex, (void)is_mine;
+	return 0;
+#endif
+}
+
+void tek__mutex_wake(pthread_mutex_t *mutex)
+{
+#ifdef __GLIBC__
+	syscall(SYS_futex, &mutex->__data.__lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+#else
+	(void)mutex;
+#endif
+}
+
+static int lock(void *mutex)
+{
+	return tek__real.pthread_mutex_lock(mutex);
+}
+
+static int try(void *mutex)
+{
+	return tek__real.pthread_mutex_trylock(mutex);
+}
+
+static int lock_until(void *mutex, clockid_t clock, const struct timespec *at)
+{
+	/* Another library may wrap the older function only. */
+	if (clock == CLOCK_REALTIME)
+		return tek__real.pthread_mutex_timedlock(mutex, at);
+	return tek__real.pthread_mutex_clocklock(mutex, clock, at);
+}
+
+static const struct tek_lock_calls calls = {lock, try, lock_until};
+
+/* Whether the holder of such a mutex is lifted by TEK, so that a thread may look who it is. */
+static bool is_inherited(const pthread_mutex_t *mutex)
+{
+#ifdef __GLIBC__
+	enum { OF_KERNEL = 0x20 | 0x40 }; /* PTHREAD_PRIO_INHERIT, PTHREAD_PRIO_PROTECT */
+
+	return !(mutex->__data.__kind & OF_KERNEL);
+#else
+	(void)mutex;
+	return false;
+#endif
+}
+
+__attribute__((noinline)) int tek__mutex_lock(pthread_mutex_t *mutex, struct tek_until until)
+{
+	const pid_t self = tek__gettid(); /* learns it, for the next call */
+
+	if (!tek__thread_mine || !is_inherited(mutex))
+		return tek__lock_plainly(&calls, mutex, until);
+	int error = try(mutex);
+	if (error != EBUSY)
+		return error;
+	if (tek__mutex_owner(mutex, true) == self) /* an error, or a deadlock */
+		return tek__lock_plainly(&calls, mutex, until);
+	return tek__lock_wait(&calls, mutex, tek__waits_for(TEK_WAITS_FOR_MUTEX, mutex), until);
+}
+
+int tek__mutex_unlock_lifted(pthread_mutex_t *mutex)
+{
+	int error = tek__real.pthread_mutex_unlock(mutex);
+
+	if (!error)
+		tek__waits_changed();
+	return error;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Mutexes of the C library whose holder is lifted while a Fast thread waits.
+ *
+ * The owner is read from the mutex, where the C library has it. tek__inherit_start() tries a mutex
+ * of its own to find out whether that is so; if it is not, all calls go straight to the next
+ * definition.
+ *
+ * Where another library wraps the functions there is no inheritance.
+ *
+ * A mutex that is free is locked here, as the C library does it: a call to it would cost more than
+ * the lock. What has to wait, and each other type of mutex, goes to the C library. Mutexes with
+ * PTHREAD_PRIO_INHERIT or PTHREAD_PRIO_PROTECT are the kernel's.
+ *
+ * The functions need no lock.
+ */
+#ifndef TEK_INHERIT_MUTEX_H
+#define TEK_INHERIT_MUTEX_H
+
+#include "base/self.h"
+#include "base/until.h"
+#include "threads/member.h"
+#include "threads/thread.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* For the start, and for a process in which TEK does nothing. */
+void tek__inherit_start(bool is_on);
+
+/* Holders are known and are lifted. Constant after the start. */
+extern bool tek__inherit_works;
+
+/* A normal mutex may be locked here. Constant after the start. */
+extern bool tek__mutex_is_plain;
+
+/* True while the process has had one thread only, so that the C library needs no atomic access. */
+extern const char *tek__mutex_single_threaded;
+
+/* Waits for it where that has to be. As pthread_mutex_lock(), and pthread_mutex_clocklock(). */
+int tek__mutex_lock(pthread_mutex_t *mutex, struct tek_until until);
+
+/* Unlocks, by a thread that is lifted. As pthread_mutex_unlock(). */
+int tek__mutex_unlock_lifted(pthread_mutex_t *mutex);
+
+/*
+ * The kernel id of the thread that holds it; 0: none, or not known. The caller is in a function of
+ * the mutex, or the mutex may be gone (is_mine: false).
+ */
+pid_t tek__mutex_owner(const void *mutex, bool is_mine);
+
+/* To be woken: a thread waits in the kernel for a mutex that is free now. */
+void tek__mutex_wake(pthread_mutex_t *mutex);
+
+static inline bool tek__mutex_is_ours(const pthread_mutex_t *mutex)
+{
+#ifdef __GLIBC__
+	return tek__mutex_is_plain && mutex->__data.__kind == PTHREAD_MUTEX_TIMED_NP &&
+	       !*tek__mutex_single_threaded;
+#else
+	(void)mutex;
+	return false;
+#endif
+}
+
+/* Locks a normal mutex that is free. False: it did nothing. */
+static inline bool tek__mutex_try(pthread_mutex_t *mutex)
+{
+#ifdef __GLIBC__
+	const pid_t self = tek__known_tid();
+	int unlocked = 0;
+
+	if (!tek__mutex_is_ours(mutex) || !self ||
+	    !__atomic_compare_exchange_n(&mutex->__data.__lock, &unlocked, 1, false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return false;
+	mutex->__data.__owner = self;
+	mutex->__data.__nusers++;
+	return true;
+#else
+	(void)mutex;
+	return false;
+#endif
+}
+
+/* Unlocks a normal mutex. False: it did nothing. */
+static inline bool tek__mutex_release(pthread_mutex_t *mutex)
+{
+#ifdef __GLIBC__
+	enum { WITH_WAITERS = 2 };
+	const struct tek_thread *self = tek__thread_mine;
+
+	if (!tek__mutex_is_ours(mutex) || (self && self->member.reasons & TEK_WHY_LIFT))
+		return false;
+	mutex->__data.__owner = 0;
+	mutex->__data.__nusers--;
+	if (__builtin_expect(__atomic_exchange_n(&mutex->__data.__lock, 0, __ATOMIC_RELEASE) ==
+				     WITH_WAITERS,
+			     0))
+		tek__mutex_wake(mutex);
+	return true;
+#else
+	(void)mutex;
+	return false;
+#endif
+}
+
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "inherit/waits.h"
+
+#include "inherit/mutex.h"
+#include "inherit/rwlock.h"
+#include "mediate/lift.h"
+#include "threads/process.h"
+
+/* Threads that are to be lifted. */
+struct holder {
+	struct tek_thread *thread;
+	int nice;
+};
+
+/* More holders than this are not lifted at the same time. */
+enum { MOST_HOLDERS = 64 };
+
+struct holders {
+	struct holder list[MOST_HOLDERS];
+	unsigned int count;
+};
+
+static struct holder *find(struct holders *holders, const struct tek_thread *thread)
+{
+	for (unsigned int i = 0; i < holders->count; i++)
+		if (holders->list[i].thread == thread)
+			return &holders->list[i];
+	return NULL;
+}
+
+static void add(struct holders *holders, struct tek_thread *thread, int nice)
+{
+	struct holder *known = find(holders, thread);
+
+	if (known && nice < known->nice)
+		known->nice = nice;
+	if (!known && holders->count < MOST_HOLDERS)
+		holders->list[holders->count++] = (struct holder){.thread = thread, .nice = nice};
+}
+
+/* The threads that a member waits for, directly or through others. */
+struct chain {
+	const struct tek_thread *member;
+	struct tek_thread *threads[TEK_CHAIN_LENGTH];
+	unsigned int length;
+	bool is_deadlock;
+};
+
+static void follow(struct chain *chain, const struct tek_thread *waiter);
+
+static void follow_to(struct chain *chain, struct tek_thread *holder)
+{
+	chain->is_deadlock |= holder == chain->member;
+	if (!holder || chain->is_deadlock || chain->length == TEK_CHAIN_LENGTH)
+		return;
+	for (unsigned int i = 0; i < chain->length; i++)
+		if (chain->threads[i] == holder)
+			return;
+	chain->threads[chain->length++] = holder;
+	follow(chain, holder);
+}
+
+struct readers {
+	struct chain *chain;
+	const void *lock;
+};
+
+static void follow_to_reader(struct tek_thread *thread, void *context)
+{
+	const struct readers *readers = context;
+
+	if (tek__rwlock_is_read_by(readers->lock, thread))
+		follow_to(readers->chain, thread);
+}
+
+static void follow_to_owner(struct chain *chain, pid_t tid)
+{
+	if (tid)
+		follow_to(chain, tek__thread_find_tid(tid));
+}
+
+static void follow(struct chain *chain, const struct tek_thread *waiter)
+{
+	uintptr_t object = __atomic_load_n(&waiter->waits_for, __ATOMIC_ACQUIRE);
+	const void *lock = (const void *)(object & ~(uintptr_t)TEK_WAITS_FOR_KIND);
+	const bool is_mine = waiter == tek__thread_mine;
+	struct readers readers = {.chain = chain, .lock = lock};
+
+	switch (object & TEK_WAITS_FOR_KIND) {
+	case TEK_WAITS_FOR_MUTEX:
+		follow_to_owner(chain, tek__mutex_owner(lock, is_mine));
+		break;
+	case TEK_WAITS_FOR_RWLOCK:
+		follow_to_owner(chain, tek__rwlock_writer(lock, is_mine));
+		tek__thread_each(follow_to_reader, &readers);
+		break;
+	case TEK_WAITS_FOR_END:
+		follow_to_owner(chain, (pid_t)(object >> 2));
+		break;
+	}
+}
+
+static void add_chain(struct holders *holders, struct tek_thread *member)
+{
+	struct chain chain = {.member = member};
+
+	if (!member->waits_for)
+		return;
+	follow(&chain, member);
+	for (unsigned int i = 0; i < chain.length && !chain.is_deadlock; i++)
+		add(holders, chain.threads[i], tek__lift_nice(member));
+}
+
+/* The first member that is lifted without a reason. */
+static struct tek_thread *lifted_in_vain(struct holders *holders)
+{
+	for (struct tek_thread *thread = tek__region_first(); thread;
+	     thread = thread->member.region_next)
+		if (thread->member.reasons & TEK_WHY_LIFT && !find(holders, thread))
+			return thread;
+	return NULL;
+}
+
+static void review(void)
+{
+	struct holders holders = {.count = 0};
+	struct tek_thread *thread;
+
+	tek__region_receive();
+	for (thread = tek__region_first(); thread; thread = thread->member.region_next)
+		if (thread->member.reasons & ~TEK_WHY_LIFT)
+			add_chain(&holders, thread);
+	while ((thread = lifted_in_vain(&holders)))
+		tek__lift_end(thread);
+	/* A refusal leaves the waiter with what it has without inheritance. */
+	for (unsigned int i = 0; i < holders.count; i++)
+		tek__lift(holders.list[i].thread, holders.list[i].nice);
+}
+
+void tek__waits_review(void)
+{
+	static bool is_at_work;
+
+	if (is_at_work)
+		return; /* a lift begins or ends */
+	is_at_work = true;
+	review();
+	is_at_work = false;
+}
+
+void tek__waits_changed(void)
+{
+	if (!tek__lock())
+		return;
+	tek__waits_review();
+	tek__unlock();
+}
+
+bool tek__join_begins(pthread_t handle)
+{
+	struct tek_thread *self = tek__thread_mine;
+
+	if (!tek__inherit_works || !self || !self->member.fast || !tek__lock())
+		return false;
+	const struct tek_thread *other = tek__thread_known(handle);
+	const bool waits = other && other != self && other->tid;
+	if (waits) {
+		tek__waits_set(self, tek__waits_for_end(other->tid));
+		tek__waits_review();
+	}
+	tek__unlock();
+	return waits;
+}
+
+void tek__join_ends(void)
+{
+	struct tek_thread *self = tek__thread_mine;
+
+	if (self)
+		tek__waits_set(self, 0);
+	if (tek__lifted_threads())
+		tek__waits_changed();
+}

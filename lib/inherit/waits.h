@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The objects that threads wait for, and the threads that are lifted for them.
+ *
+ * Each thread has one word (waits_for in threads/thread.h) that names the object it waits for. A
+ * holder of the object may itself wait: the chain is followed to its end, at most
+ * TEK_CHAIN_LENGTH threads far. A chain that comes back to its beginning is a deadlock, and lifts
+ * no thread.
+ */
+#ifndef TEK_INHERIT_WAITS_H
+#define TEK_INHERIT_WAITS_H
+
+#include "threads/thread.h"
+
+#include <stdint.h>
+
+enum { TEK_CHAIN_LENGTH = 32 };
+
+/* The kinds of objects, in the lowest bits of the word: locks are aligned to at least 4 bytes. */
+enum tek_waits_for {
+	TEK_WAITS_FOR_MUTEX = 1,
+	TEK_WAITS_FOR_RWLOCK = 2,
+	TEK_WAITS_FOR_END = 3, /* of a thread of this process */
+	TEK_WAITS_FOR_KIND = 3,
+};
+
+static inline uintptr_t tek__waits_for(enum tek_waits_for kind, const void *lock)
+{
+	return (uintptr_t)lock | (uintptr_t)kind;
+}
+
+static inline uintptr_t tek__waits_for_end(pid_t tid)
+{
+	return (uintptr_t)tid << 2 | TEK_WAITS_FOR_END;
+}
+
+/*
+ * The calling thread waits for the object from now on; 0: for none. Returns the word of before,
+ * which the caller puts back afterwards: a signal handler may wait in the midst of another wait.
+ */
+static inline uintptr_t tek__waits_set(struct tek_thread *self, uintptr_t object)
+{
+	uintptr_t before = self->waits_for;
+
+	__atomic_store_n(&self->waits_for, object, __ATOMIC_RELEASE);
+	return before;
+}
+
+/*
+ * Lifts each thread for which a Fast thread waits now, and ends the lifts that have lost their
+ * reason. Needs no lock, and takes it. Does nothing in a signal handler that interrupted TEK.
+ */
+void tek__waits_changed(void);
+
+/* The same. Needs the lock. */
+void tek__waits_review(void);
+
+/*
+ * A Fast thread waits for the end of a thread from now on. False: nothing was done, because the
+ * caller is not Fast or the other thread is not known. Takes the lock.
+ */
+bool tek__join_begins(pthread_t handle);
+void tek__join_ends(void);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "mediate/times.h"
+
+#include "base/clock.h"
+
+unsigned int tek__times_lifted;
+
+static void count_lifted(int change)
+{
+	__atomic_store_n(&tek__times_lifted, tek__times_lifted + (unsigned int)change,
+			 __ATOMIC_RELAXED);
+}
+
+/* False: nothing changed. */
+static bool clock_time(bool runs, uint64_t *since_ns, uint64_t *total_ns, uint32_t *count)
+{
+	if (runs == (*since_ns != 0))
+		return false;
+	uint64_t now = tek__now(CLOCK_BOOTTIME);
+	if (runs) {
+		*since_ns = now;
+		++*count;
+	} else {
+		*total_ns += now - *since_ns;
+		*since_ns = 0;
+	}
+	return true;
+}
+
+void tek__times_clock(struct tek_member *member)
+{
+	unsigned char reasons = member->fast ? member->reasons : 0;
+	bool is_lifted = reasons & TEK_WHY_LIFT;
+
+	clock_time(reasons & ~TEK_WHY_LIFT, &member->fast_since_ns, &member->fast_ns,
+		   &member->stays);
+	if (clock_time(is_lifted, &member->lifted_since_ns, &member->lifted_ns, &member->lifts))
+		count_lifted(is_lifted ? +1 : -1);
+}
