@@ -30,6 +30,17 @@ static inline bool tek__user_copy(void *to, const void *from, size_t bytes)
 	return is_unknown || got == (ssize_t)bytes;
 }
 
+/* The same, but where the kernel gives no answer it is not read either. */
+static inline bool tek__user_copy_surely(void *to, const void *from, size_t bytes)
+{
+	const struct iovec here = {to, bytes}, there = {(void *)(uintptr_t)from, bytes};
+	const int saved = errno;
+	const ssize_t got = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+
+	errno = saved;
+	return got == (ssize_t)bytes;
+}
+
 /* Whether all of it can be read, by one byte of each page. */
 static inline bool tek__user_can_read(const void *from, size_t bytes)
 {

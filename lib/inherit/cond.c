@@ -4,7 +4,9 @@
 #include "base/objects.h"
 #include "base/pi_lock.h"
 #include "base/real.h"
+#include "base/signal_block.h"
 #include "inherit/mutex.h"
+#include "threads/process.h"
 
 #include <errno.h>
 #include <semaphore.h>
@@ -28,6 +30,22 @@ static struct waiter *first;
 static unsigned int count; /* read without the lock, too */
 static struct tek_pi_lock lock;
 
+/* Takes the lock, with all signals blocked. False: a handler interrupted its holder. */
+static bool take(tek_signals *before)
+{
+	*before = tek__signals_block();
+	if (tek__pi_lock_take(&lock))
+		return true;
+	tek__signals_restore(*before);
+	return false;
+}
+
+static void release(tek_signals before)
+{
+	tek__pi_lock_release(&lock);
+	tek__signals_restore(before);
+}
+
 static void no_flag_overlaps(struct tek_objects *found)
 {
 	(void)found;
@@ -44,7 +62,7 @@ bool tek__cond_waits_here(const pthread_cond_t *cond)
 {
 	const struct tek_thread *self = tek__thread_mine;
 
-	return tek__inherit_works && self && self->member.fast &&
+	return tek__inherit_works && self && self->member.fast && !tek__process_is_new() &&
 	       !tek__flag_is_set(cond, objects.cond_shared);
 }
 
@@ -105,11 +123,13 @@ static void wake(struct waiter *waiter, bool is_signalled)
 /* Whether it was woken. It takes the lock also then: the waker may still use the semaphore. */
 static bool leave(struct waiter *waiter)
 {
-	tek__pi_lock_take(&lock);
+	tek_signals before;
+
+	take(&before);
 	const bool was_listed = waiter->is_listed;
 	if (was_listed)
 		take_out(waiter);
-	tek__pi_lock_release(&lock);
+	release(before);
 	return !was_listed;
 }
 
@@ -153,16 +173,17 @@ int tek__cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, struct tek_unti
 		.nice = tek__thread_mine->member.nice,
 	};
 	const int saved = errno;
+	tek_signals before;
 	int error;
 
 	if (until.at && !tek__is_time(until.at))
 		return EINVAL;
 	pthread_testcancel();
 	tek__c_library.sem_init(&waiter.woken, 0, 0);
-	if (!tek__pi_lock_take(&lock)) /* a handler that interrupted these functions */
+	if (!take(&before))
 		return 0;
 	add(&waiter);
-	tek__pi_lock_release(&lock);
+	release(before);
 	error = unlock(mutex);
 	if (error) {
 		leave(&waiter);
@@ -181,34 +202,38 @@ int tek__cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, struct tek_unti
 
 /* ---- by the waker ---- */
 
-static bool may_have_waiters(void)
+static bool take_if_any_waits(tek_signals *before)
 {
-	return __atomic_load_n(&count, __ATOMIC_SEQ_CST) && tek__pi_lock_take(&lock);
+	/* In the child of a fork, before TEK has begun again, these are the parent's. */
+	return __atomic_load_n(&count, __ATOMIC_SEQ_CST) && !tek__process_is_new() && take(before);
 }
 
 bool tek__cond_signal(const pthread_cond_t *cond)
 {
-	if (!may_have_waiters())
+	tek_signals before;
+
+	if (!take_if_any_waits(&before))
 		return false;
 	struct waiter *waiter = next_of(cond);
 	if (waiter)
 		wake(waiter, true);
-	tek__pi_lock_release(&lock);
+	release(before);
 	return waiter;
 }
 
 bool tek__cond_broadcast(const pthread_cond_t *cond)
 {
 	struct waiter *waiter;
+	tek_signals before;
 	bool found = false;
 
-	if (!may_have_waiters())
+	if (!take_if_any_waits(&before))
 		return false;
 	while ((waiter = next_of(cond))) {
 		wake(waiter, false);
 		found = true;
 	}
-	tek__pi_lock_release(&lock);
+	release(before);
 	return found;
 }
 

@@ -14,7 +14,7 @@
  * Each time is twice the one before.
  */
 #define FIRST_CHECK_NS UINT64_C(500000)
-#define LONGEST_CHECK_NS UINT64_C(4000000)
+#define LONGEST_CHECK_NS UINT64_C(16000000)
 
 int tek__lock_plainly(const struct tek_lock_calls *calls, void *lock, struct tek_until until)
 {
@@ -49,12 +49,16 @@ static int wait_for_some_time(const struct tek_lock_calls *calls, void *lock,
 static int wait_and_lift(const struct tek_lock_calls *calls, void *lock, struct tek_until until)
 {
 	bool is_last = false;
+	pid_t lifted = 0;
 	int error = poll(calls, lock);
 
 	if (error != EBUSY)
 		return error;
 	for (uint64_t ns = FIRST_CHECK_NS;; ns = ns < LONGEST_CHECK_NS ? 2 * ns : ns) {
-		tek__waits_changed();
+		pid_t owner = calls->owner(lock);
+		if (!owner || owner != lifted)
+			tek__waits_changed();
+		lifted = owner;
 		error = wait_for_some_time(calls, lock, until, ns, &is_last);
 		if (error != ETIMEDOUT || is_last)
 			return error;

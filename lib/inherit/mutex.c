@@ -94,7 +94,7 @@ pid_t tek__mutex_owner(const void *mutex, bool is_mine)
 
 	if (is_mine)
 		return __atomic_load_n(owner, __ATOMIC_RELAXED);
-	return tek__user_copy(&tid, owner, sizeof(tid)) ? tid : 0;
+	return tek__user_copy_surely(&tid, owner, sizeof(tid)) ? tid : 0;
 #else
 	(void)mutex, (void)is_mine;
 	return 0;
@@ -128,15 +128,25 @@ static int lock_until(void *mutex, clockid_t clock, const struct timespec *at)
 	return tek__real.pthread_mutex_clocklock(mutex, clock, at);
 }
 
-static const struct tek_lock_calls calls = {lock, try, lock_until};
+static pid_t owner(const void *mutex)
+{
+	return tek__mutex_owner(mutex, true);
+}
 
-/* Whether the holder of such a mutex is lifted by TEK, so that a thread may look who it is. */
+static const struct tek_lock_calls calls = {lock, try, lock_until, owner};
+
+/* Whether TEK lifts the holder of such a mutex. */
 static bool is_inherited(const pthread_mutex_t *mutex)
 {
 #ifdef __GLIBC__
-	enum { OF_KERNEL = 0x20 | 0x40 }; /* PTHREAD_PRIO_INHERIT, PTHREAD_PRIO_PROTECT */
+	enum { ROBUST = 0x10, INHERIT = 0x20, PROTECT = 0x40, SHARED = 0x80 };
+	const int kind = mutex->__data.__kind;
 
-	return !(mutex->__data.__kind & OF_KERNEL);
+	/*
+	 * Another process can write any owner into a mutex that it shares. The C library marks
+	 * each robust one as shared.
+	 */
+	return !(kind & (INHERIT | PROTECT)) && (kind & (ROBUST | SHARED)) != SHARED;
 #else
 	(void)mutex;
 	return false;

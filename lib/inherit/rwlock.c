@@ -31,7 +31,7 @@ pid_t tek__rwlock_writer(const void *lock, bool is_mine)
 
 	if (is_mine)
 		return __atomic_load_n(writer, __ATOMIC_RELAXED);
-	return tek__user_copy(&tid, writer, sizeof(tid)) ? tid : 0;
+	return tek__user_copy_surely(&tid, writer, sizeof(tid)) ? tid : 0;
 #else
 	(void)lock, (void)is_mine;
 	return 0;
@@ -96,9 +96,14 @@ static int write_until(void *lock, clockid_t clock, const struct timespec *at)
 	return tek__real.pthread_rwlock_clockwrlock(lock, clock, at);
 }
 
+static pid_t writer(const void *lock)
+{
+	return tek__rwlock_writer(lock, true);
+}
+
 static int take(const struct tek_lock_calls *calls, pthread_rwlock_t *lock, struct tek_until until)
 {
-	if (!tek__thread_mine)
+	if (!tek__thread_mine || (until.at && !tek__is_time(until.at)))
 		return tek__lock_plainly(calls, lock, until);
 	int error = calls->try(lock);
 	if (error != EBUSY)
@@ -117,7 +122,7 @@ static int record_read(pthread_rwlock_t *lock, int error)
 
 int tek__rwlock_read(pthread_rwlock_t *lock, struct tek_until until)
 {
-	static const struct tek_lock_calls calls = {read_plainly, try_read, read_until};
+	static const struct tek_lock_calls calls = {read_plainly, try_read, read_until, writer};
 
 	return record_read(lock, take(&calls, lock, until));
 }
@@ -129,7 +134,7 @@ int tek__rwlock_try_read(pthread_rwlock_t *lock)
 
 int tek__rwlock_write(pthread_rwlock_t *lock, struct tek_until until)
 {
-	static const struct tek_lock_calls calls = {write_plainly, try_write, write_until};
+	static const struct tek_lock_calls calls = {write_plainly, try_write, write_until, writer};
 
 	return take(&calls, lock, until);
 }

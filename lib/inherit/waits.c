@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "inherit/waits.h"
 
+#include "base/signal_block.h"
 #include "inherit/mutex.h"
 #include "inherit/rwlock.h"
 #include "mediate/lift.h"
@@ -9,6 +10,7 @@
 /* Threads that are to be lifted. */
 struct holder {
 	struct tek_thread *thread;
+	unsigned int generation;
 	int nice;
 };
 
@@ -35,7 +37,7 @@ static void add(struct holders *holders, struct tek_thread *thread, int nice)
 	if (known && nice < known->nice)
 		known->nice = nice;
 	if (!known && holders->count < MOST_HOLDERS)
-		holders->list[holders->count++] = (struct holder){.thread = thread, .nice = nice};
+		holders->list[holders->count++] = (struct holder){thread, thread->generation, nice};
 }
 
 /* The threads that a member waits for, directly or through others. */
@@ -100,11 +102,36 @@ static void follow(struct chain *chain, const struct tek_thread *waiter)
 	}
 }
 
-static void add_chain(struct holders *holders, struct tek_thread *member)
+/* Objects whose chains have been followed, for waiters of that priority. */
+enum { MOST_OBJECTS = 16 };
+
+struct objects {
+	struct {
+		uintptr_t object;
+		int nice;
+	} list[MOST_OBJECTS];
+	unsigned int count;
+};
+
+/* Many threads can wait for one object: its chain is followed once for each priority. */
+static bool was_followed(struct objects *objects, uintptr_t object, int nice)
+{
+	for (unsigned int i = 0; i < objects->count; i++)
+		if (objects->list[i].object == object && objects->list[i].nice <= nice)
+			return true;
+	if (objects->count < MOST_OBJECTS) {
+		objects->list[objects->count].object = object;
+		objects->list[objects->count++].nice = nice;
+	}
+	return false;
+}
+
+static void add_chain(struct holders *holders, struct objects *objects, struct tek_thread *member)
 {
 	struct chain chain = {.member = member};
+	uintptr_t object = __atomic_load_n(&member->waits_for, __ATOMIC_RELAXED);
 
-	if (!member->waits_for)
+	if (!object || was_followed(objects, object, tek__lift_nice(member)))
 		return;
 	follow(&chain, member);
 	for (unsigned int i = 0; i < chain.length && !chain.is_deadlock; i++)
@@ -124,23 +151,32 @@ static struct tek_thread *lifted_in_vain(struct holders *holders)
 static void review(void)
 {
 	struct holders holders = {.count = 0};
+	struct objects objects = {.count = 0};
 	struct tek_thread *thread;
 
 	tek__region_receive();
+	/* Pairs with the fence of tek__waits_set(): the words of this review are not older. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (thread = tek__region_first(); thread; thread = thread->member.region_next)
 		if (thread->member.reasons & ~TEK_WHY_LIFT)
-			add_chain(&holders, thread);
+			add_chain(&holders, &objects, thread);
 	while ((thread = lifted_in_vain(&holders)))
 		tek__lift_end(thread);
 	/* A refusal leaves the waiter with what it has without inheritance. */
 	for (unsigned int i = 0; i < holders.count; i++)
-		tek__lift(holders.list[i].thread, holders.list[i].nice);
+		if (holders.list[i].thread->generation == holders.list[i].generation)
+			tek__lift(holders.list[i].thread, holders.list[i].nice);
+}
+
+static bool is_at_work;
+
+void tek__waits_forget(void)
+{
+	is_at_work = false;
 }
 
 void tek__waits_review(void)
 {
-	static bool is_at_work;
-
 	if (is_at_work)
 		return; /* a lift begins or ends */
 	is_at_work = true;
@@ -150,10 +186,13 @@ void tek__waits_review(void)
 
 void tek__waits_changed(void)
 {
-	if (!tek__lock())
-		return;
-	tek__waits_review();
-	tek__unlock();
+	const tek_signals before = tek__signals_block();
+
+	if (tek__lock()) {
+		tek__waits_review();
+		tek__unlock();
+	}
+	tek__signals_restore(before);
 }
 
 bool tek__join_begins(pthread_t handle)

@@ -43,6 +43,8 @@ static inline uintptr_t tek__waits_set(struct tek_thread *self, uintptr_t object
 	uintptr_t before = self->waits_for;
 
 	__atomic_store_n(&self->waits_for, object, __ATOMIC_RELEASE);
+	/* A review that reads the word of before has counted its lifts before they are read next. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return before;
 }
 
@@ -54,6 +56,9 @@ void tek__waits_changed(void);
 
 /* The same. Needs the lock. */
 void tek__waits_review(void);
+
+/* In the child of a fork. */
+void tek__waits_forget(void);
 
 /*
  * A Fast thread waits for the end of a thread from now on. False: nothing was done, because the

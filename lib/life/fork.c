@@ -2,6 +2,7 @@
 #include "life/fork.h"
 
 #include "inherit/cond.h"
+#include "inherit/waits.h"
 #include "life/end.h"
 #include "life/names.h"
 #include "mediate/daemon.h"
@@ -41,6 +42,7 @@ __attribute__((cold)) void tek__fork_begin_again(void)
 	tek__daemon_forget();
 	tek__region_forget();
 	tek__cond_forget();
+	tek__waits_forget();
 	tek__report_forget();
 	inherit(tek__thread_known_self());
 	tek__group_forget(tek__thread_known_self());

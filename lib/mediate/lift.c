@@ -13,12 +13,21 @@ int tek__lift_nice(const struct tek_thread *waiter)
 	return nice < TEK_PRIORITY_MAX ? nice + 1 : nice;
 }
 
+static bool is_stopped;
+
+void tek__lift_stop(void)
+{
+	is_stopped = true;
+}
+
 int tek__lift(struct tek_thread *holder, int nice)
 {
 	struct tek_member *member = &holder->member;
 	const bool was_lifted = member->reasons & TEK_WHY_LIFT;
 	const unsigned int generation = holder->generation;
 
+	if (is_stopped)
+		return EPERM;
 	if (was_lifted && member->lift_nice == nice)
 		return 0;
 	if (member->banned_until_ns && member->banned_until_ns > tek__now(CLOCK_MONOTONIC))

@@ -23,6 +23,9 @@ int tek__lift_nice(const struct tek_thread *waiter);
  */
 int tek__lift(struct tek_thread *holder, int nice);
 
+/* From now on no thread is lifted: TEK stands down. */
+void tek__lift_stop(void);
+
 /* Ends its lift, if it has one. */
 void tek__lift_end(struct tek_thread *holder);
 

@@ -7,6 +7,7 @@
 #include "mediate/daemon.h"
 #include "mediate/effect.h"
 #include "mediate/guard.h"
+#include "mediate/lift.h"
 #include "mediate/reasons.h"
 #include "mediate/rt.h"
 #include "mediate/times.h"
@@ -476,6 +477,7 @@ void tek__region_follow_no_rule(struct tek_thread *thread)
 
 void tek__region_end(void)
 {
+	tek__lift_stop();
 	tek__region_receive();
 	while (first) {
 		set_returns(&first->member, false);

@@ -5,12 +5,21 @@
 #include "inherit/waits.h"
 #include "life/start.h"
 
+/* Also if the caller is cancelled. */
+static void end(void *unused)
+{
+	(void)unused;
+	tek__join_ends();
+}
+
 TEK_EXPORT int pthread_join(pthread_t handle, void **result)
 {
-	bool waits = tek__start() && tek__join_begins(handle);
-	int error = tek__real.pthread_join(handle, result);
+	int error;
 
-	if (waits)
-		tek__join_ends();
+	if (!tek__start() || !tek__join_begins(handle))
+		return tek__real.pthread_join(handle, result);
+	pthread_cleanup_push(end, NULL);
+	error = tek__real.pthread_join(handle, result);
+	pthread_cleanup_pop(1);
 	return error;
 }

@@ -137,16 +137,14 @@ static void mutexes_of_every_type_lift_their_holder(void **state)
 			     PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_ADAPTIVE_NP};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		for (int variant = 0; variant < 4; variant++) {
+		for (int robust = 0; robust < 2; robust++) {
 			pthread_mutexattr_t attr;
 			pthread_mutex_t mutex;
 
 			pthread_mutexattr_init(&attr);
 			pthread_mutexattr_settype(&attr, types[i]);
-			if (variant & 1)
+			if (robust)
 				pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-			if (variant & 2)
-				pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 			pthread_mutex_init(&mutex, &attr);
 			pthread_mutexattr_destroy(&attr);
 			pthread_mutex_lock(&mutex);
@@ -343,17 +341,13 @@ static void the_child_of_a_lifted_thread_is_not_lifted(void **state)
 	end(&waiter);
 }
 
-static void a_mutex_that_the_kernel_inherits_by_is_left_to_it(void **state)
+/* A Fast thread waits for such a mutex, and its holder is not lifted by TEK. */
+static void assert_not_lifted(const pthread_mutexattr_t *attr)
 {
-	(void)state;
-	need_real_time();
-	pthread_mutexattr_t attr;
 	pthread_mutex_t mutex;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
-	pthread_mutex_init(&mutex, &attr);
 	struct locker waiter = {.mutex = &mutex, .priority = 0};
+
+	pthread_mutex_init(&mutex, attr);
 	pthread_mutex_lock(&mutex);
 	start(&waiter);
 	sleep_ms(20);
@@ -362,7 +356,44 @@ static void a_mutex_that_the_kernel_inherits_by_is_left_to_it(void **state)
 	pthread_mutex_unlock(&mutex);
 	end(&waiter);
 	pthread_mutex_destroy(&mutex);
+}
+
+static void mutexes_of_the_kernel_and_of_several_processes_lift_no_thread(void **state)
+{
+	(void)state;
+	need_real_time();
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	assert_not_lifted(&attr);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_NONE);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	assert_not_lifted(&attr);
 	pthread_mutexattr_destroy(&attr);
+}
+
+/* Many Fast threads wait, and the holder still gets a CPU. */
+static void many_waiters_do_not_hold_up_the_holder(void **state)
+{
+	(void)state;
+	need_real_time();
+	enum { WAITERS = 100 };
+	static struct locker waiters[WAITERS];
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	need_threads(WAITERS);
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < WAITERS; i++) {
+		waiters[i] = (struct locker){.mutex = &mutex, .priority = 0};
+		start(&waiters[i]);
+	}
+	assert_true(becomes(own_tid(), true));
+	sleep_ms(100);
+	pthread_mutex_unlock(&mutex);
+	for (int i = 0; i < WAITERS; i++)
+		end(&waiters[i]);
+	assert_false(is_fast(own_tid()));
 }
 
 static void a_lifted_thread_that_uses_up_its_budget_is_sent_back(void **state)
@@ -455,7 +486,8 @@ int main(void)
 		cmocka_unit_test(a_fast_waiter_learns_that_the_owner_has_died),
 		cmocka_unit_test(a_thread_is_lifted_while_a_fast_one_joins_it),
 		cmocka_unit_test(the_child_of_a_lifted_thread_is_not_lifted),
-		cmocka_unit_test(a_mutex_that_the_kernel_inherits_by_is_left_to_it),
+		cmocka_unit_test(mutexes_of_the_kernel_and_of_several_processes_lift_no_thread),
+		cmocka_unit_test(many_waiters_do_not_hold_up_the_holder),
 		cmocka_unit_test(a_lifted_thread_that_uses_up_its_budget_is_sent_back),
 		cmocka_unit_test(in_a_crowd_one_thread_at_a_time_is_inside_and_no_lift_is_left),
 	};

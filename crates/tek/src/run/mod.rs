@@ -171,10 +171,10 @@ pub struct Args {
     #[arg(long)]
     no_follow_marked: bool,
 
-    /// Leave a thread alone that holds a lock, or has to end, while a
-    /// time-critical thread waits for it
+    /// Make a thread time-critical while it holds a lock for which a time-critical
+    /// thread waits, or while one waits for its end
     #[arg(long)]
-    no_inherit: bool,
+    inherit: bool,
 
     /// Keep each thread on one CPU, dealt to it when it is created: far from each other
     /// (spread), near each other (compact), or in turn on those of a list (cores=0-1).
@@ -236,7 +236,7 @@ impl Args {
             (self.budget.is_some(), "--budget"),
             (self.rt_range.is_some(), "--rt-range"),
             (self.no_follow_marked, "--no-follow-marked"),
-            (self.no_inherit, "--no-inherit"),
+            (self.inherit, "--inherit"),
             (self.report, "--report"),
             (self.report_json.is_some(), "--report-json"),
             (

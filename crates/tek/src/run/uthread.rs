@@ -490,7 +490,7 @@ mod tests {
             "--budget off",
             "--rt-range 1-9",
             "--no-follow-marked",
-            "--no-inherit",
+            "--inherit",
             "--report",
             "--report-json x",
             "--stack report",
