@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A thread named holder holds what a thread named touch waits for. The first argument names its kind,
-// the second one says how many seconds it holds it at most. It prints whether it became real-time
-// meanwhile, and whether it is so afterwards. With a third argument it holds on until standard input
-// ends.
+// A thread named holder holds what a thread named touch waits for. The first argument names its
+// kind, the second one says how many seconds it holds it at most. It prints whether it became
+// real-time meanwhile, and whether it is so afterwards. With a third argument it holds on until
+// standard input ends.
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
