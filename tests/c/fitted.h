@@ -6,6 +6,7 @@
 #ifndef TEK_TESTS_FITTED_H
 #define TEK_TESTS_FITTED_H
 
+#include "patience.h"
 #include "support.h"
 
 #include "stack/config.h"
@@ -39,7 +40,7 @@ static inline void run_child(struct ended *ended, int (*body)(void))
 	if (pid == 0) {
 		setrlimit(RLIMIT_CORE, &(struct rlimit){0});
 		signal(SIGSEGV, SIG_DFL); /* cmocka's handler */
-		alarm(60);
+		limit_to(60);
 		setenv("TEK_EVENTS", path, 1);
 		tek__report_start();
 		tek__stack_config.mode = TEK_STACK_MODE_AUTO;

@@ -4,6 +4,8 @@
  * main() leaves by pthread_exit() and the other thread returns, exit() runs in that thread, with
  * status 0.
  */
+#include "patience.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +38,7 @@ int main(void)
 		puts("needs CAP_SYS_NICE or RLIMIT_RTPRIO");
 		return 77; /* Meson: skipped */
 	}
-	alarm(10);
+	limit_to(10);
 	atexit(at_exit);
 	if (tek_critical_enter() || tek_critical_leave() ||
 	    pthread_create(&thread, NULL, last, NULL))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The allocator's lock (lib/alloc/lock.h). */
+#include "patience.h"
 #include "support.h"
 
 #include "alloc/lock.h"
@@ -96,7 +97,7 @@ static int outcome_of(int child(void))
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		alarm(30);
+		limit_to(30);
 		_exit(child());
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -194,7 +195,7 @@ static void the_child_of_a_vfork_hands_the_lock_to_who_sleeps(void **state)
 	tek_alloc__unlock(&lock);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, wait_for_the_child, NULL), 0);
-	alarm(60);
+	limit_to(60);
 	pid_t child = clone(hold_until_somebody_sleeps, stack + STACK,
 			    CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
 	assert_true(child > 0);

@@ -3,6 +3,7 @@
  * A program that allocates with any allocator: the C library's or libtek-alloc.so, on kernel
  * threads or user-level threads.
  */
+#include "patience.h"
 #include "support.h"
 
 #include <malloc.h>
@@ -243,7 +244,7 @@ static void a_child_can_allocate_although_others_did_at_the_fork(void **state)
 		pid_t child = fork();
 		if (child == 0) {
 			unsigned int seed = 5;
-			alarm(60);
+			limit_to(60);
 			for (int j = 0; j < 100; j++)
 				check_and_free(new_block(&seed));
 			_exit(0);
@@ -296,7 +297,7 @@ static void forks_and_streams_do_not_wait_for_each_other(void **state)
 
 	(void)state;
 	atomic_store(&stop, false);
-	alarm(120);
+	limit_to(120);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL,
 						i % 2 ? flush_until_stopped : read_until_stopped,

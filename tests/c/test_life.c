@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Threads and processes that come and go in every way, and what is left of them. */
+#include "patience.h"
 #include "rounds.h"
 #include "support.h"
 
@@ -128,7 +129,7 @@ static void *end_while_being_cancelled(void *argument)
 
 static int cancel_threads_that_use_tek(void)
 {
-	alarm(20);
+	limit_to(20);
 	/* With an event file the summary of each is written at its end. */
 	for (int i = 0; i < 100; i++) {
 		pthread_t thread;
@@ -520,7 +521,7 @@ static void *hold_the_loaders_lock(void *end)
 static int create_a_thread(void)
 {
 	pthread_t thread;
-	alarm(10); /* it must not wait for a lock without a living holder */
+	limit_to(10); /* it must not wait for a lock without a living holder */
 	return pthread_create(&thread, NULL, nothing, NULL) || pthread_join(thread, NULL);
 }
 

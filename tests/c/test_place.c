@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Threads are dealt to CPUs; the program's own setting precedes.  Each test is a new process. */
 #include "life/confine.h"
+#include "patience.h"
 #include "support.h"
 
 #include "base/real.h"
@@ -383,7 +384,7 @@ static int use_timer(const char *more)
 	const struct itimerspec soon = {.it_value = {.tv_nsec = 1000000}};
 	timer_t timer;
 
-	alarm(60);
+	limit_to(60);
 	begin(more);
 	sem_init(&reported_by_library, 0, 0);
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &soon, NULL))
@@ -425,7 +426,7 @@ static int use_queue(void)
 				 .sigev_notify_function = report_by_library};
 	char name[64];
 
-	alarm(60);
+	limit_to(60);
 	begin("");
 	sem_init(&reported_by_library, 0, 0);
 	snprintf(name, sizeof(name), "/tek-test-place-%d", (int)getpid());
@@ -496,7 +497,7 @@ static int with_fifo(void)
 	const struct sched_param param = {.sched_priority = 5};
 	pthread_attr_t attr;
 
-	alarm(60);
+	limit_to(60);
 	begin("rtfifo=3,");
 	if ((int)(intptr_t)report_policy(NULL) != ours || reported_by(report_policy, NULL) != ours)
 		return 1;

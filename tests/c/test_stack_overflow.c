@@ -2,6 +2,7 @@
 /* A thread that exceeds its stack. */
 #include "base/page.h"
 #include "overflow_support.h"
+#include "patience.h"
 
 #include "base/backtrace.h"
 
@@ -48,7 +49,7 @@ static void the_report_is_on_standard_error_where_there_is_no_event_file(void **
 	pid_t pid = fork();
 	if (pid == 0) {
 		setrlimit(RLIMIT_CORE, &(struct rlimit){0});
-		alarm(60);
+		limit_to(60);
 		dup2(ends[1], STDERR_FILENO);
 		tek__report_start();
 		tek__stack_config.mode = TEK_STACK_MODE_AUTO;
@@ -97,7 +98,7 @@ static bool dumps_core(int (*body)(void))
 	if (pid == 0) {
 		struct rlimit limit;
 		signal(SIGSEGV, SIG_DFL);
-		alarm(60);
+		limit_to(60);
 		getrlimit(RLIMIT_CORE, &limit);
 		limit.rlim_cur = limit.rlim_max;
 		setrlimit(RLIMIT_CORE, &limit);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The helper that measures the stacks of running threads: its results are in the table. */
+#include "patience.h"
 #include "stack_support.h"
 
 #include "stack/config.h"
@@ -299,7 +300,7 @@ static int end_with_last_thread(void)
 	pthread_t thread;
 	pthread_create(&thread, NULL, leave_last, NULL);
 	pthread_detach(thread);
-	alarm(10);
+	limit_to(10);
 	pthread_exit(NULL);
 }
 

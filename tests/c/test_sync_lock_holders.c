@@ -4,6 +4,7 @@
  * twice, a child of fork(), or no living thread.  See sync_lock_subject.h.
  */
 #include "fork_copy.h"
+#include "patience.h"
 #include "sync_lock_subject.h"
 
 #include "sync/forked_lock.h"
@@ -210,7 +211,7 @@ static void a_child_unlocks_what_it_had_in_its_parent(void **state)
 	tek_sync__forked_lock(&lock, &process, &subject);
 	pid_t child = fork();
 	if (child == 0) {
-		alarm(30);
+		limit_to(30);
 		if (tek_sync__forked_lock_try(&lock, &process, &subject))
 			_exit(1);
 		tek_sync__forked_unlock(&lock, &process, &subject);

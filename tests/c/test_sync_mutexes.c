@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Mutexes and spin locks of an ordinary program. */
+#include "patience.h"
 #include "sync_waiting.h"
 
 #include <sys/mman.h>
@@ -223,7 +224,7 @@ static void a_mutex_that_others_wait_for_is_free_again_in_a_child(void **state)
 	nap(20);
 	pid_t child = fork();
 	if (child == 0) {
-		alarm(30);
+		limit_to(30);
 		pthread_mutex_unlock(&mutex);
 		pthread_mutex_lock(&mutex);
 		pthread_t another = start(lock_and_unlock, &mutex);
@@ -317,7 +318,7 @@ static void a_library_may_lock_in_its_fork_handlers(void **state)
 	for (int i = 0; i < 20; i++) {
 		pid_t child = fork();
 		if (child == 0) {
-			alarm(30);
+			limit_to(30);
 			_exit(pthread_mutex_trylock(&of_a_library));
 		}
 		assert_int_equal(status_of(child), 0);
@@ -343,7 +344,7 @@ static void one_that_is_free_at_a_fork_is_of_use_to_several_threads_of_the_child
 			if (pthread_mutex_trylock(&mutex) != 0)
 				_exit(0); /* it was not */
 			pthread_mutex_unlock(&mutex);
-			alarm(30);
+			limit_to(30);
 			start_three(rest, use_often, &mutex);
 			join_three(rest);
 			_exit(0);
@@ -378,7 +379,7 @@ static void threads_of_a_child_wait_until_its_first_unlocks(void **state)
 	pid_t child = fork();
 	if (child == 0) {
 		pthread_t rest[3];
-		alarm(30);
+		limit_to(30);
 		atomic_store(&waiting, 0);
 		start_three(rest, time_out_then_get_it, &mutex);
 		for (int i = 0; i < 10000 && atomic_load(&waiting) < 3; i++)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* tek/lock.h, as a program uses it. */
+#include "patience.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -133,7 +135,7 @@ static int in_child(void)
 {
 	pthread_t thread;
 
-	alarm(30);
+	limit_to(30);
 	tek_lock_unlock(&lock);
 	if (tek_lock_trylock(&lock) != 0)
 		return 1;

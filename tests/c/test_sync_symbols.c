@@ -3,6 +3,7 @@
  * pthread_rwlock_*() and pthread_barrier_*() of an ordinary program.  Meson runs it with the C
  * library's functions and with those of libtek-sync.so.  All tests must pass with each.
  */
+#include "patience.h"
 #include "uthread_posix.h"
 #include "watchdog.h"
 
@@ -155,7 +156,7 @@ static void *scribble(void *argument)
 /* By the only thread of a child. */
 static void use_what_it_has(bool shared_by_two)
 {
-	alarm(30);
+	limit_to(30);
 	for (int i = 0; i < 4; i++)
 		start(scribble, NULL);
 	for (int i = 0; i < 10000 && atomic_load(&scribbled) < 4; i++)
@@ -270,7 +271,7 @@ static void those_of_several_processes_work(void **state)
 	assert_int_equal(pthread_rwlock_wrlock(&shared->lock), 0);
 	pid_t child = fork();
 	if (child == 0) {
-		alarm(30);
+		limit_to(30);
 		pthread_barrier_wait(&shared->barrier);
 		pthread_rwlock_rdlock(&shared->lock);
 		_exit(atomic_load(&shared->in) == 1 ? 0 : 1);

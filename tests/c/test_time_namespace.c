@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Processes in different time namespaces agree on start times. */
+#include "patience.h"
 #include "support.h"
 
 #include "base/clock.h"
@@ -58,7 +59,7 @@ static _Noreturn void run_inside(pid_t outer, int to)
 	inside.known_before = tek__time_offsets(&offsets);
 	if (fork())
 		_exit(0);
-	alarm(60);
+	limit_to(60);
 	examine(&inside, outer);
 	if (write(to, &inside, sizeof(inside)) == sizeof(inside))
 		pause();

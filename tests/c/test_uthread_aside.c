@@ -3,6 +3,7 @@
  * Waits in the kernel for a step of another thread of the same program.  Other threads run
  * meanwhile, at once, and even where no kernel thread can be made for them.
  */
+#include "patience.h"
 #include "shared_objects.h"
 #include "uthread_posix.h"
 
@@ -486,7 +487,7 @@ static void others_run_soon_after_a_wait_has_begun(void **state)
 
 int main(void)
 {
-	alarm(100);
+	limit_to(100);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(others_run_soon_after_a_wait_has_begun, make,
 						unmake),

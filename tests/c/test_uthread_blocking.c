@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Calls that wait for one file: other threads go on, and the calls keep their meaning. */
 #include "blocking_calls.h"
+#include "patience.h"
 
 #include <pty.h>
 #include <sys/eventfd.h>
@@ -216,6 +217,6 @@ int main(void)
 		cmocka_unit_test(a_regular_file_is_read_to_its_end),
 		cmocka_unit_test(many_threads_wait_for_a_file_each),
 	};
-	alarm(100);
+	limit_to(100);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

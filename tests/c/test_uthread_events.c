@@ -3,6 +3,7 @@
  * Waiting for files, without an engine.  The waiters are kernel threads, for which tek_ut__wait()
  * is a futex, and another thread acts as the idle workers do.
  */
+#include "patience.h"
 #include "support.h"
 
 #include "base/clock.h"
@@ -555,6 +556,6 @@ int main(void)
 		cmocka_unit_test(the_child_of_a_fork_waits_on_its_own),
 		cmocka_unit_test(nothing_is_lost_when_files_come_and_go),
 	};
-	alarm(60);
+	limit_to(60);
 	return cmocka_run_group_tests(tests, start_worker, stop_worker);
 }

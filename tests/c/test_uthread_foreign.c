@@ -4,6 +4,7 @@
  * threads, and use the objects of the program's threads.  Each test is a process of its own, where
  * the first of them comes at another moment.
  */
+#include "patience.h"
 #include "uthread_posix.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ static void in_child(void (*body)(void))
 	pid_t child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		alarm(60);
+		limit_to(60);
 		body();
 		_exit(0);
 	}

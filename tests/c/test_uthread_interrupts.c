@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Interruptions of calls that wait: signals, cancellation, closed files, and exec. */
 #include "blocking_calls.h"
+#include "patience.h"
 
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -376,6 +377,6 @@ int main(void)
 		cmocka_unit_test(a_program_may_close_it_by_an_instruction_while_threads_wait),
 		cmocka_unit_test(a_program_that_replaces_itself_leaves_no_signals_behind),
 	};
-	alarm(100);
+	limit_to(100);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * locks of files, the other end of a FIFO, children.  Other threads go on meanwhile, and the waiter
  * can be cancelled and interrupted.
  */
+#include "patience.h"
 #include "uthread_posix.h"
 
 #include <errno.h>
@@ -523,7 +524,7 @@ static void handlers_interrupt_locks_as_they_were_installed(void **state)
 
 int main(void)
 {
-	alarm(100);
+	limit_to(100);
 	const struct CMUnitTest tests[] = {
 		TEST(a_thread_that_waits_for_a_message_gets_it_from_another_thread),
 		TEST(a_thread_that_sends_into_a_full_queue_waits_until_another_thread_receives),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* tek/uthread.h as a program uses it: the start, threads, fork. */
+#include "patience.h"
 #include "uthread_objects.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ static void *fork_once(void *argument)
 
 	CHECK(child >= 0);
 	if (child == 0) {
-		alarm(20);
+		limit_to(20);
 		create_and_join();
 		_exit(7);
 	}
@@ -99,7 +100,7 @@ static void what_makes_no_sense_in_the_variable_is_told_and_passed_by(void **sta
 	pid_t child = fork();
 	if (child == 0) {
 		const char *wrong = "";
-		alarm(20);
+		limit_to(20);
 		dup2(ends[1], STDERR_FILENO);
 		setenv("TEK_UTHREAD", "nonsense,workers=two,sched=mlfq", 1);
 		CHECK(tek_uthread_start("workers=1", &wrong) == 0);

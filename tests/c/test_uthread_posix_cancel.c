@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "patience.h"
 #include "uthread_posix.h"
 
 #include <errno.h>
@@ -327,7 +328,7 @@ static void a_thread_of_the_kernel_is_cancelled_and_ticks_come_all_the_same(void
 
 int main(void)
 {
-	alarm(100);
+	limit_to(100);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_thread_that_sleeps_is_cancelled_and_its_handlers_run,
 				       reset),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* libtek-uthread.so stands down: threads are kernel threads, and all objects work. */
+#include "patience.h"
 #include "uthread_posix.h"
 
 #include <semaphore.h>
@@ -80,7 +81,7 @@ static void kernel_threads_wake_each_other(void **state)
 
 int main(void)
 {
-	alarm(100);
+	limit_to(100);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kernel_threads_keep_each_other_out),
 		cmocka_unit_test(kernel_threads_wake_each_other),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* fork() while other threads use objects that threads wait for: the child can use all of them. */
+#include "patience.h"
 #include "uthread_posix.h"
 
 #include <errno.h>
@@ -112,7 +113,7 @@ static void fork_often(void)
 
 		assert_int_not_equal(child, -1);
 		if (child == 0) {
-			alarm(30);
+			limit_to(30);
 			_exit(use_all_of_them());
 		}
 		assert_int_equal(waitpid(child, &status, 0), child);
@@ -179,7 +180,7 @@ static void wait_and_wake_in_child(const atomic_int *parent_is_done)
 {
 	pthread_t threads[3];
 
-	alarm(30);
+	limit_to(30);
 	for (int i = 0; i < 3; i++)
 		threads[i] = start(wait_in_child, NULL);
 	while (!atomic_load(parent_is_done))
@@ -275,7 +276,7 @@ static void a_lock_that_others_wait_for_is_taken_before_a_fork(void **state)
 		pid_t child = fork();
 		assert_int_not_equal(child, -1);
 		if (child == 0) {
-			alarm(30);
+			limit_to(30);
 			pthread_mutex_lock(&of_library);
 			_exit(0);
 		}
@@ -357,7 +358,7 @@ static void nobody_has_the_mask_of_who_forks(void **state)
 
 int main(void)
 {
-	alarm(100);
+	limit_to(100);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_child_finds_nothing_half_done),
 		cmocka_unit_test(a_thread_that_waits_in_another_process_is_not_looked_for),

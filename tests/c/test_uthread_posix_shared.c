@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Objects of several processes are the C library's; their waiters do not delay other threads. */
+#include "patience.h"
 #include "shared_objects.h"
 #include "uthread_posix.h"
 
@@ -160,7 +161,7 @@ static void processes_wake_each_other(void **state)
 	pid_t child = fork();
 	assert_int_not_equal(child, -1);
 	if (child == 0) {
-		alarm(30);
+		limit_to(30);
 		pthread_t thread = start(wait_for_the_other_process, NULL);
 		result_of(thread);
 		_exit(0);
@@ -181,7 +182,7 @@ static void processes_wake_each_other(void **state)
 
 int main(void)
 {
-	alarm(100);
+	limit_to(100);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(hundreds_wait_and_others_run, make, unmake),
 		cmocka_unit_test_setup_teardown(those_that_waited_leave_no_kernel_threads_behind,

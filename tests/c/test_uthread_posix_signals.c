@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "patience.h"
 #include "uthread_posix.h"
 
 #include <errno.h>
@@ -257,7 +258,7 @@ static void a_signal_of_the_process_finds_a_thread_that_waits(void **state)
 		assert_true(atomic_load(&handled) >= 1);
 	}
 	signal(SIGALRM, SIG_DFL);
-	alarm(100);
+	limit_to(100);
 }
 
 /* Waits of the first thread, for ever: each returns what the call does. */
@@ -474,17 +475,24 @@ a_signal_of_the_process_is_what_the_first_thread_awaits_while_others_compute(voi
 	signal(SIGUSR1, SIG_DFL);
 }
 
+/* By then the first thread waits, and uses no CPU, also where that takes an emulated CPU long. */
+static void *profile_itself(void *argument)
+{
+	const struct itimerval each = {{0, 10000}, {0, 10000}}, never = {0};
+
+	usleep(100000);
+	setitimer(ITIMER_PROF, &each, NULL);
+	spin_until_handled(argument);
+	setitimer(ITIMER_PROF, &never, NULL);
+	return argument;
+}
+
 static void a_profilers_signal_stays_with_the_thread_that_uses_the_cpu(void **state)
 {
 	(void)state;
 	NEEDS_PREEMPTION();
 	handle(SIGPROF, 0);
-	const struct itimerval each = {{0, 10000}, {0, 10000}}, never = {0};
-	pthread_t thread = start(spin_until_handled, NULL);
-	setitimer(ITIMER_PROF, &each, NULL);
-	/* The first thread waits, and uses no CPU. */
-	result_of(thread);
-	setitimer(ITIMER_PROF, &never, NULL);
+	result_of(start(profile_itself, NULL));
 	assert_false(pthread_equal(atomic_load(&handled_by), pthread_self()));
 	signal(SIGPROF, SIG_DFL);
 }
@@ -698,7 +706,7 @@ static void a_signal_without_a_handler_ends_the_process(void **state)
 
 int main(void)
 {
-	alarm(100);
+	limit_to(100);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_signal_interrupts_the_thread_it_is_sent_to, reset),
 		cmocka_unit_test_setup(a_signal_ends_the_sleep_of_the_thread_it_is_sent_to, reset),

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "patience.h"
 #include "uthread_posix.h"
 
 #include <alloca.h>
@@ -608,7 +609,7 @@ static void a_small_stack_can_be_used_to_its_end_by_a_thread_that_is_preempted(v
 
 int main(void)
 {
-	alarm(100);
+	limit_to(100);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(joining_gives_what_the_routine_returns),
 		cmocka_unit_test(joining_gives_what_was_exited_with),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Process-wide state with threads on several kernel threads: user ids, fork, libraries, malloc. */
+#include "patience.h"
 #include "uthread_support.h"
 
 #include "uthread/carrier.h"
@@ -89,7 +90,7 @@ static void *fork_and_wait(void *argument)
 	pid_t child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {
-		alarm(20);
+		limit_to(20);
 		tek_ut__engine_after_fork();
 		tek_ut__leave();
 		for (int i = 0; i < 3; i++)

@@ -2,6 +2,7 @@
 /* The common behaviour of all schedulers, in sequence and on several kernel threads at once. */
 #include "fake_threads.h"
 
+#include "patience.h"
 #include "rounds.h"
 
 #include <stdatomic.h>
@@ -282,6 +283,6 @@ int main(void)
 		cmocka_unit_test(nobody_is_lost_or_doubled_by_workers_at_once),
 		cmocka_unit_test(nobody_is_lost_or_doubled_while_priorities_change),
 	};
-	alarm(100);
+	limit_to(100);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 /* RtFIFO: fixed priorities, on the worker that a thread was dealt to, with each of its locks. */
 #include "fake_threads.h"
 
+#include "patience.h"
 #include "rounds.h"
 
 #include <stdatomic.h>
@@ -307,6 +308,6 @@ int main(void)
 		cmocka_unit_test(a_thread_that_runs_or_waits_has_its_new_priority_when_it_is_ready),
 		cmocka_unit_test(a_greater_priority_is_never_overlooked_by_a_worker_in_a_switch),
 	};
-	alarm(100);
+	limit_to(100);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

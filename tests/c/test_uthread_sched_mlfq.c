@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The multi-level feedback queue: levels, allotments, and no starvation. */
 #include "fake_threads.h"
+#include "patience.h"
 
 #define MLFQ (&tek_ut__sched_mlfq)
 #define LOWEST 3u
@@ -331,6 +332,6 @@ int main(void)
 		cmocka_unit_test(
 			a_thread_that_yields_gets_a_turn_beside_those_that_wake_each_other),
 	};
-	alarm(100);
+	limit_to(100);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The order of threads: round robin, shortest job first, work stealing. */
 #include "fake_threads.h"
+#include "patience.h"
 
 #define RR (&tek_ut__sched_rr)
 #define PSJF (&tek_ut__sched_psjf)
@@ -224,6 +225,6 @@ int main(void)
 		cmocka_unit_test(a_thief_gets_the_older_half_in_its_order),
 		cmocka_unit_test(thieves_divide_any_number_among_all_workers),
 	};
-	alarm(100);
+	limit_to(100);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

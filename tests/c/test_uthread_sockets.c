@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Calls that wait for a socket: other threads go on, and the calls keep their meaning. */
 #include "blocking_calls.h"
+#include "patience.h"
 
 #include <sys/eventfd.h>
 
@@ -387,6 +388,6 @@ int main(void)
 		cmocka_unit_test(a_call_that_must_not_wait_does_not),
 		cmocka_unit_test(the_time_limit_of_a_socket_is_kept),
 	};
-	alarm(100);
+	limit_to(100);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

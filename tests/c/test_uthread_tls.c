@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Thread-local storage of their own: contexts and blocks, without the engine. */
+#include "patience.h"
 #include "uthread_raw.h"
 
 #include "uthread/setxid.h"
@@ -358,7 +359,7 @@ static void setuid_returns_in_a_thread_with_storage_of_its_own(void **state)
 	assert_int_equal(pthread_create(&kernel_thread, NULL, wait_at, &barrier), 0);
 	pthread_barrier_wait(&barrier);
 	tek_ut__setxid_start();
-	alarm(20);
+	limit_to(20);
 	raw_run_with_tls(change_user, &changed);
 	alarm(0);
 	assert_true(changed);

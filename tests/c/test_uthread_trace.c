@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The trace: its file after the end of the writing process.  Workers are simulated. */
+#include "patience.h"
 #include "support.h"
 
 #include "tek_trace.h"
@@ -35,7 +36,7 @@ static int play(void (*part)(void))
 	pid_t pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		alarm(30);
+		limit_to(30);
 		tek_ut__worker_count = 2;
 		for (unsigned int i = 0; i < 2; i++)
 			tek_ut__workers[i].number = i;

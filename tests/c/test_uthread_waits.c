@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Calls that wait for several files, a time or a child. */
 #include "blocking_calls.h"
+#include "patience.h"
 
 #include <sys/wait.h>
 
@@ -195,7 +196,7 @@ static int wait_in_child(void)
 
 	make_pipe(file);
 	struct call call = {.make = call_read, .file = file[0], .bytes = &byte, .size = 1};
-	alarm(20);
+	limit_to(20);
 	begin_and_see_it_wait(&call);
 	send_bytes(file[1], "x", 1);
 	return end(&call) == 1 && byte == 'x' ? 0 : 1;
@@ -321,6 +322,6 @@ int main(void)
 		cmocka_unit_test(the_child_of_a_fork_waits_for_files_of_its_own),
 		cmocka_unit_test(an_epoll_server_has_thousands_of_connections),
 	};
-	alarm(100);
+	limit_to(100);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 #ifndef UTHREAD_OBJECTS_H
 #define UTHREAD_OBJECTS_H
 
+#include "patience.h"
 #include "uthread_support.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ static inline void in_engine(const char *options, void (*body)(void))
 	pid_t child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		alarm(60);
+		limit_to(60);
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is given up leaves nobody behind */
 		CHECK(tek_uthread_start(options, &wrong) == 0);
 		body();

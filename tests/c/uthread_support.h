@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "patience.h"
+
 #include "base/clock.h"
 #include "uthread/engine.h"
 #include "uthread/thread.h"
@@ -71,7 +73,7 @@ static inline void with_engine(const char *list, void (*body)(void))
 	pid_t child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		alarm(30);
+		limit_to(30);
 		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is given up leaves nobody behind */
 		start_engine(list);
 		body();

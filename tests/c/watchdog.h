@@ -7,6 +7,8 @@
 #ifndef TESTS_WATCHDOG_H
 #define TESTS_WATCHDOG_H
 
+#include "patience.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -16,7 +18,7 @@
 static inline void start_watchdog(void)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGABRT};
-	const struct itimerspec once = {.it_value.tv_sec = WATCHDOG_SECONDS};
+	const struct itimerspec once = {.it_value.tv_sec = patient_seconds(WATCHDOG_SECONDS)};
 	timer_t timer;
 
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &once, NULL))
