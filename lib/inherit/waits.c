@@ -129,7 +129,7 @@ static bool was_followed(struct objects *objects, uintptr_t object, int nice)
 static void add_chain(struct holders *holders, struct objects *objects, struct tek_thread *member)
 {
 	struct chain chain = {.member = member};
-	uintptr_t object = __atomic_load_n(&member->waits_for, __ATOMIC_RELAXED);
+	uintptr_t object = __atomic_load_n(&member->waits_for, __ATOMIC_SEQ_CST);
 
 	if (!object || was_followed(objects, object, tek__lift_nice(member)))
 		return;
@@ -148,24 +148,36 @@ static struct tek_thread *lifted_in_vain(struct holders *holders)
 	return NULL;
 }
 
-static void review(void)
+/* Returns whether it has lifted a thread that was not. */
+static bool review_once(void)
 {
 	struct holders holders = {.count = 0};
 	struct objects objects = {.count = 0};
+	const unsigned int before = tek__lifted_threads();
 	struct tek_thread *thread;
 
-	tek__region_receive();
-	/* Pairs with the fence of tek__waits_set(): the words of this review are not older. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (thread = tek__region_first(); thread; thread = thread->member.region_next)
 		if (thread->member.reasons & ~TEK_WHY_LIFT)
 			add_chain(&holders, &objects, thread);
 	while ((thread = lifted_in_vain(&holders)))
 		tek__lift_end(thread);
+	const unsigned int left = tek__lifted_threads();
 	/* A refusal leaves the waiter with what it has without inheritance. */
 	for (unsigned int i = 0; i < holders.count; i++)
 		if (holders.list[i].thread->generation == holders.list[i].generation)
 			tek__lift(holders.list[i].thread, holders.list[i].nice);
+	return tek__lifted_threads() > (left < before ? left : before);
+}
+
+/*
+ * A waiter whose wait ends reads the number of lifted threads after it has cleared its word. It may
+ * have read the number before this review wrote it, so the words are read again after that.
+ */
+static void review(void)
+{
+	tek__region_receive();
+	for (int i = 0; i < 3 && review_once(); i++)
+		;
 }
 
 static bool is_at_work;

@@ -42,9 +42,8 @@ static inline uintptr_t tek__waits_set(struct tek_thread *self, uintptr_t object
 {
 	uintptr_t before = self->waits_for;
 
-	__atomic_store_n(&self->waits_for, object, __ATOMIC_RELEASE);
-	/* A review that reads the word of before has counted its lifts before they are read. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* In one order with tek__times_lifted: see review() in waits.c. */
+	__atomic_store_n(&self->waits_for, object, __ATOMIC_SEQ_CST);
 	return before;
 }
 

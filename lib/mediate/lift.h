@@ -32,7 +32,7 @@ void tek__lift_end(struct tek_thread *holder);
 /* So many threads are lifted. Needs no lock: a value of a moment ago. */
 static inline unsigned int tek__lifted_threads(void)
 {
-	return __atomic_load_n(&tek__times_lifted, __ATOMIC_RELAXED);
+	return __atomic_load_n(&tek__times_lifted, __ATOMIC_SEQ_CST);
 }
 
 #endif

@@ -8,7 +8,7 @@ unsigned int tek__times_lifted;
 static void count_lifted(int change)
 {
 	__atomic_store_n(&tek__times_lifted, tek__times_lifted + (unsigned int)change,
-			 __ATOMIC_RELAXED);
+			 __ATOMIC_SEQ_CST);
 }
 
 /* False: nothing changed. */
