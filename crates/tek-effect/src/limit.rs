@@ -303,7 +303,7 @@ mod tests {
         assert!(!real_time.is_lent(ordinary, 50));
     }
 
-    /// A shell with this limit of descriptors. For each line that it reads it starts a process and
+    /// A shell with this limit of descriptors. For each line that it reads it starts a program and
     /// ends the parent of that process.
     struct Forker {
         shell: Child,
@@ -330,7 +330,11 @@ mod tests {
         fn start_orphan(&mut self) -> Orphan {
             writeln!(self.shell.stdin.as_mut().unwrap()).unwrap();
             let orphan = self.lines.next().unwrap().unwrap().parse().unwrap();
-            while parent_of(parent_of(orphan).unwrap()).is_ok_and(|id| id == self.pid()) {
+            let has_executed =
+                || std::fs::read_to_string(format!("/proc/{orphan}/comm")).unwrap() == "sleep\n";
+            while !has_executed()
+                || parent_of(parent_of(orphan).unwrap()).is_ok_and(|id| id == self.pid())
+            {
                 std::thread::yield_now();
             }
             Orphan(orphan)
