@@ -90,11 +90,19 @@ def check_all_named(ps, pid):
     return {tid: rows[tid] for tid in steady}
 
 
-def check_functions_known(rows, pid):
-    """TEK knows the function of every thread but the first one."""
-    unknown = {row["name"] for tid, row in rows.items() if tid != pid and not row["function"]}
-    # jemalloc calls the C library's pthread_create() past all libraries that interpose it.
-    assert unknown <= {"jemalloc_bg_thd"}
+def check_functions_known(ps, pid):
+    """TEK knows the function of every thread but the first one. Returns the rows.
+
+    The creator of a thread may give it a name before the thread begins: then TEK adopts it, and
+    learns its function when it begins.
+    """
+    def known():
+        rows = ps("--pid", pid)
+        unknown = {row["name"] for tid, row in rows.items() if tid != pid and not row["function"]}
+        # jemalloc calls the C library's pthread_create() past all libraries that interpose it.
+        return unknown <= {"jemalloc_bg_thd"} and rows
+
+    return eventually(known)
 
 
 def test_memcached_has_13_named_threads(ps, running, tmp_path):
@@ -103,7 +111,7 @@ def test_memcached_has_13_named_threads(ps, running, tmp_path):
     program.wait_for_names(*["mc-*"] * 13)
     rows = check_all_named(ps, program.pid)
     assert sum(row["name"].startswith("mc-") for row in rows.values()) == 13
-    check_functions_known(rows, program.pid)
+    check_functions_known(ps, program.pid)
 
 
 def test_redis_has_named_threads_for_its_work_in_the_background(ps, running, tmp_path):
@@ -111,8 +119,8 @@ def test_redis_has_named_threads_for_its_work_in_the_background(ps, running, tmp
                       "--save", "", "--dir", tmp_path, "--io-threads", "2")
     # Redis 8 has bio_aof, earlier ones bio_aof_fsync.
     program.wait_for_names("bio_aof*", "bio_close_file", "bio_lazy_free", "io_thd_1")
-    rows = check_all_named(ps, program.pid)
-    check_functions_known(rows, program.pid)
+    check_all_named(ps, program.pid)
+    check_functions_known(ps, program.pid)
 
 
 PYTHON = """
@@ -129,9 +137,8 @@ end.set()
 def test_python_has_50_threads_of_one_function(ps, running):
     program = running("/usr/bin/python3", "-c", PYTHON)
     program.wait_until_ready()
-    rows = check_all_named(ps, program.pid)
-    assert len(rows) == 51
-    check_functions_known(rows, program.pid)
+    assert len(check_all_named(ps, program.pid)) == 51
+    rows = check_functions_known(ps, program.pid)
     assert len({row["function"] for tid, row in rows.items() if tid != program.pid}) == 1
 
 
@@ -150,7 +157,7 @@ def test_node_has_workers(ps, running):
     program.wait_until_ready()
     rows = check_all_named(ps, program.pid)
     assert len(rows) >= 5
-    check_functions_known(rows, program.pid)
+    check_functions_known(ps, program.pid)
 
 
 def test_java_has_the_threads_that_its_program_named_and_those_of_its_machine(ps, running,
@@ -160,8 +167,8 @@ def test_java_has_the_threads_that_its_program_named_and_those_of_its_machine(ps
     program = running(java, "-cp", tmp_path, "Sleepers")
     program.wait_until_ready()
     program.wait_for_names("sleeper-0", "sleeper-1", "sleeper-2", "sleeper-3", "VM Thread")
-    rows = check_all_named(ps, program.pid)
-    check_functions_known(rows, program.pid)
+    check_all_named(ps, program.pid)
+    check_functions_known(ps, program.pid)
 
 
 def test_go_makes_its_threads_by_raw_clone(ps, running, tmp_path):
