@@ -23,7 +23,7 @@ class Demo(unittest.TestCase):
         for name in ("demo", "env"):
             self.put(f"tools/{name}", (TOP / "tools" / name).read_text())
         for name in ("tools/setup", "tools/configure", "tools/cargo", "bin/meson",
-                     "build/demo/bin/tek"):
+                     "build/demo/bin/tek", "build/cargo/demo/tek-bench"):
             self.put(name, STUB)
         self.put("build/cargo/demo/tek", STUB + "echo what $2 says\n")
 

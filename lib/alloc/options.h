@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The variable TEK_ALLOC: the kind of allocator that libtek-alloc.so is.  `tek run --alloc` accepts
- * the same text (crates/tek/src/run/libraries.rs).
+ * the same text (crates/tek-command/src/values/alloc.rs).
  */
 #ifndef TEK_ALLOC_OPTIONS_H
 #define TEK_ALLOC_OPTIONS_H

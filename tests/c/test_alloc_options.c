@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* TEK_ALLOC: accepted and refused values (crates/tek/src/run/libraries.rs has the same tables). */
+/* TEK_ALLOC: accepted and refused values (crates/tek-command/src/values/alloc.rs has the same
+ * tables). */
 #include "support.h"
 
 #include "alloc/options.h"

@@ -93,7 +93,7 @@ def terminal():
 
 def run(job):
     action, *words = job["command"]
-    if action == "tek":
+    if action == "tek-lab":
         terminal()
     elif action == "exit":
         done({"exited": int(words[0])})

@@ -209,10 +209,39 @@ def test_stack_asks_for_as_many_runs_as_the_bars_do(stack):
 def test_without_its_programs_it_says_where_it_looked(tmp_path):
     lonely = tmp_path / "bin" / "tek"
     lonely.parent.mkdir()
-    shutil.copy(BUILD / "bin" / "tek", lonely)
+    for program in ("tek", "tek-bench"):
+        shutil.copy(BUILD / "bin" / program, lonely.with_name(program))
     done = bench("response", program=lonely)
     assert done.returncode == 125
     assert "libexec/tek/appliance" in done.stderr
+
+
+def test_without_its_program_tek_names_it_with_a_cure(tmp_path):
+    tek = tmp_path / "build" / "bin" / "tek"
+    tek.parent.mkdir(parents=True)
+    shutil.copy(BUILD / "bin" / "tek", tek)
+
+    def error_of(*words):
+        done = subprocess.run([tek, *words], env={"PATH": "/nowhere"}, capture_output=True,
+                              text=True, timeout=60, check=False)
+        assert done.returncode == 125
+        return done.stderr
+
+    for command in (("bench", "--help"), ("help", "bench", "response")):
+        assert f"tek-bench, which is neither in {tek.parent} nor in PATH: " in error_of(*command)
+    (tmp_path / "crates" / "tek-command").mkdir(parents=True)
+    assert error_of("lab").endswith(f" in PATH: make -C {tmp_path} build\n")
+
+
+def test_its_program_is_found_in_path_with_all_words(tmp_path):
+    tek, other = tmp_path / "tek", tmp_path / "bin" / "tek-bench"
+    shutil.copy(BUILD / "bin" / "tek", tek)
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nprintf '%s.' \"$@\"\nexit 7\n")
+    other.chmod(0o755)
+    done = subprocess.run([tek, "bench", "--", "-h", "", "a b"], env={"PATH": other.parent},
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (7, "--.-h..a b.")
 
 
 @pytest.mark.parametrize("args",

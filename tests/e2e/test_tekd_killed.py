@@ -14,7 +14,7 @@ from test_tekd import daemon, pytestmark
 
 assert daemon and pytestmark  # which pytest finds by their names
 
-# The kills and comparisons are in one place for this test and the benchmark: crates/tek,
+# The kills and comparisons are in one place for this test and the benchmark: crates/tek-bench,
 # bench/device/faults. Control groups are compared, too, where the machine allows some.
 
 

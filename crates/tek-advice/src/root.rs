@@ -2,6 +2,7 @@
 //! Commands that need root: plain for root, with sudo where it is installed, else marked.
 use crate::quoted;
 use std::env;
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -94,11 +95,22 @@ pub fn again_as_root(variables: &[&str]) -> String {
     let words: Vec<_> =
         env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy())).collect();
     let path = env::current_exe().unwrap_or_else(|_| "tek".into());
+    let (path, first) = as_called(path);
+    let words: Vec<_> = first.into_iter().chain(words).collect();
     let command = Person::Root.tool(&path, &words.join(" "));
     Person::here().as_root(&match variables.is_empty() {
         true => command,
         false => format!("env {} {command}", variables.join(" ")),
     })
+}
+
+/// A program as its user calls it: tek-bench is `tek bench`.
+fn as_called(program: PathBuf) -> (PathBuf, Option<String>) {
+    let name = program.file_name().and_then(OsStr::to_str);
+    match name.and_then(|name| name.strip_prefix("tek-")).map(str::to_owned) {
+        Some(command) => (program.with_file_name("tek"), Some(command)),
+        None => (program, None),
+    }
 }
 
 /// An executable file of that name in PATH, else in one of these directories.
@@ -148,6 +160,13 @@ mod tests {
         assert_eq!(program("self", &["/proc"]), None);
         assert_eq!(program("exe", &["/proc/self"]), Some("/proc/self/exe".into()));
         assert_eq!(program("no-such-program", &["/usr/sbin"]), None);
+    }
+
+    #[test]
+    fn a_command_that_is_a_program_of_its_own_is_called_by_tek() {
+        let called = |program: &str| as_called(program.into());
+        assert_eq!(called("/a/bin/tek"), ("/a/bin/tek".into(), None));
+        assert_eq!(called("/a/bin/tek-bench"), ("/a/bin/tek".into(), Some("bench".into())));
     }
 
     #[test]

@@ -172,8 +172,11 @@ fn add_busybox(tree: &mut Tree, root: &Path) -> Result<(), Error> {
 }
 
 /// TEK's files that every guest has, and their places.
-const OWN: [(&str, &str); 2] =
-    [("bin/tek", "/usr/bin/tek"), ("lib/libtek.so", "/usr/lib/libtek.so")];
+const OWN: [(&str, &str); 3] =
+    [("bin/tek", "/usr/bin/tek"), ("bin/tek-lab", AGENT), ("lib/libtek.so", "/usr/lib/libtek.so")];
+
+/// The program that becomes process 1.
+const AGENT: &str = "/usr/bin/tek-lab";
 
 /// Libraries beside libtek.so that `tek run` and `tek profile` preload; a build may lack some.
 const BESIDE: [&str; 6] = [

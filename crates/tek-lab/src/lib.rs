@@ -4,7 +4,7 @@
 //! A [`Kind`] defines the machine to boot. [`kernel::obtain`] gets its kernel from a Debian archive
 //! into the [`Cache`]; [`initramfs`] packs the guest's files; [`machine`] boots it. [`session`] has
 //! [`Job`]s run in it and reports the outcome of each, whatever happens inside. [`agent`] is the
-//! guest's process 1; it and the host exchange the frames of [`protocol`].
+//! guest's process 1; it and the host exchange the frames of [`protocol`]. `command` is `tek lab`.
 
 pub mod acceleration;
 mod added;
@@ -13,6 +13,7 @@ pub mod archive;
 mod booted;
 pub mod cache;
 mod checksum;
+mod command;
 mod console;
 pub mod files;
 mod frame;
@@ -39,6 +40,7 @@ mod tree;
 
 pub use booted::is_passing;
 pub use cache::Cache;
+pub use command::{definition, lab};
 pub use guest::check_own;
 pub use job::Job;
 pub use kinds::{Kernel, Kind, Kinds, NoKind, Sysroot};

@@ -3,6 +3,7 @@
 use crate::misuse::Misuse;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use tek_command::companion;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -32,10 +33,22 @@ pub struct Cli {
     pub command: Command,
 }
 
+/// All of it: the commands that are programs of their own have their name and description only.
+pub fn definition() -> clap::Command {
+    let companions = companion::ALL.into_iter().map(|companion| {
+        let command = clap::Command::new(companion.command).about(companion.about);
+        match companion.long_about {
+            Some(text) => command.long_about(text),
+            None => command,
+        }
+    });
+    Cli::command().subcommands(companions)
+}
+
 /// Reports the problem with the options of a command, with its usage, and ends tek.
 pub fn refuse(misuse: &Misuse) -> ! {
     let Misuse { command, problem } = misuse;
-    let mut tek = Cli::command();
+    let mut tek = definition();
     tek.build(); // only then a command's usage begins with tek
     let known = tek.find_subcommand(command).cloned();
     known.unwrap_or(tek).error(ErrorKind::ArgumentConflict, problem).exit()
@@ -128,20 +141,7 @@ pub enum Command {
     /// threads and stacks of programs under TEK. Or prints them once, for the textfile collector of
     /// node_exporter.
     Exporter(crate::exporter::Args),
-    /// Measure, as in the papers
-    Bench(crate::bench::Args),
-    /// Boot real kernels in QEMU and run commands in them
-    ///
-    /// Takes kernels from a Debian archive, boots them under emulation with the machine that a kind
-    /// describes, runs commands or tests in it and brings back what they said. Nothing that happens
-    /// inside can harm this machine, and nothing of it stays.
-    #[cfg(feature = "lab")]
-    Lab(crate::lab::Args),
     /// Look into TEK's own files
     #[command(hide = true)]
     Debug(crate::debug::Args),
-    /// Write man pages and shell completions
-    #[command(hide = true)]
-    #[cfg(feature = "generate")]
-    Generate(crate::generate::Args),
 }

@@ -17,7 +17,7 @@ import pytest
 TEK = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve() / "bin" / "tek"
 MARK = "TEK_LAB_TEST"
 # Seconds that `tek lab run` gives a guest to end a job, to send its output and to clear up:
-# crates/tek/src/lab/machine.rs.
+# crates/tek-lab/src/command/machine.rs.
 ENDING = 5 + 3 + 60
 
 # Loops on every CPU: only the kernel's stoppers have precedence over SCHED_FIFO 99, and nothing

@@ -26,8 +26,11 @@ use state::State;
 
 /// Runs the guest, as its process 1; powers it off at the end.
 pub fn run() -> ! {
-    std::panic::set_hook(Box::new(|why| own::send_frame(&format!("the agent failed: {why}"))));
-    if let Ok(Err(error)) = std::panic::catch_unwind(serve) {
+    std::panic::set_hook(Box::new(|why| {
+        own::send_frame(&format!("the agent failed: {why}"));
+        own::power_off()
+    }));
+    if let Err(error) = serve() {
         own::send_frame(&format!("the agent ends: {error}"));
     }
     own::power_off()

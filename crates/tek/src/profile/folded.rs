@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Folded stacks, which flamegraph.pl, inferno and speedscope read: frames with `;` between them,
 //! and microseconds.
-use super::parts::NAMES;
 use super::report::Profile;
 use std::io::{self, Write};
 use tek_abi::is_printable;
+use tek_command::values::time::PARTS;
 
 /// Writes them: program, role, thread, part, and for waits their object and place.
 pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
@@ -12,7 +12,7 @@ pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
     for thread in &profile.threads {
         let base =
             format!("{program};{};{} {}", frame(&thread.role), frame(&thread.name), thread.tid);
-        for (name, ns) in NAMES.iter().zip(thread.parts.all()) {
+        for (name, ns) in PARTS.iter().zip(thread.parts.all()) {
             let mut left = ns;
             if *name == "sync" {
                 for ((what, site), wait) in &thread.waits {

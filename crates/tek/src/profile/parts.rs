@@ -77,12 +77,8 @@ pub struct Parts {
     pub other: u64,
 }
 
-/// The names of the parts, in order.
-pub const NAMES: [&str; 8] =
-    ["work", "serial", "sync", "file", "allocator", "delay", "idle", "other"];
-
 impl Parts {
-    /// Their numbers, in the order of [`NAMES`].
+    /// Their numbers, in the order of [`tek_command::values::time::PARTS`].
     pub fn all(&self) -> [u64; 8] {
         let Self { work, serial, sync, file, allocator, delay, idle, other } = *self;
         [work, serial, sync, file, allocator, delay, idle, other]

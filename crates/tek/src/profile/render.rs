@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A profile for people: within 80 columns.
-use super::parts::{Parts, NAMES};
+use super::parts::Parts;
 use super::report::{CriticalPath, Object, Phase, Profile};
 use crate::units;
 use anstyle::{AnsiColor, Style};
 use std::fmt::Write;
+use tek_command::values::time::PARTS;
 
 /// Cells of the longest bar.
 const BAR: usize = 40;
@@ -82,7 +83,7 @@ fn whole(out: &mut String, profile: &Profile, appearance: Display) {
     let all = profile.parts.sum();
     let cell = if appearance.unicode { "█" } else { "#" };
     for ((name, ns), (meaning, colour)) in
-        NAMES.iter().zip(profile.parts.all()).zip(MEANINGS.iter().zip(COLOURS))
+        PARTS.iter().zip(profile.parts.all()).zip(MEANINGS.iter().zip(COLOURS))
     {
         if ns == 0 {
             continue;

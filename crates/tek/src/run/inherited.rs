@@ -39,11 +39,6 @@ extern "C" fn examine() {
     FOUND.store(found, Ordering::Relaxed);
 }
 
-/// Has a signal ignored.
-pub fn ignore(signal: i32) {
-    set_action(signal, libc::SIG_IGN);
-}
-
 /// Undoes what the runtime and tek changed, for the program. Async-signal-safe.
 pub fn restore() {
     let found = FOUND.load(Ordering::Relaxed);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek run --alloc`, `--libm`: other libraries in the places of the C library's own.
-use crate::suggested::Suggested;
 use crate::system::elf::{self, Elf, Machine};
 use crate::system::library::BUILD_AGAIN;
 use crate::system::loader;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use tek_advice::Package;
+use tek_command::values::alloc::{Alloc, ALLOCS, INSTALLED};
 
 /// Variable for the allocator: from `--alloc` of `tek run`, and read by libtek-alloc.so.
 pub const ALLOC_VARIABLE: &str = "TEK_ALLOC";
@@ -39,117 +38,17 @@ pub struct Options {
     pub libm: Option<Libm>,
 }
 
-const ALLOCS: Suggested<Alloc> = Suggested {
-    parse: |text| text.parse(),
-    names: || {
-        ["glibc", "mimalloc", "jemalloc", "tcmalloc", "tlsf", "pool=64M"].map(Into::into).into()
-    },
-};
-
-/// An allocator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Alloc {
-    /// The C library's.
-    Glibc,
-    /// An installed one.
-    Installed(&'static Installed),
-    /// libtek-alloc.so, growing.
-    Tlsf,
-    /// libtek-alloc.so, with this many bytes and no more.
-    Pool(u64),
-}
-
-/// An allocator from outside TEK.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Installed {
-    name: &'static str,
-    /// Its file names, the usual one first.
-    files: &'static [&'static str],
-    package: Package,
-}
-
 /// Debian's package with musl's archive, of which TEK's library of mathematical functions is made.
 pub const MUSL: Package = Package { names: &[("musl-dev", 0)] };
 
-static INSTALLED: [Installed; 3] = [
-    Installed {
-        name: "mimalloc",
-        files: &["libmimalloc.so.2", "libmimalloc.so.3", "libmimalloc.so"],
-        package: Package { names: &[("libmimalloc3", 13), ("libmimalloc2.0", 0)] },
-    },
-    Installed {
-        name: "jemalloc",
-        files: &["libjemalloc.so.2", "libjemalloc.so"],
-        package: Package { names: &[("libjemalloc2", 0)] },
-    },
-    Installed {
-        name: "tcmalloc",
-        files: &["libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libtcmalloc_minimal.so"],
-        package: Package { names: &[("libtcmalloc-minimal4t64", 13), ("libtcmalloc-minimal4", 0)] },
-    },
-];
+/// The largest pool of a 32-bit program.
+const MOST_POOL_OF_32_BITS: u64 = 1 << 30;
 
 /// The beginnings of allocators' file names, to recognise a preloaded one; lib/exec/preload_list.c
 /// has them too.
 const ALLOCATORS: [&str; 4] = ["libmimalloc", "libjemalloc", "libtcmalloc", "libtek-alloc"];
 /// The same for mathematical functions.
 const LIBMS: [&str; 2] = ["libm.so", "libtek-libm-"];
-
-/// The sizes of a pool: the limits of lib/alloc/options.h.
-const POOL: std::ops::RangeInclusive<u64> = 64 << 10..=512 << 30;
-const MOST_POOL_OF_32_BITS: u64 = 1 << 30;
-
-impl FromStr for Alloc {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Some(size) = text.strip_prefix("pool=") {
-            let form = || "write pool=SIZE, from pool=64K to pool=512G, as in pool=64M".to_owned();
-            return pool(size).map(Self::Pool).ok_or_else(form);
-        }
-        match text {
-            "glibc" => Ok(Self::Glibc),
-            "tlsf" => Ok(Self::Tlsf),
-            _ => INSTALLED.iter().find(|known| known.name == text).map(Self::Installed).ok_or_else(
-                || "write glibc, mimalloc, jemalloc, tcmalloc, tlsf or pool=SIZE".to_owned(),
-            ),
-        }
-    }
-}
-
-/// A number of bytes, or of K, M or G.
-fn pool(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(['K', 'M', 'G']);
-    let scale = match text.get(digits.len()..)? {
-        "" => 1,
-        "K" => 1 << 10,
-        "M" => 1 << 20,
-        "G" => 1 << 30,
-        _ => return None,
-    };
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse::<u64>().ok()?.checked_mul(scale).filter(|bytes| POOL.contains(bytes))
-}
-
-impl fmt::Display for Alloc {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Glibc => f.write_str("glibc"),
-            Self::Installed(installed) => f.write_str(installed.name),
-            Self::Tlsf => f.write_str("tlsf"),
-            Self::Pool(bytes) => {
-                let units = [("G", 30), ("M", 20), ("K", 10), ("", 0)];
-                let (unit, shift) = units
-                    .into_iter()
-                    .find(|(_, shift)| bytes.is_multiple_of(1 << shift))
-                    .unwrap_or_default();
-                write!(f, "pool={}{unit}", bytes >> shift)
-            }
-        }
-    }
-}
 
 /// Mathematical functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,7 +133,7 @@ impl Beside {
         let mut beside = Self { alloc, libm, ..Self::default() };
         if let Some(alloc) = alloc {
             beside.replaced.extend(ALLOCATORS);
-            beside.take(alloc.library(machine, tek))?;
+            beside.take(library_of(alloc, machine, tek))?;
         }
         if let Some(libm) = beside.libm.clone() {
             beside.replaced.extend(LIBMS);
@@ -340,29 +239,28 @@ fn of_environment<T: FromStr<Err = String>>(
     text.parse().map(Some).map_err(|why| format!("{name} is {text}: {why}"))
 }
 
-impl Alloc {
-    fn library(self, machine: Machine, tek: &Path) -> Result<Option<PathBuf>, Problem> {
-        match self {
-            Self::Glibc => Ok(None),
-            Self::Installed(installed) => {
-                loader::find(installed.files, machine).map(Some).ok_or_else(|| {
-                    Problem::Misused(format!(
-                        "--alloc {}: there is no {} for a program for {machine}: {}",
-                        installed.name,
-                        installed.files[0],
-                        tek_advice::install(&[installed.package], foreign(machine))
-                    ))
-                })
-            }
-            Self::Pool(bytes) if machine.bits == 32 && bytes > MOST_POOL_OF_32_BITS => {
-                Err(Problem::Misused(format!(
-                    "--alloc {self}: a program for {machine} can have a pool of 1G at most"
-                )))
-            }
-            Self::Tlsf | Self::Pool(_) => ours(ALLOC, machine, tek).map(Some).map_err(|place| {
-                Problem::Missing(format!("--alloc {self}: {place} is not installed: {BUILD_AGAIN}"))
-            }),
+/// The file of an allocator, for a program of this kind.
+fn library_of(alloc: Alloc, machine: Machine, tek: &Path) -> Result<Option<PathBuf>, Problem> {
+    match alloc {
+        Alloc::Glibc => Ok(None),
+        Alloc::Installed(installed) => {
+            loader::find(installed.files, machine).map(Some).ok_or_else(|| {
+                Problem::Misused(format!(
+                    "--alloc {}: there is no {} for a program for {machine}: {}",
+                    installed.name,
+                    installed.files[0],
+                    tek_advice::install(&[installed.package], foreign(machine))
+                ))
+            })
         }
+        Alloc::Pool(bytes) if machine.bits == 32 && bytes > MOST_POOL_OF_32_BITS => {
+            Err(Problem::Misused(format!(
+                "--alloc {alloc}: a program for {machine} can have a pool of 1G at most"
+            )))
+        }
+        Alloc::Tlsf | Alloc::Pool(_) => ours(ALLOC, machine, tek).map(Some).map_err(|place| {
+            Problem::Missing(format!("--alloc {alloc}: {place} is not installed: {BUILD_AGAIN}"))
+        }),
     }
 }
 
@@ -449,50 +347,7 @@ fn ours(name: &str, machine: Machine, tek: &Path) -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_allocator_is_written_as_it_is_read() {
-        for text in [
-            "glibc",
-            "mimalloc",
-            "jemalloc",
-            "tcmalloc",
-            "tlsf",
-            "pool=65537",
-            "pool=64K",
-            "pool=1M",
-            "pool=2G",
-        ] {
-            assert_eq!(text.parse::<Alloc>().unwrap().to_string(), text);
-        }
-        assert_eq!("pool=64M".parse(), Ok(Alloc::Pool(64 << 20)));
-        assert_eq!("pool=512G".parse(), Ok(Alloc::Pool(512 << 30)));
-    }
-
-    #[test]
-    fn what_is_no_allocator_is_refused() {
-        for text in [
-            "",
-            "malloc",
-            "TLSF",
-            "tlsf ",
-            "pool",
-            "pool=",
-            "pool=0",
-            "pool=63K",
-            "pool=1T",
-            "pool=64m",
-            "pool=64MK",
-            "pool=+65536",
-            "pool=-1",
-            "pool= 64M",
-            "pool=513G",
-            "pool=99999999999999999999",
-            "pool=K",
-        ] {
-            assert!(text.parse::<Alloc>().is_err(), "{text}");
-        }
-    }
+    use tek_command::values::alloc::Installed;
 
     #[test]
     fn mathematical_functions_are_named_or_in_a_file() {
@@ -508,7 +363,7 @@ mod tests {
         static MISSING: Installed =
             Installed { name: "other", files: &["libno-such-library.so.7"], package: MUSL };
         let own = elf::read(Path::new("/proc/self/exe")).unwrap().unwrap().machine();
-        let found = Alloc::Installed(&MISSING).library(own, Path::new("/lib/libtek.so"));
+        let found = library_of(Alloc::Installed(&MISSING), own, Path::new("/lib/libtek.so"));
         let Err(Problem::Misused(refused)) = found else { panic!("{found:?}") };
         assert!(
             refused.contains("libno-such-library.so.7") && refused.contains("musl-dev"),
@@ -542,7 +397,7 @@ mod tests {
         let own = elf::read(Path::new("/proc/self/exe")).unwrap().unwrap().machine();
         let mut small = own;
         small.bits = 32;
-        let library = |bytes| Alloc::Pool(bytes).library(small, Path::new("/none/libtek.so"));
+        let library = |bytes| library_of(Alloc::Pool(bytes), small, Path::new("/none/libtek.so"));
         assert!(
             matches!(library(2 << 30), Err(Problem::Misused(why)) if why.contains("1G at most"))
         );

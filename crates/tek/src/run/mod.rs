@@ -39,7 +39,6 @@ use directory::RunDirectory;
 use harvest::Harvest;
 use nix::poll::PollTimeout;
 use options::{Critical, RoleOption, RtRange, MOST_PATTERNS};
-use place::Place;
 use report::{Collector, Report};
 use rules::{Gathered, Sources};
 use stack::{Modes, Tuning};
@@ -49,6 +48,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use target::Target;
+use tek_command::values::place::{Place, PLACES};
 use tek_policy::{Budget, Group};
 use under::{under_tek, Under};
 use uthread::Plan;
@@ -181,7 +181,7 @@ pub struct Args {
     /// rtfifo, alone or before one of these with a comma, makes all of them SCHED_FIFO of
     /// one priority, 1 unless rtfifo=PRIORITY says another; where they use more of a CPU
     /// than --budget they are ordinary threads for a while
-    #[arg(long, value_name = "HOW", value_parser = place::PLACES, hide_possible_values = true)]
+    #[arg(long, value_name = "HOW", value_parser = PLACES, hide_possible_values = true)]
     place: Option<Place>,
 
     /// Let malloc keep at most so many arenas: each takes 64 MiB of addresses
@@ -223,7 +223,7 @@ pub struct Args {
 
 /// Exit statuses of tek's own: clap's for bad options, and those of env(1) and nohup(1).
 const MISUSED: u8 = 2;
-pub const FAILED: u8 = 125;
+pub use tek_command::entry::FAILED;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 

@@ -6,7 +6,7 @@ use super::directory::RunDirectory;
 use super::events::EventReader;
 use super::group::Placing;
 use super::keeper::Keeper;
-use super::libraries::{self, Alloc, Beside};
+use super::libraries::{self, Beside};
 use super::messages::Messages;
 use super::relay::Relay;
 use super::report::Collector;
@@ -20,6 +20,7 @@ use anyhow::{anyhow, bail, Context};
 use nix::poll::PollTimeout;
 use std::process::ExitCode;
 use tek_abi::Event;
+use tek_command::values::alloc::Alloc;
 use tek_policy::Budget;
 
 /// The library in the program, and its settings.

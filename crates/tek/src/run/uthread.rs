@@ -3,7 +3,7 @@
 //!
 //! The engine has one variable, `TEK_UTHREAD` of libtek-uthread(7). The library can only complain
 //! after the program has started, so everything is checked here, as strictly as there.
-use super::place::{self, Place};
+use super::place;
 use super::Args;
 use crate::trace::Recorder;
 use clap::builder::PossibleValue;
@@ -177,7 +177,7 @@ pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, Stri
     let options = &args.uthread;
     let model = options.model.unwrap_or(Model::OneToOne);
     let stack = args.stack.size();
-    let place = args.place.as_ref().map(Place::plan).transpose()?;
+    let place = args.place.as_ref().map(place::Plan::of).transpose()?;
     if model == Model::OneToOne {
         return match options.first_given().or(stack.and(Some("--stack SIZE"))) {
             None => Ok(None),
@@ -193,7 +193,7 @@ pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, Stri
     if model == Model::ManyToOne && options.workers.is_some() {
         return Err("--workers is for --model m:n: with m:1 there is one".into());
     }
-    if args.place.as_ref().is_some_and(Place::is_rtfifo) {
+    if args.place.as_ref().is_some_and(|place| place.is_rtfifo()) {
         return Err(format!(
             "--place rtfifo makes threads of the kernel SCHED_FIFO: with --model {} give --sched \
              fifo for the order of the program's threads, and --place spread for the CPUs of the \

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The allocators that a program can have: values of `--alloc`.
+use crate::suggested::Suggested;
+use std::fmt;
+use std::str::FromStr;
+use tek_advice::Package;
+
+/// Parses the option, and has the values for shells' completion.
+pub const ALLOCS: Suggested<Alloc> = Suggested {
+    parse: |text| text.parse(),
+    names: || {
+        ["glibc", "mimalloc", "jemalloc", "tcmalloc", "tlsf", "pool=64M"].map(Into::into).into()
+    },
+};
+
+/// An allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alloc {
+    /// The C library's.
+    Glibc,
+    /// An installed one.
+    Installed(&'static Installed),
+    /// libtek-alloc.so, growing.
+    Tlsf,
+    /// libtek-alloc.so, with this many bytes and no more.
+    Pool(u64),
+}
+
+/// An allocator from outside TEK.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// As `--alloc` has it.
+    pub name: &'static str,
+    /// Its file names, the usual one first.
+    pub files: &'static [&'static str],
+    /// Debian's package with it.
+    pub package: Package,
+}
+
+/// Those that `--alloc` knows.
+pub static INSTALLED: [Installed; 3] = [
+    Installed {
+        name: "mimalloc",
+        files: &["libmimalloc.so.2", "libmimalloc.so.3", "libmimalloc.so"],
+        package: Package { names: &[("libmimalloc3", 13), ("libmimalloc2.0", 0)] },
+    },
+    Installed {
+        name: "jemalloc",
+        files: &["libjemalloc.so.2", "libjemalloc.so"],
+        package: Package { names: &[("libjemalloc2", 0)] },
+    },
+    Installed {
+        name: "tcmalloc",
+        files: &["libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libtcmalloc_minimal.so"],
+        package: Package { names: &[("libtcmalloc-minimal4t64", 13), ("libtcmalloc-minimal4", 0)] },
+    },
+];
+
+/// The sizes of a pool: the limits of lib/alloc/options.h.
+const POOL: std::ops::RangeInclusive<u64> = 64 << 10..=512 << 30;
+
+impl FromStr for Alloc {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(size) = text.strip_prefix("pool=") {
+            let form = || "write pool=SIZE, from pool=64K to pool=512G, as in pool=64M".to_owned();
+            return pool(size).map(Self::Pool).ok_or_else(form);
+        }
+        match text {
+            "glibc" => Ok(Self::Glibc),
+            "tlsf" => Ok(Self::Tlsf),
+            _ => INSTALLED.iter().find(|known| known.name == text).map(Self::Installed).ok_or_else(
+                || "write glibc, mimalloc, jemalloc, tcmalloc, tlsf or pool=SIZE".to_owned(),
+            ),
+        }
+    }
+}
+
+/// A number of bytes, or of K, M or G.
+fn pool(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['K', 'M', 'G']);
+    let scale = match text.get(digits.len()..)? {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return None,
+    };
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse::<u64>().ok()?.checked_mul(scale).filter(|bytes| POOL.contains(bytes))
+}
+
+impl fmt::Display for Alloc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Glibc => f.write_str("glibc"),
+            Self::Installed(installed) => f.write_str(installed.name),
+            Self::Tlsf => f.write_str("tlsf"),
+            Self::Pool(bytes) => {
+                let units = [("G", 30), ("M", 20), ("K", 10), ("", 0)];
+                let (unit, shift) = units
+                    .into_iter()
+                    .find(|(_, shift)| bytes.is_multiple_of(1 << shift))
+                    .unwrap_or_default();
+                write!(f, "pool={}{unit}", bytes >> shift)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocator_is_written_as_it_is_read() {
+        for text in [
+            "glibc",
+            "mimalloc",
+            "jemalloc",
+            "tcmalloc",
+            "tlsf",
+            "pool=65537",
+            "pool=64K",
+            "pool=1M",
+            "pool=2G",
+        ] {
+            assert_eq!(text.parse::<Alloc>().unwrap().to_string(), text);
+        }
+        assert_eq!("pool=64M".parse(), Ok(Alloc::Pool(64 << 20)));
+        assert_eq!("pool=512G".parse(), Ok(Alloc::Pool(512 << 30)));
+    }
+
+    #[test]
+    fn what_is_no_allocator_is_refused() {
+        for text in [
+            "",
+            "malloc",
+            "TLSF",
+            "tlsf ",
+            "pool",
+            "pool=",
+            "pool=0",
+            "pool=63K",
+            "pool=1T",
+            "pool=64m",
+            "pool=64MK",
+            "pool=+65536",
+            "pool=-1",
+            "pool= 64M",
+            "pool=513G",
+            "pool=99999999999999999999",
+            "pool=K",
+        ] {
+            assert!(text.parse::<Alloc>().is_err(), "{text}");
+        }
+    }
+}
