@@ -53,6 +53,36 @@ fn compile(compiler: &OsString, source: &Path, object: &Path) -> Result<(), Opti
     }
 }
 
+/// Removes the half of the object that libbpf does not read: debug information, and relocations of
+/// BTF. Without an llvm-strip beside the compiler the object stays as it is.
+fn strip(compiler: &OsString, object: &Path) {
+    let asked = Command::new(compiler).arg("--print-prog-name=llvm-strip").output();
+    let path = asked.map(|asked| String::from_utf8_lossy(&asked.stdout).trim().to_owned());
+    if let Ok(path) = path {
+        let unread = ["-g", "--remove-section=.rel.BTF", "--remove-section=.rel.BTF.ext"];
+        let _ = Command::new(path).args(unread).arg(object).output();
+    }
+}
+
+/// Writes a compressed copy beside the object: for the program, which is small then.
+#[cfg(feature = "load")]
+fn compress(object: &Path) -> ExitCode {
+    let bytes = std::fs::read(object).unwrap_or_default();
+    let compressed = miniz_oxide::deflate::compress_to_vec(&bytes, 10);
+    match std::fs::write(object.with_extension("o.deflate"), compressed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cannot write beside {}: {error}", object.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(not(feature = "load"))]
+fn compress(_: &Path) -> ExitCode {
+    ExitCode::SUCCESS
+}
+
 fn main() -> ExitCode {
     let directory = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../../bpf");
     println!("cargo:rerun-if-changed={}", directory.display());
@@ -72,7 +102,10 @@ fn main() -> ExitCode {
     let mut errors = String::new();
     for compiler in &compilers {
         match compile(compiler, &source, &object) {
-            Ok(()) => return ExitCode::SUCCESS,
+            Ok(()) => {
+                strip(compiler, &object);
+                return compress(&object);
+            }
             Err(Some(text)) => {
                 errors.push_str(&format!("{} says:\n{text}\n", compiler.to_string_lossy()));
             }

@@ -9,7 +9,11 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::{Mutex, Once, PoisonError};
 
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kthreads.bpf.o"));
+/// The compiled programs, compressed.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kthreads.bpf.o.deflate"));
+
+/// The most bytes of them.
+const MOST_BYTES: usize = 8 << 20;
 
 /// The last messages of libbpf. It prints for the whole process, and must not write to our output.
 static MESSAGES: Mutex<String> = Mutex::new(String::new());
@@ -123,7 +127,9 @@ impl Wanted {
 }
 
 fn load_only(programs: &HashSet<&'static str>) -> Result<Object, String> {
-    let open = ObjectBuilder::default().open_memory(OBJECT);
+    let object = miniz_oxide::inflate::decompress_to_vec_with_limit(OBJECT, MOST_BYTES);
+    let object = object.map_err(|error| error.to_string())?;
+    let open = ObjectBuilder::default().open_memory(&object);
     let mut open = open.map_err(|error| message(&error))?;
     for mut program in open.progs_mut() {
         let wanted = program.name().to_str().is_some_and(|name| programs.contains(name));
