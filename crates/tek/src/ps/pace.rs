@@ -7,7 +7,9 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+use tek_command::entry::before_panic;
 
 /// Samples at equal intervals, until the user ends it.
 pub struct Pace {
@@ -78,6 +80,12 @@ impl Keys {
         let mut now = before.clone();
         now.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
         tcsetattr(io::stdin(), SetArg::TCSANOW, &now).ok()?;
+        let usual = Mutex::new(before.clone());
+        before_panic(move || {
+            if let Ok(usual) = usual.lock() {
+                restore(&usual);
+            }
+        });
         Some(Self(before))
     }
 
@@ -93,8 +101,12 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.0);
+        restore(&self.0);
     }
+}
+
+fn restore(usual: &Termios) {
+    let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, usual);
 }
 
 /// `2`, `0.5s`, `200ms`, `5m`: from 10 ms to a day; a number alone is seconds.

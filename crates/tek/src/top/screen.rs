@@ -14,6 +14,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::Terminal;
 use std::io::{self, Stdout};
 use std::sync::Once;
+use tek_command::entry::before_panic;
 
 /// The terminal, given back when dropped.
 pub struct Screen {
@@ -96,10 +97,6 @@ fn give_back() {
 fn give_back_before_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            give_back();
-            usual(panic);
-        }));
+        before_panic(give_back);
     });
 }
