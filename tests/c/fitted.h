@@ -104,14 +104,8 @@ static inline pthread_t start_with_stack(size_t bytes, void *(*routine)(void *),
 	return thread;
 }
 
-#if __has_attribute(noclone) /* clang knows no clones */
-#define NOT_CLONED noclone,
-#else
-#define NOT_CLONED
-#endif
-
 /* Goes so deep, then comes back. */
-__attribute__((noinline, NOT_CLONED unused)) static int recurse(size_t bytes)
+ONE_COPY __attribute__((unused)) static int recurse(size_t bytes)
 {
 	char frame[256];
 

@@ -28,6 +28,23 @@
 
 #include "tek_abi.h"
 
+/* Of a function: its calls to others have the same return addresses whoever calls it. */
+#if __has_attribute(noclone) /* clang knows no clones */
+#define ONE_COPY __attribute__((noinline, noclone))
+#else
+#define ONE_COPY __attribute__((noinline))
+#endif
+
+/* The program may use each number of a descriptor that the system lets it use. */
+static inline void raise_limit_of_descriptors(void)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
 /* AddressSanitizer wants to be the first library; tests/meson.build says why it is not. */
 const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__asan_default_options(void)

@@ -59,8 +59,7 @@ FUNCTION(perhaps_full, 8)     /* known to use that perhaps */
 FUNCTION(grown, 9)            /* known to have used more in later runs */
 FUNCTION(elsewhere, 5)        /* in the profile, but in a file of another name */
 
-__attribute__((noinline)) static struct shape create_here(void *(*function)(void *),
-							  const pthread_attr_t *attr)
+ONE_COPY static struct shape create_here(void *(*function)(void *), const pthread_attr_t *attr)
 {
 	struct shape shape = {0};
 	pthread_t thread;
@@ -69,7 +68,7 @@ __attribute__((noinline)) static struct shape create_here(void *(*function)(void
 	return shape;
 }
 
-__attribute__((noinline)) static struct shape create_there(void *(*function)(void *))
+ONE_COPY static struct shape create_there(void *(*function)(void *))
 {
 	struct shape shape = {0};
 	pthread_t thread;
@@ -236,7 +235,7 @@ static void *pooled(void *value)
 	return NULL;
 }
 
-static struct pooled run_pooled(const char *name, bool by_system_call)
+ONE_COPY static struct pooled run_pooled(const char *name, bool by_system_call)
 {
 	struct pooled job = {.name = name, .by_system_call = by_system_call};
 	pthread_t thread;

@@ -429,6 +429,7 @@ static void the_engines_own_files_give_way_to_the_programs(void **state)
 	struct reader reader = {.events = POLLIN};
 	int own = tek_ut__hidden_next(0), pair[2];
 
+	raise_limit_of_descriptors(); /* the engine's may be beyond it */
 	make_pair(pair);
 	reader.file = pair[0];
 	start_reader(&reader);

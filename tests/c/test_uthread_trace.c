@@ -259,7 +259,8 @@ static void take_the_descriptor(void)
 
 	int mine = mkstemp(other);
 	unlink(other);
-	for (int fd = 3; fd < 2000; fd++)
+	raise_limit_of_descriptors(); /* the trace's may be beyond it */
+	for (int fd = 3; fd < 65536 + 16; fd++)
 		if (fd != mine && fcntl(fd, F_GETFD) >= 0)
 			dup2(mine, fd);
 	fill(3 * RECORDS);

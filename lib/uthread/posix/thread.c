@@ -77,17 +77,24 @@ static size_t extra_guard(const struct tek_attr *attr)
 /* Programs that choose a size below this use nearly all of it. */
 #define SMALL_BYTES ((size_t)64 << 10)
 
+/* Or the least there is, which is 128 KiB on aarch64. */
+static bool is_small(size_t bytes)
+{
+	return bytes < SMALL_BYTES || bytes <= (size_t)sysconf(_SC_THREAD_STACK_MIN);
+}
+
 /*
  * For a thread with a set size. A tick puts a signal frame onto any stack, also onto one with a
  * size from the program, at any point of the program. A small stack has extra room for that and the
  * handler below. In a larger one the frame uses the room of the C library's data, which lies
- * elsewhere here: so an overflow occurs at the same depth as without the engine.
+ * elsewhere here: so an overflow occurs at the same depth as without the engine, or deeper by what
+ * the stack's size is rounded up (stacks.c).
  */
 static size_t stack_bytes(const struct tek_attr *attr)
 {
 	const size_t frame = tek_ut__frame_bytes();
 
-	if (attr->stack_bytes < SMALL_BYTES)
+	if (is_small(attr->stack_bytes))
 		return attr->stack_bytes + frame + HANDLER_BYTES;
 	return attr->stack_bytes + (frame > C_LIBRARY_BYTES ? frame - C_LIBRARY_BYTES : 0);
 }
