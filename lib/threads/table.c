@@ -128,10 +128,8 @@ static bool populate(void *address, size_t bytes)
 }
 
 /*
- * The sequence lock.  There is one writer, the holder of the process's lock.
- * Each store into the record is a release store, so none can become visible
- * before the odd number, and the even number, a release store too, not before
- * any of them.  Readers load the same words with acquire (abi/tek_abi.h).
+ * The sequence lock. The holder of the process's lock is the one writer. All stores are release
+ * stores, so that they become visible in their order. Readers load with acquire (abi/tek_abi.h).
  * ThreadSanitizer understands this; it does not understand fences.
  */
 static void put_words(void *to, const void *from, size_t bytes)
@@ -315,12 +313,8 @@ struct tek_kind *tek__table_new_kind(unsigned int number)
 }
 
 /*
- * A kind has two kinds of writer. The holder of the lock writes it as it writes a record, with an
- * odd number meanwhile; but it adds to the number and never sets it, leaves overflow_bytes and
- * overflows alone, and adds to stack_flags. Handlers of overflows, of any number of threads and of
- * the holder itself, write those three only, each in one piece and never downwards, and add 2
- * before and after. So no write is lost, and odd still means that the holder writes. A reader that
- * copies between two writes of a stopped handler can miss the later one, the count.
+ * Handlers of overflows write overflow_bytes, overflows and stack_flags meanwhile: so this adds to
+ * the sequence number and to stack_flags, and leaves the other two alone (docs/design/table.md).
  */
 void tek__table_write_kind(unsigned int number, const struct tek_kind *kind)
 {

@@ -84,11 +84,10 @@ static bool is_small(size_t bytes)
 }
 
 /*
- * For a thread with a set size. A tick puts a signal frame onto any stack, also onto one with a
- * size from the program, at any point of the program. A small stack has extra room for that and the
- * handler below. In a larger one the frame uses the room of the C library's data, which lies
- * elsewhere here: so an overflow occurs at the same depth as without the engine, or deeper by what
- * the stack's size is rounded up (stacks.c).
+ * For a thread with a set size. A tick may put a signal frame onto any stack. A small stack has
+ * extra room for that and the handler below. In a larger one the frame uses the room of the C
+ * library's data, which lies elsewhere here: an overflow occurs at the depth that it has without
+ * the engine, or deeper by what the stack's size is rounded up (stacks.c).
  */
 static size_t stack_bytes(const struct tek_attr *attr)
 {
