@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The next definitions of the functions that libtek.so interposes, such as the C library's
- * pthread_create(). Other libraries of TEK use base/next.h.
+ * Two tables of the functions that libtek.so interposes: tek__real has their next definitions, for
+ * calls of the program; tek__c_library has those of the C library, for TEK's own work. Other
+ * libraries of TEK use base/next.h.
  */
 #ifndef TEK_BASE_REAL_H
 #define TEK_BASE_REAL_H

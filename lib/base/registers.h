@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The registers of a thread when a signal came. 0: not known on this processor. */
+/*
+ * Stack pointer and program counter of a thread at a signal, from its ucontext_t. 0: this processor
+ * is not listed here.
+ */
 #ifndef TEK_BASE_REGISTERS_H
 #define TEK_BASE_REGISTERS_H
 

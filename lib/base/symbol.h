@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The name of a function, from the symbol tables (.symtab, .dynsym) of its file.  Names are as
- * nm(1) prints them, so mangled for C++.
+ * Finds the symbol that begins at an address, in the symbol tables (.symtab, .dynsym) of an ELF
+ * file. Names are as nm(1) prints them, so mangled for C++.
  *
  * TEK does not ask the loader: a library's constructor holds the loader's lock, and may wait for a
  * thread.

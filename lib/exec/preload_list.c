@@ -58,8 +58,8 @@ static const char *const companions[] = {"libtek-alloc.so*",
 					 NULL};
 
 /*
- * Libraries of TEK's own that come along with libtek.so. A program without libtek.so has none of
- * these either; where another library replaces it, their siblings lie beside that one.
+ * Libraries of TEK that are removed with libtek.so. Where another file replaces libtek.so, those of
+ * these names in its directory replace them.
  */
 static const char *const along_with_us[] = {"libtek-rtfifo.so", "libtek-sync.so", NULL};
 

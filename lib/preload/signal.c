@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The ways to set the action for a signal: of SIGSEGV the program sees its own once TEK
- * has a handler there (stack/action.h).  Until then, and for every other signal, these are the C
- * library's.  The ways to block it, in fitted threads, likewise (stack/mask.h).
+ * The functions that set the action of a signal. Once TEK handles SIGSEGV, they store and report
+ * the program's own action for it (stack/action.h); all other calls go to the C library. In fitted
+ * threads the functions that set signal masks do so with the program's bit of SIGSEGV, which the
+ * kernel does not block (stack/mask.h).
  *
  * Sanitizers come here before anything else in the process is ready: TEK is not started.  Their
  * own code, in a build of libtek with a sanitizer, could not even run.

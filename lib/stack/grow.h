@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Stacks that become larger.
+ * Enlarges the stack of a fitted thread: after a fault in its reserve, or when its label shows that
+ * its kind needs more.
  *
  * --stack grow: the low part of a fitted stack, its reserve, cannot be accessed until the thread
  * faults there; then TEK's handler of SIGSEGV gives it more. stack.reserve_bytes is the

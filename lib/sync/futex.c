@@ -33,7 +33,10 @@ void tek_sync__futex_wake(atomic_uint *word, int most)
 	errno = before;
 }
 
-/* Older ones than Linux 5.14 have FUTEX_LOCK_PI only, which takes CLOCK_REALTIME. */
+/*
+ * Headers before Linux 5.14 lack this number. Kernels before 5.14 fail with ENOSYS; their
+ * FUTEX_LOCK_PI takes a time of CLOCK_REALTIME only.
+ */
 #ifndef FUTEX_LOCK_PI2
 #define FUTEX_LOCK_PI2 13
 #endif

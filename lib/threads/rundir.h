@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The directory of the table files: $TEK_RUN_DIR, else /run/tek as root, else $XDG_RUNTIME_DIR/tek.
- * A killed process leaves its file behind. A process that makes a new one in a default directory
- * removes those first, so that they cannot pile up where `tek` never runs.
+ * A killed process leaves its file behind. A process that makes its own in a default directory
+ * first removes the files of dead processes, so that they cannot pile up where `tek` never runs.
  *
  * The pid and the start time show that a process is dead. For a process of another pid namespace
  * this is unknown, so its file stays; a process with the same pid here has no table file.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The lock of a synchronisation object is one bit of the object's state word.
+ * The lock within each synchronisation object: one bit of the object's state word.
  *
  * So one store releases the lock and publishes the new state, and it is the last access to the
  * object. A thread that unlocks a mutex must not touch it afterwards: the next owner may have

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The running thread's own state: a few words of thread-local storage.
+ * The engine's state of the calling thread, a few words of thread-local storage: its worker, its
+ * carrier, its user-level thread, and whether preemption is deferred.
  *
  * With storage of their own (uthread/tls.h) it is the user-level thread's storage, else that of the
  * kernel thread that carries it. Each switch writes these words, so both mean the same.

@@ -9,7 +9,10 @@
 
 /* So many numbers below, or beyond, the limit are enough for all of the engine's. */
 #define MARGIN 16
-/* Beyond that the kernel would need a larger table, and programs rarely reach that. */
+/*
+ * Descriptors are placed beyond soft limits up to this one. For larger numbers the kernel would
+ * need a larger table, and programs with such a limit rarely have so many files.
+ */
 #define MOST_BEYOND 65536
 
 atomic_int tek_ut__hidden[TEK_HIDDEN_FILES] = {-1, -1, -1, -1, -1};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The running state of threads in the thread information table (abi/tek_abi.h): where each runs,
- * whether it waits, and which kernel thread carries which worker. Each is one store, without a
- * lock. The rest of the table is table.h's; without a table these do nothing.
+ * Writes the running state of user-level threads to the thread table (abi/tek_abi.h): the worker
+ * of each thread, its wait, and the carrier of each worker. Each of these is one store without a
+ * lock. tek_ut__shown_lives() and tek_ut__shown_ends() add and remove a record (table.h), which may
+ * take a lock. Without a table the functions do nothing.
  */
 #ifndef TEK_UTHREAD_SHOWN_H
 #define TEK_UTHREAD_SHOWN_H

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tek_effect::{Effect, Groups, Hierarchy, Identity, Place};
 use tek_policy::{Group, Weights};
 
-/// The CPU time that both must get together: so long that one time slice is a small part of it. On
-/// a busy machine this takes a while.
+/// The sum of the CPU times of two hogs at which their shares are compared: one time slice is a
+/// small part of it. On a busy machine this takes a while.
 const ENOUGH: Duration = Duration::from_millis(1500);
 const LONGEST_CHECK: Duration = Duration::from_secs(30);
 /// A hog ends by itself, whatever becomes of the test.

@@ -10,7 +10,7 @@
 #include "uthread/spin.h"
 #include "uthread/worker.h"
 
-/* Recent results for places: a profile may have thousands of lines. A power of 2. */
+/* A cache of the profile's results for places, because a profile may have thousands of lines. */
 #define PLACES 64
 
 static struct {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Policies, priorities, CPUs and clocks of user-level threads, as the pthread functions have them.
+ * The scheduling attributes that pthread functions set and query for user-level threads: policy,
+ * priority, CPUs, CPU-time clock.
  *
  * A priority counts among the threads of the program, where the scheduler has priorities (fifo).
  * With SCHED_TEK (tek/tek.h) a thread goes before all other threads, under every scheduler, and its

@@ -3,10 +3,12 @@
 
 use crate::daemon::{Backend, Kthreads, Settings};
 
-/// The priority of the measured task, of the load, and of kernel threads under tools that do not
-/// know the waiters: above all load, below the task.
+/// The priority of the measured task.
 pub const CRITICAL: i32 = 60;
+/// The priority of the load.
 pub const LOAD: i32 = 30;
+/// The priority of kernel threads under tools that do not know the waiters: above all load, below
+/// the task.
 pub const STATIC: i32 = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]

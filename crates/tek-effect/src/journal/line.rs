@@ -17,9 +17,9 @@ pub(crate) enum Line {
     Journal { version: u32, boot: String },
     /// A change is about to be made.
     Note { change: u64, what: What },
-    /// It is about to get another value, or was found to have it.
+    /// What was changed is about to get another value, or was found to have it.
     Again { change: u64, value: Value },
-    /// It was undone, or never made.
+    /// The change was undone, or never made.
     Done { change: u64 },
 }
 

@@ -17,7 +17,8 @@ pub struct InvalidWeight(String);
 pub struct Weight(u32);
 
 impl Weight {
-    /// 0.8: below 1 a kernel thread stays below its waiters, and delays other threads less.
+    /// 0.8: for kernel threads that delay a task indirectly, such as workers. Below 1 a kernel
+    /// thread stays below its waiters, and delays other threads less.
     pub const INDIRECT: Self = Self(800);
     /// 1.2: for kernel threads that delay a task directly. The result is capped at the highest.
     pub const DIRECT: Self = Self(1200);

@@ -240,7 +240,8 @@ fn critical(out: &mut String, path: &CriticalPath, appearance: Display) {
     );
 }
 
-/// The thread of a phase, in that many cells: the number of the thread, or of the changes, stays.
+/// The column THREAD, of so many cells. Of one thread: its number, and its role, shortened. Of a
+/// merged phase: how often another thread followed.
 fn identity(phase: &Phase, cells: usize) -> String {
     match phase.changes {
         0 => {
