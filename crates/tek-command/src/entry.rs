@@ -12,7 +12,7 @@ pub const FAILED: u8 = 125;
 const STACK_BYTES: usize = 8 << 20;
 
 /// A smaller stack has no room for the command line's definition.
-const LEAST_STACK_BYTES: u64 = 1 << 20;
+const LEAST_STACK_BYTES: libc::rlim_t = 1 << 20;
 
 /// A command: reads its command line, does its work and returns the exit status.
 pub type Command = fn() -> anyhow::Result<ExitCode>;
