@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_turn_the_text_around_it() {
+    fn a_name_cannot_reverse_the_text_around_it() {
         assert_eq!(printable("ui\u{202e}oot".as_bytes()), "ui\\u{202e}oot");
         for marks in "\u{200e}\u{200f}\u{202a}\u{2066}\u{2069}\u{61c}".chars() {
             assert!(printable(marks.to_string().as_bytes()).is_ascii());

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_gets_the_command_and_others_the_way_to_run_it() {
+    fn root_gets_the_command_and_other_users_the_way_to_run_it() {
         let reported =
             |command| [Person::Root, Person::Sudo, Person::Other].map(|p| p.as_root(command));
         let expected = ["mount x", "sudo mount x", "as root: mount x"];
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn with_sudo_it_is_root_who_opens_the_file() {
+    fn with_sudo_root_opens_the_file() {
         let file = Path::new("/proc/sys/a");
         assert_eq!(Person::Root.write("1", file), "echo 1 > /proc/sys/a");
         assert_eq!(Person::Sudo.write("1", file), "echo 1 | sudo tee /proc/sys/a");
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_looked_for_in_path_and_then_in_further_directories() {
+    fn a_program_is_searched_in_path_and_then_in_further_directories() {
         assert!(program("sh", &[]).is_some_and(|path| path.is_absolute()));
         assert_eq!(program("self", &["/proc"]), None);
         assert_eq!(program("exe", &["/proc/self"]), Some("/proc/self/exe".into()));

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_difference_of_two_looks_counts() {
+    fn only_the_difference_of_two_samples_counts() {
         let earlier = Usage { cpu_ns: 10, wake_ups: 2, calls: Some(7), resident_kib: 5 };
         let later = Usage { cpu_ns: 15, wake_ups: 2, calls: Some(9), resident_kib: 6 };
         let used = Usage { cpu_ns: 5, wake_ups: 0, calls: Some(2), resident_kib: 6 };

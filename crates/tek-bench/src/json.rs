@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_says_mean_p50_p99_max_and_n() {
+    fn a_distribution_has_mean_p50_p99_max_and_n() {
         let summary = summarize(&[1.0, 2.0, 6.0]).unwrap();
         let row = Row::distribution("touch event", "alone", "response", "ms", &summary);
         assert_eq!((row.value, row.p50, row.p99), (3.0, Some(2.0), Some(6.0)));

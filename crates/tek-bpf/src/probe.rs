@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_capabilities_are_asked_for_and_root_needs_neither() {
+    fn the_two_missing_capabilities_are_named_and_root_needs_neither() {
         let missing =
             |value: u64| missing_capabilities(&format!("Name:\tx\nCapEff:\t{value:016x}\n"));
         assert_eq!(missing(0), ["CAP_BPF", "CAP_PERFMON"]);

@@ -77,7 +77,7 @@ fn was_deleted(events: &[Event], mine: u64) -> bool {
 
 #[test]
 #[ignore = "needs root"]
-fn all_dependencies_work_on_this_kernel_or_say_why_not() {
+fn all_dependencies_work_on_this_kernel() {
     let kthreads = Kthreads::open().unwrap();
     for dependency in kthreads.dependencies() {
         assert!(dependency.is_on(), "{dependency:?}");
@@ -87,7 +87,7 @@ fn all_dependencies_work_on_this_kernel_or_say_why_not() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_work_that_a_critical_thread_queues_is_told_until_it_has_run() {
+fn a_work_that_a_critical_thread_queues_is_reported_until_it_has_run() {
     let mut kthreads = Kthreads::open().unwrap();
     let tid = at_priority(20, write_to_a_terminal);
     let queued = |reported: &[What]| {
@@ -122,7 +122,7 @@ fn a_work_that_a_critical_thread_queues_is_told_until_it_has_run() {
 
 #[test]
 #[ignore = "needs root"]
-fn an_inode_that_a_critical_thread_makes_dirty_is_told_until_it_is_written_back() {
+fn an_inode_that_a_critical_thread_makes_dirty_is_reported_until_it_is_written_back() {
     let directory = disk();
     let path = directory.path().join("file");
     let mut kthreads = Kthreads::open().unwrap();
@@ -155,7 +155,7 @@ fn an_inode_that_a_critical_thread_makes_dirty_is_told_until_it_is_written_back(
 
 #[test]
 #[ignore = "needs root"]
-fn a_dirty_inode_that_is_deleted_is_told_as_gone() {
+fn a_dirty_inode_that_is_deleted_is_reported_as_gone() {
     let directory = disk();
     let path = directory.path().join("file");
     let mut kthreads = Kthreads::open().unwrap();
@@ -181,7 +181,7 @@ fn a_dirty_inode_that_is_deleted_is_told_as_gone() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_second_write_to_the_same_dirty_inode_is_not_told_again() {
+fn a_second_write_to_the_same_dirty_inode_is_not_reported_again() {
     let directory = disk();
     let path = directory.path().join("file");
     let mut kthreads = Kthreads::open().unwrap();
@@ -217,7 +217,7 @@ fn write_and_sync(path: &Path) {
 
 #[test]
 #[ignore = "needs root"]
-fn a_critical_thread_that_sleeps_in_the_kernel_is_told_with_who_works_for_storage_meanwhile() {
+fn a_critical_thread_that_sleeps_in_the_kernel_is_reported_with_the_storage_workers() {
     let directory = disk();
     let (path, remaining) = (directory.path().join("file"), directory.path().join("others"));
     let mut kthreads = Kthreads::open().unwrap();
@@ -323,7 +323,7 @@ fn a_task_that_is_ignored_causes_no_event() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_task_that_exits_is_told() {
+fn a_task_that_exits_is_reported() {
     let mut kthreads = Kthreads::open().unwrap();
     let tid = at_priority(20, write_to_a_terminal);
     let exited = |events: &[Event]| {
@@ -335,7 +335,7 @@ fn a_task_that_exits_is_told() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_block_request_of_a_critical_thread_is_told_until_it_is_complete() {
+fn a_block_request_of_a_critical_thread_is_reported_until_it_is_complete() {
     let directory = disk();
     let path = directory.path().join("file");
     write_a_page(&path);
@@ -521,7 +521,7 @@ fn sleep_beside_a_work(kthreads: &mut Kthreads) -> Slept {
 
 #[test]
 #[ignore = "needs root"]
-fn a_boosted_worker_that_begins_something_else_is_told_and_wakes() {
+fn a_boosted_worker_that_begins_unrelated_work_is_reported_at_once() {
     let mut kthreads = Kthreads::open().unwrap();
     for worker in procfs_kernel_workers() {
         kthreads.set_boosted(worker, Some(u128::MAX)).unwrap();
@@ -564,7 +564,7 @@ fn pages_that_a_critical_thread_brings_in_are_counted_until_they_leave() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_is_forgotten_is_not_told_to_end() {
+fn the_end_of_a_forgotten_inode_is_not_reported() {
     let directory = disk();
     let path = directory.path().join("file");
     let mut kthreads = Kthreads::open().unwrap();

@@ -52,7 +52,7 @@ fn packets_that_a_critical_thread_carries_on_itself_leave_nothing_behind() {
 
 #[test]
 #[ignore = "needs root"]
-fn packets_of_an_ordinary_thread_are_not_told() {
+fn packets_of_an_ordinary_thread_are_not_reported() {
     let mut kthreads = Kthreads::open().unwrap();
     let _watcher = watch(&mut kthreads);
     send_to_itself(20);
@@ -149,7 +149,7 @@ fn send_some() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_packet_that_ksoftirqd_will_carry_on_is_told_until_it_has() {
+fn a_packet_that_ksoftirqd_will_carry_on_is_reported_until_it_has() {
     let mut kthreads = Kthreads::open().unwrap();
     let _watcher = watch(&mut kthreads);
     let Some(tid) = beside_packets(send_some) else { return eprintln!("no ip, tc or tbf") };
@@ -177,7 +177,7 @@ fn a_packet_that_ksoftirqd_will_carry_on_is_told_until_it_has() {
 
 #[test]
 #[ignore = "needs root"]
-fn without_a_watch_only_the_task_is_told() {
+fn without_a_watch_only_the_task_is_reported() {
     let mut kthreads = Kthreads::open().unwrap();
     let Some(tid) = beside_packets(send_some) else { return eprintln!("no ip, tc or tbf") };
     let events = events_for_a_while(&mut kthreads);

@@ -15,6 +15,6 @@ fn functions(files: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn both_have_the_same_functions() {
+fn builds_with_and_without_bpf_have_the_same_functions() {
     assert_eq!(functions(&["without.rs"]), functions(&["kthreads.rs", "watcher.rs"]));
 }

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_daemon_one_is_told_how_to_start_it() {
+    fn without_a_daemon_the_error_names_the_command_that_starts_it() {
         let error = Connection::to(Path::new("/nowhere/tekd")).err().unwrap().to_string();
         for part in
             ["/nowhere/tekd;", "in another terminal: ", "tekd --socket /nowhere/tekd", "TEK_SOCKET"]
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn its_reason_is_told_and_cannot_control_the_terminal() {
+    fn its_reason_is_reported_and_cannot_control_the_terminal() {
         let answer = ask(|request| refused(&request, 1, "not\x1b[2J you"));
         assert_eq!(answer.unwrap_err(), "tekd does not do it: not\\u{1b}[2J you");
         let answer = ask(|request| refused(&request, libc::ESRCH, ""));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_unasked_is_passed_over() {
+    fn a_message_that_answers_no_request_is_skipped() {
         let answer = ask(|request| {
             let notice = Reply { number: 0, kind: TELL_LEFT, ..Reply::to(&request) };
             (vec![notice.as_bytes().to_vec(), done(&request)], None)
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_and_a_hang_up_are_told_apart() {
+    fn nonsense_and_a_hang_up_are_distinguished() {
         let reported = ask(|_| (vec![b"HTTP/1.1 400 Bad Request".to_vec()], None)).unwrap_err();
         assert!(
             reported.starts_with("what listens at PATH is not the tekd of this version"),

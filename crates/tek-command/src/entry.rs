@@ -92,7 +92,7 @@ mod tests {
     use anyhow::anyhow;
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_reported_once() {
         let cause = || std::io::Error::from_raw_os_error(libc::ENOENT);
         let plain = super::reported(&anyhow::Error::new(cause()).context("cannot read x"));
         assert_eq!(plain, "cannot read x: No such file or directory (os error 2)");

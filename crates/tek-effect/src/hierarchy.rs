@@ -307,7 +307,7 @@ mod tests {
         41 31 0:38 /user.slice /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate\n";
 
     #[test]
-    fn hierarchies_of_both_versions_are_found_where_they_are_mounted() {
+    fn hierarchies_of_version_1_and_2_are_found_where_they_are_mounted() {
         let all = parse(GROUPS, MOUNTS);
         let found: Vec<_> = all.iter().map(|one| (one.version(), one.mount_point())).collect();
         assert_eq!(

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn only_of_another_thread_than_the_first_the_process_is_kept() {
+    fn the_process_is_stored_only_for_a_thread_other_than_the_first() {
         let own = std::process::id() as i32;
         assert!(Program::of_other_thread(own).unwrap().is_none());
         let other = std::thread::spawn(|| {

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_proc_tells_is_what_the_kernel_has() {
+    fn the_limits_in_proc_are_those_of_the_kernel() {
         let own = std::process::id() as i32;
         for resource in [
             Resource::Rtprio,

@@ -114,7 +114,7 @@ fn a_path_that_is_not_absolute_is_refused() {
 }
 
 #[test]
-fn the_type_of_a_group_that_others_made_is_not_changed() {
+fn the_type_of_a_group_of_another_program_is_not_changed() {
     let mut bench = bench();
     fs::write(bench.path("cgroup.type"), "domain\n").unwrap();
     let error = bench.effect.write_file(&bench.path("cgroup.type"), b"threaded").unwrap_err();
@@ -143,7 +143,7 @@ fn a_directory_that_was_there_is_somebody_elses() {
 }
 
 #[test]
-fn a_directory_that_others_use_or_made_anew_stays() {
+fn a_directory_that_another_program_uses_or_made_anew_stays() {
     let mut bench = bench();
     bench.effect.make_directory(&bench.path("used")).unwrap();
     bench.effect.make_directory(&bench.path("anew")).unwrap();

@@ -57,7 +57,7 @@ impl Bench {
 }
 
 #[test]
-fn a_thread_is_moved_to_a_group_and_back_without_the_others_of_its_process() {
+fn a_thread_is_moved_to_a_group_and_back_without_the_other_threads_of_its_process() {
     let Some(mut bench) = Bench::v1() else { return };
     let (moved, stays) = (Sleeper::new(), Sleeper::new());
     let base_directory = bench.is_at(moved.tid);
@@ -125,7 +125,7 @@ fn a_thread_that_was_born_in_a_group_leaves_it_before_it_is_removed() {
 }
 
 #[test]
-fn a_group_in_which_others_made_groups_stays() {
+fn a_group_in_which_another_program_made_groups_stays() {
     let Some(mut bench) = Bench::v1() else { return };
     let group = bench.group.clone();
     bench.effect.make_directory(&group).unwrap();

@@ -305,7 +305,7 @@ fn threads_that_are_born_and_end_meanwhile_are_placed_and_get_back() {
 }
 
 #[test]
-fn a_process_that_makes_others_takes_them_along_and_back() {
+fn a_process_that_forks_takes_its_children_along_and_back() {
     for mut bench in Bench::all() {
         let victim = Victim::new(2, Does::Forks);
         bench.place(victim.pid, Group::Background).unwrap();

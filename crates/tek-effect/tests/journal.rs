@@ -45,7 +45,7 @@ impl Place {
 }
 
 #[test]
-fn nobody_else_may_look_at_it() {
+fn only_its_owner_may_read_it() {
     let place = Place::new();
     let (_effect, _) = place.open();
     let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
@@ -114,7 +114,7 @@ fn a_last_line_that_was_cut_off_is_ignored_without_a_word() {
 }
 
 #[test]
-fn a_damaged_line_is_told_and_kept_and_the_others_count() {
+fn a_damaged_line_is_reported_and_stays_and_the_other_lines_count() {
     let (place, sleeper) = (Place::new(), Sleeper::new());
     place.leave_change(&sleeper);
     let mut file = OpenOptions::new().append(true).open(place.journal()).unwrap();
@@ -149,7 +149,7 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 #[test]
-fn one_that_others_could_have_written_is_not_believed() {
+fn one_that_another_user_could_have_written_is_not_believed() {
     let place = Place::new();
     place.open();
     let untrusted = || {

@@ -81,7 +81,7 @@ fn a_child_that_inherited_a_raised_limit_gets_what_there_was_before() {
 }
 
 #[test]
-fn a_right_to_real_time_is_given_and_taken_or_the_error_says_what_it_needs() {
+fn a_right_to_real_time_is_given_and_taken_or_the_error_names_what_it_needs() {
     let mut bench = bench();
     let was = bench.limits(Resource::Rtprio);
     match bench.effect.set_limit(bench.thread_id(), Resource::Rtprio, 40, 40.max(was.hard)) {

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn links_within_a_directory_stay_and_others_are_followed() {
+    fn links_within_a_directory_stay_and_other_links_are_followed() {
         let top = tempfile::tempdir().unwrap();
         let directory = top.path().join("d");
         fs::create_dir_all(directory.join("below")).unwrap();

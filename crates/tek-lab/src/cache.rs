@@ -312,7 +312,7 @@ mod tests {
     fn quiet(_: &str) {}
 
     #[test]
-    fn the_usual_place_is_where_xdg_says_or_else_below_home() {
+    fn the_usual_place_is_the_cache_of_xdg_or_else_of_the_user() {
         let place = |xdg: Option<&str>, base_directory: Option<&str>| {
             let (xdg, base_directory) = (xdg.map(PathBuf::from), base_directory.map(PathBuf::from));
             usual(|name| if name == "HOME" { base_directory.clone() } else { xdg.clone() })
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_process_waits_and_is_told_so() {
+    fn a_second_process_waits_and_reports_it() {
         let top = tempfile::tempdir().unwrap();
         let cache = Cache::at(top.path());
         let lock = cache.lock(&mut quiet).unwrap();
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_that_makes_no_sense_is_told_from_one_that_there_is_not() {
+    fn a_note_that_makes_no_sense_is_distinguished_from_a_missing_one() {
         let top = tempfile::tempdir().unwrap();
         let cache = Cache::at(top.path());
         cache.lock(&mut quiet).unwrap().note("kernels/k.json", &["a"]).unwrap();

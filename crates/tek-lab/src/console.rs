@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_kept_and_the_one_that_is_being_written() {
+    fn the_last_lines_are_stored_and_the_one_that_is_being_written() {
         let text: String = (0..200).map(|n| format!("line {n}\r\n")).collect();
         let lines = console(&format!("{text}begun")).since(0);
         assert_eq!((lines.len(), lines[0].as_str()), (MOST_LINES + 1, "line 50"));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_tells_of_panics_is_none() {
+    fn a_line_that_mentions_a_panic_is_none() {
         let panic = |line: &str| console(&format!("{line}\n")).panic().map(str::to_owned);
         assert_eq!(panic("echo Kernel panic - not syncing: so"), None);
         assert!(panic("Kernel panic - not syncing: so").is_some());
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lack_of_memory_is_told_once() {
+    fn a_lack_of_memory_is_reported_once() {
         for line in [
             "Out of memory: Killed process 61 (tail) total-vm:1kB",
             "Memory cgroup out of memory: Killed process 61 (tail)",

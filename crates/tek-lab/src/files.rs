@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_not_kept() {
+    fn an_archive_that_is_too_large_leaves_no_files() {
         let bytes =
             archive(&[(EntryType::Regular, "a", b"1"), (EntryType::Regular, "b", &[1; 5000])]);
         let (directory, result) = unpacked(&bytes, 4096);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_archive_is_not_kept() {
+    fn an_endless_archive_is_not_stored() {
         let mut spool = Spool::new(1 << 20);
         let piece = vec![1; 1 << 20];
         for _ in 0..(BESIDE >> 20) + 3 {

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_there_is_not_is_told_with_those_that_there_are() {
+    fn an_unknown_kind_is_reported_with_the_known_ones() {
         let error = Kinds::own().kind("rtt").unwrap_err().to_string();
         assert!(error.starts_with("no kind rtt; there are arm64, board, "), "{error}");
     }

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_has_what_its_kind_says() {
+    fn a_machine_has_what_its_kind_describes() {
         let log = log("irqthreads", None, false, Some(8));
         for part in [
             "-machine q35",
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn emulated_cpus_may_run_in_turns() {
+    fn emulated_cpus_may_run_one_at_a_time() {
         let kinds = Kinds::own();
         let (kind, kernel) = (kinds.kind("rt").unwrap(), kernel("amd64"));
         let initramfs = &tempfile::tempfile().unwrap();
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn time_is_counted_by_instructions_where_emulated_cpus_run_in_turns() {
+    fn time_is_counted_by_instructions_where_emulated_cpus_run_one_at_a_time() {
         let kinds = Kinds::own();
         let (kind, kernel) = (kinds.kind("rt").unwrap(), kernel("amd64"));
         let initramfs = &tempfile::tempfile().unwrap();
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_do_not_fit_into_memory_are_told_with_a_size_that_does() {
+    fn files_that_do_not_fit_into_memory_are_reported_with_a_size_that_does() {
         let kinds = Kinds::own();
         let kind = kinds.kind("small").unwrap();
         let kernel = kernel("amd64");

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said() {
+    fn what_is_missing_is_reported() {
         let error = |text: &str, set: &str| selected(text, &[set]).unwrap_err().to_string();
         let text =
             "top = '..'\n[set.a]\nfiles = ['build/none']\n[set.b]\nfiles = ['build/none*']\n\

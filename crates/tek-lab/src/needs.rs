@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_is_missing_is_told_at_once_with_one_command() {
+    fn all_that_is_missing_is_reported_at_once_with_one_command() {
         let missing = Missing(vec![("a (x)".into(), BUSYBOX), ("b (y)".into(), KMOD)]);
         let log = missing.to_string();
         assert!(log.starts_with("not installed here: a (x), b (y): "), "{log}");

@@ -127,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_dpkg_says_only_paths_are_taken(
+        fn of_any_output_of_dpkg_only_paths_are_taken(
             listed in "(/[a-z./]{0,9}|[ a-z/:]{0,9}|\n){0,9}",
         ) {
             for path in super::wanted(&listed) {

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_class_of_a_file_tells_how_long_its_words_are() {
+    fn the_class_of_a_file_gives_the_size_of_its_words() {
         for (class, word_bytes) in [(1, 4), (2, 8)] {
             let header = [b"\x7fELF", &[class, 1, 1][..], &[0; 57]].concat();
             let read = &mut |_, bytes| Some(header[..bytes as usize].to_vec());

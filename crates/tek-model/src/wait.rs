@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_sleeps_tells_for_how_long() {
+    fn the_wait_of_a_sleeping_thread_has_its_remaining_time() {
         let wait = wait_in(|| std::thread::sleep(Duration::from_millis(61_250)));
         assert!(!wait.has_events);
         // The C library and the kernel store the remaining time.
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_descriptors_or_a_time_tells_the_time() {
+    fn a_wait_for_descriptors_or_a_time_has_the_time() {
         let (read, write) = nix::unistd::pipe().unwrap();
         let wait = wait_in(move || {
             let mut all = [nix::poll::PollFd::new(read.as_fd(), nix::poll::PollFlags::POLLIN)];
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_tells_its_interval() {
+    fn a_wait_for_a_timer_has_its_interval() {
         use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::empty()).unwrap();
         let every = Expiration::Interval(Duration::from_secs(61).into());

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_that_ran_did_is_seen_at_the_next_look() {
+    fn what_a_thread_that_ran_did_is_seen_by_the_next_scan() {
         let mut watch = own();
         let mut sleeper = Sleeper::new();
         let tid = sleeper.tid;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_change_of_a_sleeping_thread_is_seen_within_a_round_and_in_sight_at_once() {
+    fn what_another_thread_changes_of_a_sleeping_one_is_seen_within_a_round_and_in_sight_at_once() {
         let mut watch = own();
         let sleeper = Sleeper::new();
         let tid = sleeper.tid;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeping_thread_is_not_read_again_but_in_turn() {
+    fn a_sleeping_thread_is_read_again_only_once_a_round() {
         let mut watch = own();
         let sleeper = Sleeper::new();
         settle(&mut watch, sleeper.tid);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_times_are_kept_no_thread_is_taken_to_have_slept() {
+    fn where_no_times_are_recorded_no_thread_is_taken_to_have_slept() {
         let sleeper = Sleeper::new();
         let task = settle(&mut own(), sleeper.tid);
         let with = |slices| {

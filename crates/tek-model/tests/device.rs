@@ -87,7 +87,7 @@ fn user(number: u32, worker: u16, waits: u8) -> (u32, Record, Side) {
 }
 
 #[test]
-fn user_level_threads_are_told_of_in_their_order_with_their_workers() {
+fn user_level_threads_are_reported_in_their_order_with_their_workers() {
     let (program, problems) = examine(|path| {
         let threads = [user(9, 0, 0), user(700, 3, 1), user(20, 2, 0)];
         let file = write(path, &TableHeader { workers: 2, ..own_header(512) }, &threads);
@@ -186,7 +186,7 @@ fn a_hostile_table_is_named_with_the_reason() {
 }
 
 #[test]
-fn a_full_table_of_a_stopped_writer_does_not_hold_up_the_look() {
+fn a_full_table_of_a_stopped_writer_does_not_hold_up_the_reader() {
     let begin = Instant::now();
     is_named("being written", |path| {
         let torn =

@@ -101,7 +101,7 @@ fn what_is_no_table_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_record_whose_writer_stopped_in_mid_write_is_named_and_the_others_still_come() {
+fn a_record_whose_writer_stopped_in_mid_write_is_named_and_the_other_records_still_come() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("1.table");
     let record = |seq, tid| Record { seq, tid, ..Default::default() };

@@ -75,7 +75,7 @@ fn the_first_grant_that_fits_decides() {
 }
 
 #[test]
-fn names_are_looked_up_and_unknown_ones_grant_nothing() {
+fn names_are_resolved_and_unknown_ones_grant_nothing() {
     let mut file =
         read("[[grant]]\nusers = [\"ann\", \"bob\"]\n[[grant]]\ngroups = [\"x\", \"y\"]");
     let unknown =
@@ -87,7 +87,7 @@ fn names_are_looked_up_and_unknown_ones_grant_nothing() {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_place() {
+fn a_mistake_is_reported_with_its_place() {
     let cases = [
         ("[[grant]]\nusers = [0]\nthread = 3", "tekd.toml:3:1: unknown field `thread`"),
         ("x = 1", "tekd.toml:1:1: unknown field `x`"),
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_gets_more_than_the_grant_says(
+    fn no_process_gets_more_than_the_grant_allows(
         threads in 0u32..20, user_threads in 0u32..20,
         asks in prop::collection::vec((0usize..4, 1u32..3), 0..100),
     ) {

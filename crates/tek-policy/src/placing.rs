@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_must_say_what_it_means_and_where() {
+    fn a_place_needs_what_it_matches_and_its_group() {
         assert!(complaint("[groups]\n[[place]]\ngroup = \"normal\"").contains("names, users"));
         assert!(complaint("[groups]\n[[place]]\nnames = [\"x\"]").contains("group"));
         assert!(complaint("[[place]]\ngroup = \"normal\"\nnames = [\"x\"]").contains("[groups]"));

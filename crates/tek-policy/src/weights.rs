@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_mean_the_same_on_both_versions() {
+    fn the_defaults_mean_the_same_on_version_1_and_2() {
         let weights = Weights::default();
         let pairs =
             Group::ALL.map(|group| (weights.of(group).weight(), weights.of(group).shares()));
@@ -233,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_floor_is_kept_to_a_fifth_of_a_point_on_both_versions(percent in 1u32..=50) {
+        fn every_floor_holds_to_a_fifth_of_a_point_on_version_1_and_2(percent in 1u32..=50) {
             let floor = Floor::new(percent).unwrap();
             let (weight, shares) = (floor.fast_weight(), floor.fast_shares());
             prop_assert!((1..=10_000).contains(&weight) && (2..=262_144).contains(&shares));
@@ -243,7 +243,7 @@ mod tests {
         }
 
         #[test]
-        fn every_weight_is_in_the_ranges_of_both_versions(weight in 1u32..=10_000) {
+        fn every_weight_is_in_the_ranges_of_version_1_and_2(weight in 1u32..=10_000) {
             let weight = Weight::new(weight).unwrap();
             prop_assert!((2..=262_144).contains(&weight.shares()));
             let (of_v1, of_v2) = (f64::from(weight.shares()), f64::from(weight.weight()));

@@ -22,7 +22,7 @@ budget = "200ms/1s"
 "#;
 
 #[test]
-fn a_rule_says_which_threads_it_means_and_what_it_sets() {
+fn a_rule_has_the_threads_that_it_matches_and_what_it_sets() {
     let rules = parse(EXAMPLE, "fridge.toml").unwrap();
     let glob = |text, subject| Some(Glob::new(text, subject).unwrap());
     let expected = Rule {
@@ -286,7 +286,7 @@ proptest! {
     }
 
     #[test]
-    fn a_decision_names_rules_that_set_what_they_are_said_to(
+    fn a_decision_names_the_rules_that_set_its_values(
         rules in any_rules(),
         thread in "[a-z]{1,15}",
     ) {

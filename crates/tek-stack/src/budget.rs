@@ -298,7 +298,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_many_fit_as_it_says_and_not_one_more(
+        fn as_many_fit_as_the_answer_has_and_not_one_more(
             stack in any::<u64>(), guard in any::<u64>(), tls in any::<u64>(),
             signal_stack in proptest::option::of(any::<(u64, u64)>()), malloc in any::<bool>(),
             cpus in any::<u64>(), arena_max in proptest::option::of(any::<u64>()),

@@ -81,7 +81,7 @@ fn a_profile_is_read_as_it_is_documented() {
 }
 
 #[test]
-fn a_line_that_makes_no_sense_is_named_and_the_others_hold() {
+fn a_line_that_makes_no_sense_is_named_and_the_other_lines_hold() {
     let good = "kind function=aa+0x1 bound=5 threads=1\n";
     for bad in [
         "kind bound=5 threads=1",
@@ -214,7 +214,7 @@ proptest! {
 
 /// tests/c/test_stack_profile.c judges the same lines.
 #[test]
-fn each_line_is_judged_as_the_list_of_lines_says() {
+fn each_line_is_judged_as_in_the_list_of_lines() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/profiles/lines.txt");
     let lines = std::fs::read_to_string(path).unwrap();
     let mut judged = 0;
@@ -238,7 +238,7 @@ fn each_line_is_judged_as_the_list_of_lines_says() {
 }
 
 #[test]
-fn each_name_gives_the_label_that_the_list_of_labels_says() {
+fn each_name_gives_its_label_of_the_list_of_labels() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/profiles/labels.txt");
     let lines = std::fs::read_to_string(path).unwrap();
     let cases = lines.lines().filter_map(|line| line.split_once('\t'));

@@ -101,7 +101,7 @@ fn a_profile_of_a_later_version_is_left_as_it_is() {
 }
 
 #[test]
-fn what_others_can_write_is_not_trusted() {
+fn what_other_users_can_write_is_not_trusted() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::create(directory.path()).unwrap();
     add(&store, 7).unwrap();

@@ -54,7 +54,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn an_answer_in_time_is_taken_and_kept_until_the_next_one() {
+    fn an_answer_in_time_is_taken_and_stays_until_the_next_one() {
         let mut asker = Asker::new(|| 7).unwrap();
         asker.ask(Duration::from_secs(60));
         assert_eq!(asker.answer(Duration::from_secs(60)), Some(&7));

@@ -74,7 +74,7 @@ fn a_missing_interpreter_is_named() {
 }
 
 #[test]
-fn without_its_library_tek_says_what_to_do_and_starts_nothing() {
+fn without_its_library_tek_names_the_cure_and_starts_nothing() {
     let mut command = sh("echo started");
     let output = command.env("TEK_LIBRARY", "/no/such/libtek.so").output().unwrap();
     assert_eq!(output.status.code(), Some(125));
@@ -387,7 +387,7 @@ fn event_file(kind: u16, change: impl Fn(&mut tek_abi::Event)) -> tempfile::Name
 }
 
 #[test]
-fn events_are_told_while_the_program_runs_and_once() {
+fn events_are_reported_while_the_program_runs_and_once() {
     let event = event_file(tek_abi::EVENT_NOT_COVERED, |event| {
         event.text[..20].copy_from_slice(b"is statically linked");
     });
@@ -405,7 +405,7 @@ fn events_are_told_while_the_program_runs_and_once() {
 }
 
 #[test]
-fn the_report_tells_of_fast_threads_and_of_patterns_that_fitted_none() {
+fn the_report_has_fast_threads_and_patterns_that_fitted_none() {
     let event = event_file(tek_abi::EVENT_SUMMARY, |event| {
         event.value = [2_500_000_000, 3, 17, 1_000_000];
     });
@@ -427,7 +427,7 @@ fn the_report_tells_of_fast_threads_and_of_patterns_that_fitted_none() {
 }
 
 #[test]
-fn the_library_is_preloaded_first_and_told_the_options() {
+fn the_library_is_preloaded_first_and_gets_the_options() {
     let mut command = tek();
     command.args(["run", "--critical=ui*=-5", "--critical=gas", "--budget=1ms/10ms"]);
     command.args(["--rt-range=5-6", "--no-follow-marked", "sh", "-c"]);

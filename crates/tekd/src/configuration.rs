@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_write_is_not_trusted() {
+    fn what_other_users_can_write_is_not_trusted() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tekd.toml");
         fs::write(&path, "").unwrap();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_replaced_and_the_whole_told() {
+    fn names_are_replaced_and_the_whole_is_described() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tekd.toml");
         fs::write(&path, "[[grant]]\nusers = [\"root\", \"nobody-has-it\"]\nlimit = true").unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_behind_a_link_is_told_and_a_program_that_is_not_there_warned_of() {
+    fn the_program_behind_a_link_is_named_and_a_missing_program_warned_of() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tekd.toml");
         let shell = fs::canonicalize("/bin/sh").unwrap();

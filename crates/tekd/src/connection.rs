@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_told_from_the_end() {
+    fn what_is_no_request_is_distinguished_from_the_end() {
         let (connection, client) = pair();
         for length in [0, 1, 63, 65, 256, 257, 4000] {
             send(&client, &vec![0; length], &[]).unwrap();

@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root, and the first network namespace"]
-    fn a_process_that_executes_a_program_is_heard_of() {
+    fn a_process_that_executes_a_program_is_noticed() {
         let mut watch = ExecWatch::of_changes().unwrap();
         watch.listen(true).unwrap();
         let end = Instant::now() + Duration::from_secs(20);

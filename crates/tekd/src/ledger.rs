@@ -190,8 +190,8 @@ mod tests {
 
         fn take(&mut self, thread: Identity, owner: &Owner, there: u32) -> Option<Identity> {
             let there = Counts { process: there, user: there };
-            let whose = self.0.choose(thread, owner, there, MOST, NOW + 600 * MS)?;
-            self.0.remove(whose).map(|_| whose)
+            let previous = self.0.choose(thread, owner, there, MOST, NOW + 600 * MS)?;
+            self.0.remove(previous).map(|_| previous)
         }
     }
 

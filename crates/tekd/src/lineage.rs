@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn children_and_theirs_and_threads_and_siblings_are_of_the_line_and_others_are_not() {
+    fn descendants_and_threads_and_siblings_are_of_the_line_and_other_processes_are_not() {
         let mut lineage = Lineage::default();
         lineage.add(10, Way::OutOfFast);
         lineage.add(10, Way::OutOfFast);

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_happens_often_is_told_once_a_minute() {
+    fn what_happens_often_is_logged_once_a_minute() {
         let mut seldom = Seldom::default();
         assert!(seldom.is_due(0));
         assert!(!seldom.is_due(SELDOM_NS));

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_comes_to_its_end_though_no_thread_is_fast_for_long() {
+    fn a_scan_comes_to_its_end_though_no_thread_is_fast_for_long() {
         let (mut effect, _) = Effect::open(&directory()).unwrap();
         let (mut noncritical, range) = (Noncritical::default(), RealTime { low: 10, high: 49 });
         let is_at_its_end = (0..1000).any(|_| {

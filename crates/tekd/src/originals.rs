@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn without_groups_nothing_is_kept_of_a_thread_that_is_back() {
+    fn without_groups_nothing_is_stored_of_a_thread_that_is_back() {
         let mut originals = Originals::default();
         originals.remember(own());
         originals.sent_away(own());

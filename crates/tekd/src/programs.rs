@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_fast_thread_any_more_is_not_looked_at() {
+    fn a_program_without_a_fast_thread_is_not_checked_any_more() {
         let own = Identity::of_process(i32::try_from(std::process::id()).unwrap()).unwrap();
         let mut programs = Programs::default();
         programs.note(own, 0);

@@ -150,10 +150,10 @@ impl Region {
             self.forget_ended(backends, may_have_ended);
         }
         let there = self.counts_there(target.process, ask.uid);
-        let whose = self.ledger.choose(target.thread, owner, there, ask.quota, now);
-        let account = whose.and_then(|whose| self.ledger.of(whose));
+        let previous = self.ledger.choose(target.thread, owner, there, ask.quota, now);
+        let account = previous.and_then(|previous| self.ledger.of(previous));
         match account.and_then(|account| account.banned_for(now)) {
-            None => Ok(whose),
+            None => Ok(previous),
             Some(left) => {
                 let left = left.as_secs_f64();
                 let why = format!("a thread before it overran the budget: not for {left:.1} s");
@@ -171,12 +171,12 @@ impl Region {
         ask: &Ask,
     ) -> Result<Member, Refused> {
         let owner = owner_of(target, reason, ask);
-        let whose = self.choose_account(backends, target, ask, &owner)?;
+        let previous = self.choose_account(backends, target, ask, &owner)?;
         backends.before_fast(target.thread);
         let mut member = Member::new(target, owner, Account::new(ask.since_ns))?;
-        let Some(whose) = whose else { return Ok(member) };
-        if let Some(account) = self.ledger.remove(whose) {
-            let is_own = whose == target.thread;
+        let Some(previous) = previous else { return Ok(member) };
+        if let Some(account) = self.ledger.remove(previous) {
+            let is_own = previous == target.thread;
             member.account = if is_own { account } else { account.taken_over() };
         }
         Ok(member)

@@ -297,7 +297,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn times_are_told_as_dates() {
+    fn times_are_written_as_dates() {
         for (seconds, wanted) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_cannot_be_changed() {
+    fn the_file_of_a_status_cannot_be_changed() {
         let mut file = File::from(super::file(&json!({"a": 1})).unwrap());
         let mut text = String::new();
         std::io::Seek::rewind(&mut file).unwrap();

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subordinate_id_belongs_to_its_owner_and_others_to_themselves() {
+    fn a_subordinate_id_belongs_to_its_owner_and_other_ids_to_themselves() {
         let text = "anna:100000:65536\n# none\n\n1001:165536:10\nnobody-has-it:5:5\nanna:7:x\n\
                     anna:4294967295:2\nroot:200000:10\n0:300000:10\n";
         let user_id = |name: &str| match name {

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_write_to_does_not_count() {
+    fn what_other_users_can_write_to_does_not_count() {
         let parent = make();
         let tek = parent.path().join("tek");
         fs::set_permissions(&tek, Permissions::from_mode(0o777)).unwrap();

@@ -103,7 +103,7 @@ mod tests {
                           22 28 0:20 / /proc rw,nosuid shared:12 - proc proc rw";
 
     #[test]
-    fn a_proc_with_hidepid_shows_processes_of_others_to_members_of_its_group_only() {
+    fn a_proc_with_hidepid_shows_processes_of_other_users_to_members_of_its_group_only() {
         for (options, shown, shown_to_its_group) in [
             ("", true, true),
             (",hidepid=off", true, true),

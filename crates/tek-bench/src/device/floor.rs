@@ -174,7 +174,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_settings_of_the_kernel_are_told() {
+    fn the_settings_of_the_kernel_are_reported() {
         assert!(kernel_floor().starts_with("sched_rt_runtime_us "));
     }
 }

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_says_that_it_is_one() {
+    fn a_short_run_is_reported_as_short() {
         let mut measured = measured();
         measured.faults.as_mut().unwrap().kills = 50;
         for runs in measured.response.as_mut().unwrap().runs.values_mut() {

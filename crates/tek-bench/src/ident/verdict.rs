@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_says_that_it_is_one() {
+    fn a_short_run_is_reported_as_short() {
         let mut measured = measured();
         measured.births = births::Measured::of([7000.0; 4], 5);
         let failures = failures(&judge(&measured), &measured);

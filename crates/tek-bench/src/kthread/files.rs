@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_is_told_with_what_it_waited_for() {
+    fn a_late_answer_is_reported_with_what_it_waited_for() {
         let runs = [(Variant::Tek, vec![run()])];
         let case = Measured { name: "fsync".to_owned(), judged: true, runs: runs.into() };
         let session = Session { part: "files", cases: vec![case], ..Session::default() };

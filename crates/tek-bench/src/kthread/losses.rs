@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thread_that_runs_instead_of_a_bystander_is_told_apart() {
+    fn each_thread_that_runs_instead_of_a_bystander_is_distinguished() {
         let losses = losses(&[
             (0, switch((0, 120), (20, 39))),
             (5, wakeup()),

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_says_that_it_is_one() {
+    fn a_short_run_is_reported_as_short() {
         let mut measured = measured();
         measured.faults.as_mut().unwrap().kills = 20;
         measured.sessions[0].cases[0].runs.get_mut(&Variant::Tek).unwrap().truncate(1);

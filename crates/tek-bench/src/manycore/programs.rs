@@ -345,7 +345,7 @@ pub mod tests {
     }
 
     #[test]
-    fn programs_are_told_what_they_have() {
+    fn programs_get_their_settings_as_arguments() {
         let setting = Setting { memory_files: true, ..with_barrier("block") };
         let reported = |program| {
             Cell { program, setting: setting.clone(), threads: 3 }.arguments(Some(9)).join(" ")

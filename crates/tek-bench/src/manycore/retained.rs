@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_others_are_refused_by_name() {
+    fn results_of_other_benchmarks_are_refused_by_name() {
         let error = read(r#"{"bench": "stack", "raw": {}}"#).err().unwrap();
         assert!(error.to_string().contains("tek bench stack"), "{error}");
         assert!(read("{}").is_err());

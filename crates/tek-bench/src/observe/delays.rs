@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn both_variants_are_drawn_on_one_scale() {
+    fn the_two_variants_are_drawn_on_one_scale() {
         let terminal = Terminal { width: 60, unicode: false };
         let text = report(&session(), 4, terminal);
         assert_eq!(text.matches("50.0 ms").count(), 4, "{text}");

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_says_whom_the_kernel_follows() {
+    fn the_sentence_names_the_model_that_the_kernel_follows() {
         let terminal = Terminal { width: 80, unicode: false };
         let text = report(&measured([338, 270, 217, 175]), terminal);
         assert!(text.contains("follows its weight table"), "{text}");

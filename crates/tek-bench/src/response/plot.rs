@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caption_says_that_other_programs_were_busy() {
+    fn the_caption_reports_that_other_programs_were_busy() {
         let svg_when =
             |busy| svg(&summarize(&session()), 20, &Host { busy_before: Some(busy), ..host() });
         assert!(svg_when(0.5).contains("Other programs used 50% of the CPUs before."));

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_kinds_of_p99_are_told_apart() {
+    fn the_two_kinds_of_p99_are_distinguished() {
         let summaries = summarize(&session());
         let text = responses(&summaries, TERMINAL);
         assert!(text.contains("p99: of the events of all rounds together"), "{text}");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_say_pass_or_short_and_name_the_noise() {
+    fn verdicts_are_pass_or_short_and_name_the_noise() {
         let mut session = session();
         session.runs.get_mut(&Variant::TekName).unwrap()[0].responses_ns = vec![40_000_000; 3];
         let summaries = summarize(&session);

@@ -161,7 +161,7 @@ mod tests {
     use crate::response::fixture::session;
 
     #[test]
-    fn responses_of_all_rounds_are_pooled_and_the_p99_is_kept_by_round() {
+    fn responses_of_all_rounds_are_pooled_and_the_p99_is_stored_by_round() {
         let summary = &summarize(&session())[&Variant::Conventional];
         assert_eq!(summary.response_ms.n, 6);
         assert_eq!(summary.round_p99_ms, [210.0, 240.0]);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_counted_per_event_and_both_kinds_count() {
+    fn switches_are_counted_per_event_whether_voluntary_or_not() {
         let summary = &summarize(&session())[&Variant::Conventional];
         // In each round of 3 events every critical thread had 6 voluntary and 6 involuntary.
         assert_eq!(summary.switches, [4.0, 4.0, 4.0]);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_says_that_it_is_one() {
+    fn a_short_run_is_reported_as_short() {
         let text = too_few(&summarize(&session())).unwrap();
         assert!(text.contains("this run had 2 and 6"), "{text}");
     }

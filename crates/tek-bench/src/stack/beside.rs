@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_is_looked_for_in_the_path() {
+    fn a_tool_is_searched_in_the_path() {
         let directory = tempfile::tempdir().unwrap();
         let tool = directory.path().join("stackusage");
         std::fs::write(&tool, "").unwrap();

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_overflows_is_told_from_one_that_fails() {
+    fn a_program_that_overflows_is_distinguished_from_one_that_fails() {
         let lab = Lab::with("/bin/tek".into()).unwrap();
         let mut killed = Command::new("/bin/sh");
         killed.args(["-c", "echo too deep >&2; kill -SEGV $$"]);

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_says_that_it_is_one() {
+    fn a_short_run_is_reported_as_short() {
         let mut measured = measured();
         measured.steady[1].runs = 20;
         let failures = failures(&judge(&measured), &measured);

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_engine_is_told_everything() {
+    fn the_engine_gets_all_of_the_settings() {
         let setting = Setting { workers: 2, ..Setting::one(Sched::Steal, 200) };
         assert_eq!(setting.variable(), "workers=2,sched=steal,quantum=200us,preempt=defer");
         let setting = Setting { lock: Some(Lock::Object), ..Setting::one(Sched::Fifo, 50) };
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantum_is_told_in_the_unit_that_fits() {
+    fn a_quantum_is_written_in_the_unit_that_fits() {
         assert_eq!([quantum(50), quantum(1500), quantum(5000)], ["50 us", "1500 us", "5 ms"]);
     }
 

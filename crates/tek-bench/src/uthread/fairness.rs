@@ -272,7 +272,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_was_never_looked_at_was_not_shown() {
+    fn without_a_check_the_violations_are_unknown() {
         assert_eq!(measured(3).violations(), Some(0.0));
         assert_eq!(Measured::default().violations(), None);
         assert_eq!(measured(3).turnaround_ratio(), Some(0.6));

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_takes_packages_in_turn_and_second_hardware_threads_last() {
+    fn spread_alternates_packages_and_takes_second_hardware_threads_last() {
         assert_eq!(spread(&server()), [0, 2, 1, 3, 4, 6, 5, 7]);
     }
 

@@ -214,7 +214,7 @@ mod tests {
     };
 
     #[test]
-    fn each_refusal_says_what_to_do() {
+    fn each_refusal_has_its_cure() {
         let at = Path::new("/sys/fs/cgroup/a");
         assert_eq!(GOOD.refusal(at), None);
         let refusals = [

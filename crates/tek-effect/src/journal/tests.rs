@@ -72,7 +72,9 @@ fn mutate(bytes: &mut Vec<u8>, (kind, at, byte): (u8, usize, u8)) {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_and_say_nothing(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+    fn arbitrary_bytes_are_read_and_hold_no_change(
+        bytes in prop::collection::vec(any::<u8>(), 0..2000),
+    ) {
         prop_assert!(read(&bytes).held.is_empty());
     }
 
@@ -83,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn mutated_lines_never_say_what_was_not_written(
+    fn mutated_lines_never_hold_a_change_that_was_not_written(
         lines in prop::collection::vec(line(), 1..12),
         mutations in prop::collection::vec((any::<u8>(), any::<usize>(), any::<u8>()), 1..6),
     ) {
@@ -103,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_cut_off_anywhere_says_what_its_whole_lines_do(
+    fn a_journal_cut_off_anywhere_holds_what_its_whole_lines_hold(
         lines in prop::collection::vec(line(), 1..12),
         at in any::<usize>(),
     ) {
@@ -179,7 +181,7 @@ fn noted(change: u64, tid: i32) -> Line {
 }
 
 #[test]
-fn without_its_beginning_a_journal_says_nothing() {
+fn without_its_beginning_a_journal_holds_no_change() {
     let bytes = noted(1, 1).encode();
     assert_eq!(
         read(&bytes),
@@ -188,14 +190,14 @@ fn without_its_beginning_a_journal_says_nothing() {
 }
 
 #[test]
-fn a_journal_of_another_version_says_nothing() {
+fn a_journal_of_another_version_holds_no_change() {
     let mut bytes = Line::Journal { version: VERSION + 1, boot: "b".into() }.encode();
     bytes.extend(noted(1, 1).encode());
     assert!(read(&bytes).held.is_empty());
 }
 
 #[test]
-fn nonsense_is_passed_over_and_told_even_if_it_is_well_written() {
+fn nonsense_is_skipped_and_reported_even_if_it_is_well_formed() {
     let lines = [
         noted(2, 7),
         noted(1, 8),              // numbers rise

@@ -174,7 +174,7 @@ mod tests {
     use nix::errno::Errno;
 
     #[test]
-    fn a_child_tells_its_parent_why_it_did_not_start() {
+    fn a_child_reports_to_its_parent_why_it_did_not_start() {
         let log = |why: NotStarted| {
             let read = NotStarted::parse(&why.to_bytes()).unwrap();
             (read.why, read.errno)

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fields_of_a_package_are_found_and_others_are_not() {
+    fn the_fields_of_a_package_are_found_and_no_other_fields() {
         let shown =
             "Package: a\nVersion: 1\nDescription: x\n Package: no\nSize: 12\nSHA256: ab\n\n\
                      Package: lacks its size\nVersion: 1\nSHA256: cd\n\nPackage: b\nSize: 3\n\

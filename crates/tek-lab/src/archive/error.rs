@@ -194,7 +194,7 @@ mod tests {
     use super::Cause;
 
     #[test]
-    fn what_apt_says_is_understood() {
+    fn a_message_of_apt_is_understood() {
         for (message, cause) in [
             ("Err:1 ... Write error - write (28: No space left on device)", Cause::Full),
             (

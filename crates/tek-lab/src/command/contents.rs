@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_nowhere_is_told_before_anything_is_booted() {
+    fn a_missing_program_is_reported_before_anything_is_booted() {
         let of = |program: &str| own_files(&mut [program.to_owned()], false, |_| Ok(false));
         for program in ["./no-such-program", "no/such/program"] {
             assert!(of(program).unwrap_err().is::<NoProgram>());
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_lies_at_the_same_path_or_where_it_is_told() {
+    fn what_is_added_lies_at_the_same_path_or_at_the_given_one() {
         let own = PathBuf::from("/bin/sh");
         assert_eq!(place("/bin/sh").unwrap(), (own.clone(), own.clone()));
         assert_eq!(place("/bin/sh:/opt/sh").unwrap(), (own, "/opt/sh".into()));

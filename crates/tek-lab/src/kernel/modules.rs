@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn without_modules_it_says_how_to_get_them() {
+    fn without_modules_the_error_names_the_command_that_fetches_them() {
         let top = tempfile::tempdir().unwrap();
         let error = modules(&kernel(top.path()), &["ext4"]).unwrap_err().to_string();
         assert!(error.contains("tek lab fetch --modules"), "{error}");

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_a_second_is_owed() {
+    fn the_debt_is_a_second_at_most() {
         let mut changes = Changes::new(100);
         assert!((0..10_000).all(|_| changes.may_change(1, Direction::Back, 0)));
         assert!(!changes.may_change(1, Direction::Away, 900_000_000));

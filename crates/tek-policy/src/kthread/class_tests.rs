@@ -58,7 +58,7 @@ fn threads_of_a_kernel_of_today_have_their_classes() {
 }
 
 #[test]
-fn what_a_worker_is_is_told_by_its_work() {
+fn the_class_of_a_worker_follows_from_its_work() {
     assert_eq!(Class::of_work("wb_workfn"), Class::Writeback);
     assert_eq!(Class::of_work("wb_workfn.llvm.17"), Class::Writeback);
     assert_eq!(Class::of_work("wb_workfnx"), Class::Worker);

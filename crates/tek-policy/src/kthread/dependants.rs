@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_told_to_the_nearest_thousandth() {
+    fn the_mean_is_rounded_to_the_nearest_thousandth() {
         let mean = |count, sum| Summary { count, sum, highest: priority(1) }.mean_thousandths();
         assert_eq!((mean(3, 100), mean(3, 200), mean(1, 99)), (33_333, 66_667, 99_000));
     }
@@ -227,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_kept_up_to_date_is_what_one_counts(
+        fn the_updated_summary_equals_a_new_count(
             events in prop::collection::vec(event(), 0..200),
         ) {
             let mut all = Dependants::default();

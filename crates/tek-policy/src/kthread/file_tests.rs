@@ -83,7 +83,7 @@ fn a_function_has_its_own_weight_but_not_where_its_class_is_left_alone() {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_place_and_what_to_write() {
+fn a_mistake_is_reported_with_its_place_and_what_to_write() {
     let cases = [
         ("linger = 5", "2:1", "unknown field `linger`"),
         ("linger_ms = 1001", "2:13", "0 to 1000"),
@@ -121,7 +121,7 @@ fn a_mistake_is_told_with_its_place_and_what_to_write() {
 }
 
 #[test]
-fn it_is_told_in_sentences() {
+fn it_is_described_in_sentences() {
     let text = read("[kthreads]").to_string();
     assert_eq!(
         text,

@@ -79,7 +79,7 @@ fn another_ksoftirqd_that_is_no_higher_costs_one_change() {
 }
 
 #[test]
-fn nobody_is_raised_above_who_waits() {
+fn no_thread_is_raised_above_those_that_must_come_before_it() {
     let held = |demand, threads: &[Ordered<usize>]| {
         let mut threads = threads.to_vec();
         threads[0].demand = demand;

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_which_thread_how_and_until_when() {
+    fn a_request_has_the_thread_its_priority_and_the_end() {
         let before = after(Duration::ZERO);
         let made = request(&args("815 --for 5s --priority -3").unwrap(), &target());
         assert_eq!((made.kind, made.tid, made.start_ticks), (ASK_CRITICAL, 815, 4711));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_told_what_was_done_and_how_to_undo_it() {
+    fn the_message_has_what_was_done_and_how_to_undo_it() {
         let done = |line: &str, rt_priority| {
             let args = args(line).unwrap();
             let reply = Reply { rt_priority, ..Reply::to(&request(&args, &target())) };

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tekd_never_touches_says_why() {
+    fn what_tekd_never_touches_has_the_reason() {
         let outside = "tekd does not touch threads of the kernel";
         let text = reported(json!({"outside_domain": outside}), true);
         assert_eq!(text, format!("tekd leaves it alone: {outside}."));

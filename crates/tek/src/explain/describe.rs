@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_was_sent_back_is_told_so() {
+    fn a_thread_that_was_sent_back_is_described_as_such() {
         let mut facts = touch();
         let tek = facts.tek.as_mut().unwrap();
         (tek.fast, tek.stays, tek.overruns, tek.reasons) = (false, 3, 2, Vec::new());
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_of_the_kernel_has_no_privilege_to_tell() {
+    fn no_privilege_is_described_for_a_thread_of_the_kernel() {
         let mut facts = Facts { kernel_thread: Some("it moves threads".into()), ..touch() };
         facts.tek = None;
         let text = text(&facts);
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_with_nothing_to_tell_is_left_out() {
+    fn a_section_without_content_is_left_out() {
         let titles =
             |facts: &Facts| describe(facts).iter().map(|(title, _)| *title).collect::<Vec<_>>();
         assert!(!titles(&touch()).contains(&"What is not known"));

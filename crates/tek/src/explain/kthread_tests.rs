@@ -33,7 +33,7 @@ fn the_beneficiary_of_a_boosted_thread_and_its_computation_are_reported() {
 }
 
 #[test]
-fn of_kswapd_the_part_of_the_memory_is_told_and_by_plain_there_is_no_product() {
+fn of_kswapd_the_share_of_the_memory_is_shown_and_by_plain_there_is_no_product() {
     let mut reported = reported();
     (reported.threads[1].priority, reported.threads[1].held) = (Some(12), None);
     let all = describe("kswapd0", &of(57, "kswapd0", &Ok(reported.clone()))).join("\n");
@@ -44,7 +44,7 @@ fn of_kswapd_the_part_of_the_memory_is_told_and_by_plain_there_is_no_product() {
 }
 
 #[test]
-fn why_one_has_its_own_priority_is_told() {
+fn the_reason_for_its_own_priority_is_shown() {
     has(
         &text(57, "kswapd0"),
         &["its own priority although player[812] waits for free memory: too many changes a second"],
@@ -73,7 +73,7 @@ fn why_one_has_its_own_priority_is_told() {
 }
 
 #[test]
-fn one_that_tekd_never_saw_is_told_too() {
+fn one_that_tekd_never_saw_is_described_too() {
     assert_eq!(text(2, "kthreadd"), "No critical task waits for it, and it has its own priority.");
     has(&text(19, "migration/0"), &["never changes it"]);
     has(&text(300, "psimon"), &["whose waiters TEK does not know"]);
@@ -81,7 +81,7 @@ fn one_that_tekd_never_saw_is_told_too() {
 }
 
 #[test]
-fn if_none_follows_the_reason_and_what_to_do_is_told() {
+fn if_none_follows_the_reason_and_the_cure_are_shown() {
     let off = Reported { why: Some("tekd.toml has no [kthreads]".into()), ..Reported::default() };
     let all = describe("kthreadd", &of(2, "kthreadd", &Ok(off))).join("\n");
     has(
@@ -97,7 +97,7 @@ fn if_none_follows_the_reason_and_what_to_do_is_told() {
 }
 
 #[test]
-fn a_task_is_told_which_threads_of_the_kernel_it_waits_for() {
+fn the_kernel_threads_that_a_task_waits_for_are_shown() {
     let all = describe_task(&of_task(812, &reported())).join("\n");
     has(
         &all,

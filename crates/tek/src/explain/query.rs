@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_thread_does_not_run_under_tek_and_is_told_how_it_could() {
+    fn this_thread_does_not_run_under_tek_and_the_command_for_that_is_shown() {
         let tid = nix::unistd::gettid().as_raw() as u32;
         let facts = of(tid).unwrap();
         assert_eq!((facts.tid, facts.pid), (tid, std::process::id()));

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others_and_what_is_none_are_not() {
+    fn names_of_other_hosts_and_what_is_no_name_are_not() {
         let hosts = Hosts(vec!["fridge.lan".into()]);
         for host in [
             "",

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_threads_are_told_by_class_and_the_reaction_by_quantile() {
+    fn the_kernels_threads_are_reported_by_class_and_the_reaction_by_quantile() {
         let text = page(&reported());
         for line in [
             "tek_kthreads_on 1",
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn if_none_follows_only_that_is_told() {
+    fn if_none_follows_only_that_is_reported() {
         assert_eq!(page(&Reported::default()).lines().last(), Some("tek_kthreads_on 0"));
     }
 }

@@ -213,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn without_tekd_only_that_is_told() {
+    fn without_tekd_only_that_is_reported() {
         let mut page = Page::default();
         write(&mut page, None);
         assert_eq!(page.into_text().lines().last(), Some("tek_tekd_up 0"));
     }
 
     #[test]
-    fn what_tekd_tells_becomes_metrics_and_what_it_does_not_tell_does_not() {
+    fn what_tekd_reports_becomes_metrics_and_what_it_does_not_report_does_not() {
         let mut answered = answered();
         for untold in ["backend", "lowered"] {
             answered.as_object_mut().unwrap().remove(untold);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_floor_and_lowered_threads_are_told_where_there_are_any() {
+    fn groups_floor_and_lowered_threads_are_reported_where_there_are_any() {
         let mut answered = answered();
         answered["backend"] = json!("fair");
         answered["counts"]["responsive_ms"] = json!(1500);
@@ -281,14 +281,14 @@ mod tests {
     }
 
     #[test]
-    fn users_are_told_by_class() {
+    fn users_are_reported_by_class() {
         let classes = [0, 1, 999, 1000, 59_999, 60_000, 65_534, u32::MAX].map(class_of);
         let wanted = ["root", "system", "system", "user", "user", "system", "system", "system"];
         assert_eq!(classes, wanted);
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error_that_says_so() {
+    fn an_answer_that_is_not_understood_is_an_error() {
         let error = Reported::of(&json!({"version": 3})).err().unwrap().to_string();
         assert!(error.contains("tek and tekd of one version"), "{error}");
     }

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_groups_are_a_table_and_who_comes_before_them_stands_below() {
+    fn the_groups_are_a_table_and_the_threads_before_them_stand_below() {
         let text = reported(&by_daemon());
         let words: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn without_groups_one_is_told_how_to_have_them() {
+    fn without_groups_the_way_to_get_them_is_shown() {
         let report = Report {
             why_not: Some("tekd makes no groups: tekd.toml has no [groups]".into()),
             groups: vec![Row { name: "normal".into(), threads: 4, ..Row::default() }],

@@ -215,7 +215,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_tekd_without_groups_says_why_and_the_tables_are_told() {
+    fn a_tekd_without_groups_gives_the_reason_and_the_tables_are_shown() {
         let mut answered = at_work();
         answered["groups"] = json!(null);
         answered["groups_why"] = json!("tekd.toml has no [groups]");

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_are_no_groups_one_is_told_how_to_have_them() {
+    fn where_there_are_no_groups_the_error_has_the_way_to_get_them() {
         let refused = |error, why: &str| reported(&Error::Refused { error, why: why.into() });
         let text = refused(libc::EOPNOTSUPP, "groups are not in force: tekd.toml has no [groups]");
         assert!(text.contains("has no [groups]") && text.ends_with(&no_groups()), "{text}");

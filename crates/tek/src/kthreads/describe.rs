@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_follows_is_told_with_its_waiters_and_how_it_was_computed() {
+    fn a_thread_that_follows_is_shown_with_its_waiters_and_how_it_was_computed() {
         let lines = lines(&by_daemon(false), false);
         assert!(lines[0].contains("mean priority of the tasks") && lines[0].contains("20 ms"));
         assert_eq!(

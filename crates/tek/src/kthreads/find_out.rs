@@ -225,7 +225,7 @@ pub mod tests {
     }
 
     #[test]
-    fn those_that_no_thread_waited_for_are_told_only_if_all_are_wanted() {
+    fn those_that_no_thread_waited_for_are_listed_only_if_all_are_wanted() {
         let report = by_daemon(false);
         assert!(report.following && report.why_not.is_none());
         assert_eq!(tids(&report), [46, 45, 16, 57]);
@@ -237,7 +237,7 @@ pub mod tests {
     }
 
     #[test]
-    fn without_tekd_the_kernel_alone_tells_and_the_reason_is_there() {
+    fn without_tekd_the_report_has_the_kernels_values_and_the_reason() {
         let report = alone(true, "tekd does not run");
         assert!(!report.following && report.counts.is_none());
         assert_eq!(report.why_not.as_deref(), Some("tekd does not run"));

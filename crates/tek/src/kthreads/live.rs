@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boosts_a_second_are_those_since_the_look_before() {
+    fn boosts_a_second_are_those_since_the_report_before() {
         let (mut before, begin) = (Before::default(), Instant::now());
         let mut examine = |boosts: u64, seconds: u64| {
             let mut report = by_daemon(false);

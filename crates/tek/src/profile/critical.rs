@@ -195,7 +195,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_path_has_no_gap_and_goes_forward_whatever_the_threads_say(threads in graph()) {
+        fn a_path_has_no_gap_and_goes_forward_whatever_the_threads_recorded(threads in graph()) {
             let steps = path(&threads, 0);
             for pair in steps.windows(2) {
                 prop_assert_eq!(pair[0].to, pair[1].from);

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeping_where_nobody_looks_is_other() {
+    fn sleep_that_is_not_measured_is_other() {
         let measured =
             Measured { life: 100 * MS, run: Some(30 * MS), sync: 10 * MS, ..Default::default() };
         let parts = split(&measured);

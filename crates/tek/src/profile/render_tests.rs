@@ -84,7 +84,7 @@ fn names_are_whole_where_there_is_room_and_numbers_always() {
 }
 
 #[test]
-fn a_wait_that_did_not_end_is_told_with_its_object() {
+fn a_wait_that_did_not_end_is_shown_with_its_object() {
     let mut header = header(1);
     header.start_ticks = 1;
     header.end_ticks = 1 + 100 * MS;
@@ -116,13 +116,13 @@ fn a_program_that_became_another_one_did_not_just_stop() {
 }
 
 #[test]
-fn idle_time_on_the_path_is_not_told_as_waiting_for_others() {
+fn idle_time_on_the_path_is_not_shown_as_waiting_for_other_threads() {
     let text = text(&profile(), Display { all: true, ..Display::default() });
     assert!(text.contains("  SYNC DELAY  IDLE\n"), "{text}");
 }
 
 #[test]
-fn it_is_said_where_the_scheduler_tells_nothing() {
+fn it_is_shown_where_the_scheduler_reports_nothing() {
     let mut profile = profile();
     assert!(text(&profile, Display::default()).contains("schedstat"));
     profile.scheduler = true;
@@ -154,7 +154,7 @@ fn numbers_that_cannot_be_do_not_stop_the_report() {
 }
 
 #[test]
-fn the_path_goes_through_the_thread_that_the_others_waited_for() {
+fn the_path_goes_through_the_thread_that_the_other_threads_waited_for() {
     let profile = profile();
     let path = profile.critical_path.unwrap();
     assert_eq!(path.length_ns, 1000 * MS);

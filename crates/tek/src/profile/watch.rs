@@ -81,14 +81,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_says_is_understood() {
+    fn the_kernels_times_are_understood() {
         assert_eq!(times("12 34 5\n"), Some((12, 34)));
         assert_eq!(times("12"), None);
         assert_eq!(times(""), None);
     }
 
     #[test]
-    fn threads_are_seen_at_the_second_look() {
+    fn threads_are_seen_by_the_second_scan() {
         let mut watch = Watch::default();
         let pid = std::process::id() as i32;
         watch.examine(pid);

@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_help_lists_every_column_with_what_it_means() {
+    fn the_help_lists_every_column_with_its_meaning() {
         let help = after_help();
         for column in Column::value_variants() {
             let name = column.name();

@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_told_while_it_lasts_and_not_again_when_the_kernel_counts_it() {
+    fn a_wait_is_shown_while_it_lasts_and_not_again_when_the_kernel_counts_it() {
         let starved = [
             at(1, 'S', 10, 0, 5),
             at(2, 'R', 10, 0, 5), // woken some time since

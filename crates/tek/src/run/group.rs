@@ -120,7 +120,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_program_without_a_tekd_is_told_of_what_would_help() {
+    fn without_a_tekd_the_message_has_what_would_help() {
         let error = daemon::not_connected(Path::new("/nowhere"), Errno::ENOENT);
         let text = reported(Group::Background, &error);
         assert!(text.starts_with("the program is not put into the group background"), "{text}");

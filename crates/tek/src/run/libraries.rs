@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_environment_says_is_checked_too() {
+    fn the_values_in_the_environment_are_checked_too() {
         let alloc = |text| of_environment::<Alloc>(ALLOC_VARIABLE, Some(OsStr::new(text)));
         assert_eq!(alloc(""), Ok(None));
         assert_eq!(alloc("tlsf"), Ok(Some(Alloc::Tlsf)));
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mathematical_functions_of_a_run_around_this_one_make_room_for_others() {
+    fn the_mathematical_functions_of_a_run_around_this_one_are_replaced() {
         let inherited = Inherited { libm: Some("/opt/libfast.so".into()), alloc: None };
         let own = elf::read(Path::new("/proc/self/exe")).unwrap().unwrap().machine();
         let options = Options { libm: Some(Libm::Glibc), alloc: None };

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_once_for_the_whole_run() {
+    fn a_refusal_is_reported_once_for_the_whole_run() {
         let mut messages = Messages::default();
         let first = messages.describe(&event(EVENT_REFUSED, "touch", "")).unwrap();
         assert!(first.starts_with("thread touch of fridge [12] cannot become time-critical"));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_that_tekd_gives_is_told() {
+    fn the_reason_that_tekd_gives_is_reported() {
         let refused = event(EVENT_REFUSED, "touch", "8 threads of this process are critical");
         let message = Messages::default().describe(&refused).unwrap();
         assert!(message.contains("tekd does not make it so: 8 threads of this process"));
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_tekd_refuses_is_told_once_with_its_reason() {
+    fn a_group_that_tekd_refuses_is_reported_once_with_its_reason() {
         let mut refused = event(EVENT_NOT_PLACED, "ui", "urgent is better than normal");
         refused.value[0] = 1;
         let mut messages = Messages::default();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overrun_that_tekd_noticed_is_told_in_its_numbers() {
+    fn an_overrun_that_tekd_noticed_is_reported_in_tekds_numbers() {
         let overran = event(EVENT_OVERRAN, "touch", "used 9 ms of CPU time, of 8 ms");
         let message = Messages::default().describe(&overran).unwrap();
         assert_eq!(
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overrun_is_told_once_for_each_thread_whatever_it_used() {
+    fn an_overrun_is_reported_once_for_each_thread_whatever_it_used() {
         let mut messages = Messages::default();
         let overran = |used, thread| Event {
             value: [used, 1_000_000_000, 0, 0],
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frames_of_an_overflow_are_told_with_it_and_no_others() {
+    fn the_frames_of_an_overflow_are_reported_with_it_and_no_other_frames() {
         let mut messages = Messages::default();
         let of = |tid, event| Event { tid, ..event };
         let overflow = Event {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_that_is_nearly_full_is_told_once_for_all_threads_like_it() {
+    fn a_stack_that_is_nearly_full_is_reported_once_for_all_threads_like_it() {
         let mut messages = Messages::default();
         let high = |pid, thread| Event {
             pid,

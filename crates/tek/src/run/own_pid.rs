@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_that_name_this_process_name_its_caller_and_others_stay() {
+    fn variables_that_name_this_process_name_its_caller_and_other_variables_stay() {
         let own = std::process::id().to_string();
         env::set_var("TEK_TEST_LISTEN_PID", &own);
         env::set_var("TEK_TEST_OTHER_PID", "1");

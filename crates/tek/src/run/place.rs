@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_of_a_list_is_told() {
+    fn what_cannot_be_used_of_a_list_is_reported() {
         let left_out = |text: &str| text.parse::<Plan>().unwrap().left_out(&[0, 1, 2]);
         assert_eq!(left_out("cpus=1:0"), None);
         let reported = left_out("cpus=9:0:8").unwrap();

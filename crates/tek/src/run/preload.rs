@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_library_comes_first_and_others_stay() {
+    fn the_library_comes_first_and_other_libraries_stay() {
         assert_eq!(with("", &["/lib/libtek.so"]), "/lib/libtek.so");
         assert_eq!(with("a.so b.so", &["/lib/libtek.so"]), "/lib/libtek.so:a.so:b.so");
     }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn teks_own_have_an_order_and_others_come_behind_them() {
+    fn teks_own_have_an_order_and_other_libraries_come_behind_them() {
         let all = "/l/libtek-profile.so:/l/libtek-sync.so:/l/libtek.so:/l/libtek-rtfifo.so:\
                    /m/libmimalloc.so.2:a.so";
         let added = [

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_fast_thread_says_so_and_which_patterns_fitted_nothing() {
+    fn a_run_without_a_fast_thread_is_reported_with_the_patterns_that_fitted_nothing() {
         let text = report(&["ui*", "gas=-3"], &[]).text();
         assert!(text.contains("no thread became time-critical"), "{text}");
         assert!(text.contains("--critical 'ui*'") && text.contains("--critical 'gas'"), "{text}");

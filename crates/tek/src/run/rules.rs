@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_can_write_is_not_trusted() {
+    fn what_other_users_can_write_is_not_trusted() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("a.toml");
         fs::write(&file, rule("any")).unwrap();

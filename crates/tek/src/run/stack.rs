@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn the_library_is_told_what_was_set_and_no_more() {
+    fn the_library_gets_what_was_set_and_no_more() {
         let settings = StackSettings {
             low: Some("10%".parse().unwrap()),
             margin: Some("2".parse().unwrap()),

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_option_does_not_do_is_told() {
+    fn what_an_option_does_not_do_is_reported() {
         let notes = |options, inherited| wanted(options, inherited).unwrap().unwrap().notes;
         assert!(notes("--lock k42 --spin 5", "")[0].starts_with("--spin has no effect"));
         assert!(notes("--lock pi", "")[0].starts_with("--lock pi is a futex here"));

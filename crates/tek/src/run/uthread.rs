@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_goes_where_tek_looks_for_it() {
+    fn the_trace_goes_where_tek_reads_it() {
         let directory = tempfile::tempdir().unwrap();
         let recorder = Recorder::create(&directory.path().join("trace.json")).unwrap();
         let mut plan = plan(&parsed("--model m:1"), None).unwrap().unwrap();
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_fifo_has_is_refused_with_others() {
+    fn what_only_fifo_has_is_refused_with_other_schedulers() {
         for option in ["--pool 5", "--engine-lock giant"] {
             assert!(planned(&format!("--model m:1 {option}"), "").is_err());
             assert!(planned(&format!("--model m:1 --sched rr {option}"), "").is_err());
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_scheduler_is_told_which_there_are() {
+    fn an_unknown_scheduler_is_refused_with_a_list_of_the_known_ones() {
         let words = ["tek", "--model", "m:1", "--sched", "lottery", "true"];
         let printed = Line::try_parse_from(words).err().unwrap().to_string();
         assert!(printed.contains("'lottery'"), "{printed}");
@@ -539,7 +539,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_environment_says_the_options_come_through(text in "[a-z=,0-9]{0,40}") {
+        fn the_options_come_through_whatever_is_in_the_environment(text in "[a-z=,0-9]{0,40}") {
             let plan = plan(&parsed("--model m:n --workers 3 --sched rr"), Some(OsStr::new(&text)));
             let variable = plan.unwrap().unwrap().variable.into_string().unwrap();
             prop_assert!(variable.ends_with("workers=3,sched=rr"), "{}", variable);

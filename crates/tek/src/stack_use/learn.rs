@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_measured_of_a_thread_of_a_kind_is_told_by_the_kind_alone() {
+    fn what_a_process_measured_of_a_thread_of_a_kind_is_reported_by_the_kind_alone() {
         let modules = [module("/bin/fridge", 0x20_0000, &[1])];
         let header = TableHeader { program_module: 1, ..header() };
         let mut thread = Thread { slot: 0, record: Default::default(), side: Default::default() };

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_says_what_each_kind_wastes_and_what_to_do() {
+    fn a_table_has_the_waste_of_each_kind_and_the_cure() {
         let text = Rows::new(&profile(), judgement()).text();
         let lines: Vec<_> = text.lines().map(str::trim_end).collect();
         assert!(lines[1].contains("worker_libevent"), "{text}");

@@ -240,7 +240,7 @@ pub mod tests {
     }
 
     #[test]
-    fn another_format_and_half_of_one_are_errors_that_say_so() {
+    fn another_format_and_half_of_one_are_errors_with_the_reason() {
         let error = |answered: Value| Status::deserialize_from(&answered).unwrap_err();
         assert!(error(json!({"schema": 2})).to_string().contains("tek and tekd of one version"));
         assert!(error(json!([])).to_string().contains("tek and tekd of one version"));

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_at_work_is_told_with_everything_in_it() {
+    fn a_daemon_at_work_is_described_with_everything_in_it() {
         let text = reported(&Status::deserialize_from(&at_work()).unwrap());
         let line = |with: &str| {
             let found = text.lines().find(|line| line.contains(with));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_of_the_kernels_threads_follow_is_told() {
+    fn the_number_of_the_kernels_threads_that_follow_is_shown() {
         let mut answered = at_work();
         answered["kthreads"] = crate::status::kthreads::tests::at_work();
         let text = reported(&Status::deserialize_from(&answered).unwrap());
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_at_rest_says_so() {
+    fn a_daemon_at_rest_is_described_as_such() {
         let mut answered = at_work();
         for list in ["fast", "clients", "refused", "overran"] {
             answered[list] = serde_json::json!([]);

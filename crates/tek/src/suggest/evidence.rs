@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_told_from_events() {
+    fn a_clock_is_distinguished_from_events() {
         let clock = [20, 20, 19, 20].map(|wakeups| second(wakeups, 1, 0));
         let events = [20, 3, 45, 11].map(|wakeups| second(wakeups, 1, 0));
         let by_chance = [10, 10, 10, 10, 10, 4, 7, 12, 12].map(|wakeups| second(wakeups, 1, 0));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_says_which_wake_ups_were_due_and_that_they_are_even() {
+    fn the_wake_ups_of_a_clock_are_even_and_due_at_its_interval() {
         let late = [9, 3, 5, 1].map(|wakeups| second(wakeups, 1, 700));
         let evidence = measure(&late, 0, Waker::Clock(50 * MS));
         assert_eq!((evidence.due_per_s, evidence.periodic), (20.0, true));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn wake_ups_are_due_more_often_where_others_wait_for_a_cpu() {
+    fn wake_ups_are_due_more_often_where_other_threads_wait_for_a_cpu() {
         let touch = did(&[second(1, 10, 0)]);
         assert_eq!((touch.due_per_s, touch.due), (1.0, 1.0));
         let held_up = touch.clone().held_up(0.5);

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_slept_all_the_time_is_told_to_be_never_woken() {
+    fn a_thread_that_slept_all_the_time_is_described_as_never_woken() {
         let asleep = Evidence { watched_s: 10.0, ..Evidence::default() };
         assert_eq!(asleep.text(), "never woken in 10 s");
         let hog = Evidence { active_s: 9.0, cpu_share: 1.0, ..asleep };
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_with_the_name_of_its_program_is_told_once() {
+    fn a_thread_with_the_name_of_its_program_is_named_once() {
         let text = findings(&[("fridge", 7), ("ui", 7)]).rules_file();
         assert!(text.contains("# the thread fridge: woken 7.0 times a second"), "{text}");
         assert!(text.contains("# ui of fridge: woken"), "{text}");

@@ -355,7 +355,8 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_woken_seldom_because_others_wait_for_a_cpu_is_suggested_all_the_same() {
+    fn a_thread_that_is_woken_seldom_because_other_threads_wait_for_a_cpu_is_suggested_all_the_same(
+    ) {
         // An event a second: most of that time ui waits for a CPU, and touch for ui.
         let second = Window { time_ns: 1_000_000_000, wakeups: 1, ..Window::default() };
         let touch = Window { cpu_ns: 100_000, burst_ns: 100_000, ..second };
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_is_in_force_means_none_that_perhaps_has_one() {
+    fn a_rule_that_is_in_force_matches_no_thread_that_perhaps_has_one() {
         let threads = [brief("io1"), brief("io2"), clock("io1-tick")];
         let kinds = plan(&threads, &BORDERS);
         assert_eq!((kinds[0].rules.len(), kinds[1].rules.len()), (2, 1));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_the_first_look_does_not_count() {
+    fn what_was_before_the_first_sample_does_not_count() {
         let (windows, asleep) = windows(&[at(5000, 900, 70), at(6000, 910, 90)]);
         assert_eq!(asleep, 0);
         assert_eq!((windows[0].wakeups, windows[0].cpu_ns, windows.len()), (10, 20 * MS, 1));

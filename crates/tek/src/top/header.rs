@@ -68,7 +68,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn the_device_is_told_in_three_lines() {
+    fn the_device_is_described_in_three_lines() {
         assert_eq!(device(&sample()), "load 1.02 0.98 2.10  2 CPUs  5 threads, 1 of the kernel");
         assert_eq!(
             mode(&sample()),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_daemon_the_tables_alone_say_what_the_mode_is() {
+    fn without_a_daemon_the_mode_is_read_from_the_tables_alone() {
         let with = |daemon| mode(&Sample { daemon, ..sample() });
         assert_eq!(with(Daemon::Absent), "normal mode, no thread is Fast");
         assert_eq!(with(Daemon::Silent), "tekd does not tell  normal mode, no thread is Fast");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_and_a_filter_are_told() {
+    fn a_pause_and_a_filter_are_shown() {
         let mut state = state();
         state.is_paused = true;
         state.choice.filter = "\x1b".into();

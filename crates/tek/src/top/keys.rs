@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn s_and_the_angles_go_through_the_columns_and_r_turns_the_order() {
+    fn s_and_the_angles_go_through_the_columns_and_r_reverses_the_order() {
         let mut state = state();
         press(&mut state, "s");
         assert_eq!(state.choice.sort, usual_order(Column::DelayPercent));

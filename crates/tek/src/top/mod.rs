@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_sorted_from_the_greatest_unless_told_otherwise() {
+    fn numbers_are_sorted_from_the_greatest_unless_asked_otherwise() {
         let down = |text| sorting(text).map(|sorting| sorting.down);
         assert_eq!([down("cpu%"), down("name"), down("delay%:asc")], [true, false, false].map(Ok));
         assert!(down("colour").unwrap_err().contains("tek ps --columns help"));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_looks_into_program_and_name_whatever_the_case() {
+    fn a_filter_matches_program_and_name_whatever_the_case() {
         let with = |filter: &str| tids(&Choice { filter: filter.into(), ..choice("tid:asc") });
         assert_eq!(with("FRIDGE"), [100, 101, 102]);
         assert_eq!(with("ga"), [101]);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn where_none_is_shown_the_reason_and_the_key_are_told() {
+    fn where_no_thread_is_shown_the_reason_and_the_key_are() {
         let why = |choice: Choice| why_none(&sample(), &choice).join(" ");
         let of = |filter: &str| Choice { filter: filter.into(), ..choice("tid") };
         let reported = why(of("ov\x1ben"));

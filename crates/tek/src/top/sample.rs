@@ -238,7 +238,7 @@ pub mod tests {
     }
 
     #[test]
-    fn this_very_thread_is_seen_with_what_it_did_since_the_look_before() {
+    fn this_very_thread_is_seen_with_what_it_did_since_the_sample_before() {
         let mut sampler = Sampler::new(vec![Column::Tid, Column::Voluntary]).unwrap();
         assert!(!sampler.examine(HashSet::new()).unwrap().is_compared);
         let until = Instant::now() + Duration::from_millis(50);

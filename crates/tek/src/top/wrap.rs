@@ -52,7 +52,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn words_stay_whole_where_they_can_and_the_indent_is_kept() {
+    fn words_stay_whole_where_they_can_and_the_indent_stays() {
         assert_eq!(wrap("  it runs gas_loop", 11), ["  it runs", "  gas_loop"]);
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!(wrap("", 3), [""]);

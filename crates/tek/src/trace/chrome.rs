@@ -433,9 +433,9 @@ mod tests {
         .collect()
     }
 
-    fn named(time_ns: u64, kind: u8, whose: u64, part: u8, bytes: &[u8; 8]) -> TraceRecord {
+    fn named(time_ns: u64, kind: u8, thread: u64, part: u8, bytes: &[u8; 8]) -> TraceRecord {
         let other = u64::from_ne_bytes(*bytes);
-        TraceRecord { kind, ..switch(time_ns, whose, part, other) }
+        TraceRecord { kind, ..switch(time_ns, thread, part, other) }
     }
 
     fn ready(time_ns: u64, thread: u64, by: u64) -> TraceRecord {
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn where_records_are_missing_no_thread_is_said_to_have_run() {
+    fn where_records_are_missing_no_thread_is_shown_as_running() {
         let mut first = block(8, 0, 0);
         first.lost = 3;
         let file = trace(&[(

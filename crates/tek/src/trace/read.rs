@@ -303,7 +303,7 @@ pub mod tests {
     }
 
     #[test]
-    fn processes_are_told_apart_and_their_losses_counted_once() {
+    fn processes_are_distinguished_and_their_losses_counted_once() {
         let lost = |block: TraceBlock, lost| TraceBlock { lost, ..block };
         let file = trace(&[
             (lost(block(8, 0, 0), 2), at(&[200])),

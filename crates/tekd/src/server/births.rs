@@ -404,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_waits_keeps_its_place_when_more_births_are_lost() {
+    fn a_scan_that_waits_keeps_its_place_when_more_births_are_lost() {
         let all = [Sample::Limit(1), Sample::OutOfFast, Sample::Original(1), Sample::OutOfFast];
         let mut samples = VecDeque::new();
         queue(&mut samples, all);

@@ -270,11 +270,11 @@ impl Server {
     fn spent_accounts(&mut self, process: Identity, uid: u32, now_ns: u64) -> Accounts {
         let of_user = self.spent.iter().filter(|(_, (its, _))| *its == uid);
         let worst = of_user.max_by_key(|(_, (_, accounts))| accounts.missing_ns(now_ns));
-        let whose = match self.spent.contains_key(&process) {
+        let source = match self.spent.contains_key(&process) {
             true => Some(process),
             false => worst.map(|(process, _)| *process),
         };
-        let spent = whose.and_then(|whose| self.spent.remove(&whose));
+        let spent = source.and_then(|source| self.spent.remove(&source));
         spent.map(|(_, accounts)| accounts).unwrap_or_default()
     }
 

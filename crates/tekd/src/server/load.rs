@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_known_to_have_a_grant_until_another_configuration_names_others() {
+    fn a_user_is_known_to_have_a_grant_until_another_configuration_names_other_users() {
         let mut load = Load::new(GRANTED);
         assert!(!load.comes_first(7));
         load.note_grant(7);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_whose_messages_wait_when_it_gets_or_loses_a_grant_has_turns_like_the_others() {
+    fn a_user_whose_messages_wait_when_it_gets_or_loses_a_grant_is_served_like_other_users() {
         let ask = |load: &mut Load, uids: &[u32]| {
             (0..4).for_each(|_| uids.iter().for_each(|uid| load.arrived(*uid, u64::from(*uid))));
         };

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn where_too_many_wait_all_processes_are_looked_at_later() {
+    fn where_too_many_wait_all_processes_are_scanned_later() {
         let mut newcomers = Newcomers::default();
         (0..2000).for_each(|pid| newcomers.add(pid, 5));
         let placed = (0..).take_while(|_| newcomers.next(5, none).is_some()).count();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_time_without_reports_all_processes_are_looked_at() {
+    fn after_a_time_without_reports_all_processes_are_scanned() {
         let mut newcomers = Newcomers::default();
         newcomers.add(7, 5);
         newcomers.silent_until_ns = Some(20);

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_groups_above_count_in_both_versions() {
+    fn the_groups_above_count_in_version_1_and_2() {
         let mounts = "\
             30 29 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
             31 29 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\

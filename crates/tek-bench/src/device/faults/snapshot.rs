@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_can_be_looked_at() {
+    fn a_snapshot_contains_this_process() {
         let own = std::process::id() as i32;
         let snapshot = Snapshot::of(&[own]);
         assert!(snapshot.threads.keys().any(|key| key.pid == own));

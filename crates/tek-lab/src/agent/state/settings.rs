@@ -163,7 +163,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn what_is_written_makes_a_file_say_what_it_said() {
+    fn what_is_written_restores_the_content_of_a_file() {
         let of = |path: &str, was: &str, now: &str| values(Path::new(path), was, now);
         assert_eq!(of("/proc/sys/vm/swappiness", "60\n", "1\n"), ["60\n"]);
         let control = "/sys/fs/cgroup/cgroup.subtree_control";

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_allowed_is_left_out_and_said_to_be() {
+    fn output_beyond_the_limit_is_left_out_and_that_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         let mut results = Results::new(directory.path(), 5);
         for _ in 0..3 {

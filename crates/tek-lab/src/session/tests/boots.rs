@@ -59,7 +59,7 @@ fn a_guest_that_never_greets_is_given_up_after_two_boots() {
 }
 
 #[test]
-fn a_boot_at_which_somebody_looks_on_is_not_tried_again() {
+fn a_boot_that_a_user_watches_is_not_tried_again() {
     let limits = Limits { boots: 1, ..PATIENT };
     let (ended, notes) = play(&[|_| off(), good], &jobs("a"), limits);
     assert!(matches!(ended[0].outcome, Outcome::NotBooted { .. }));
@@ -75,7 +75,7 @@ fn a_boot_that_fails_is_tried_again() {
 }
 
 #[test]
-fn a_panic_at_boot_is_told_with_its_console() {
+fn a_panic_at_boot_is_reported_with_its_console() {
     let (ended, _) = play(
         &[|stage| {
             stage.print("[ 0.5] Kernel panic - not syncing: no init\n");
@@ -99,7 +99,7 @@ fn a_guest_that_ends_without_a_word_never_started() {
 }
 
 #[test]
-fn what_init_says_before_it_gives_up_is_the_reason() {
+fn the_message_of_init_before_it_gives_up_is_the_reason() {
     let (ended, _) = play(
         &[|stage| {
             stage.print("[ 1.0] Run /init\ntek-lab: the agent ends: no port\n[ 2.0] Power down\n");
@@ -113,7 +113,7 @@ fn what_init_says_before_it_gives_up_is_the_reason() {
 }
 
 #[test]
-fn a_guest_too_small_for_its_files_is_told_as_that() {
+fn a_guest_too_small_for_its_files_is_reported_as_such() {
     let (ended, _) = play(
         &[|stage| {
             stage.print("[ 2.5] Initramfs unpacking failed: write error\n");

@@ -15,7 +15,7 @@ fn a_guest_that_falls_silent_is_hung() {
 }
 
 #[test]
-fn a_guest_that_panics_and_reboots_is_told_with_its_console() {
+fn a_guest_that_panics_and_reboots_is_reported_with_its_console() {
     let ended = outcome(PATIENT, |stage| {
         stage.greet();
         stage.receive();
@@ -76,7 +76,7 @@ fn a_guest_that_powers_off_is_stopped() {
 }
 
 #[test]
-fn qemu_killed_is_told_with_its_last_words() {
+fn a_killed_qemu_is_reported_with_its_last_message() {
     let ended = outcome(PATIENT, |stage| {
         stage.greet();
         stage.receive();
@@ -88,7 +88,7 @@ fn qemu_killed_is_told_with_its_last_words() {
 }
 
 #[test]
-fn qemu_that_failed_is_told_with_its_status() {
+fn a_failed_qemu_is_reported_with_its_status() {
     let ended = outcome(PATIENT, |stage| {
         stage.greet();
         stage.receive();
@@ -140,7 +140,7 @@ fn what_is_no_frame_ends_the_guest() {
 }
 
 #[test]
-fn a_frame_out_of_turn_ends_the_guest() {
+fn an_unexpected_frame_ends_the_guest() {
     let ways: [Play; 6] = [
         |stage| {
             stage.greet();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn jobs_run_in_one_boot_and_all_they_write_is_told() {
+fn jobs_run_in_one_boot_and_all_they_write_is_reported() {
     let (ended, notes) = play(&[good], &jobs("a b c"), PATIENT);
     assert_eq!((notes.boots, notes.output.as_slice()), (1, b"abc".as_slice()));
     assert!(ended.iter().all(|ended| ended.outcome.is_success() && ended.boot == 1));
@@ -101,7 +101,7 @@ fn files_come_after_a_job_that_wants_them() {
 }
 
 #[test]
-fn a_lack_of_memory_is_told_even_if_the_console_is_late() {
+fn a_lack_of_memory_is_reported_even_if_the_console_is_late() {
     let killed = |late: Play| play(&[late], &jobs("a"), PATIENT).0.remove(0).outcome;
     let outcome = killed(|stage| {
         stage.greet();
@@ -143,7 +143,7 @@ fn a_job_that_was_killed_has_the_console_of_its_own_time() {
 }
 
 #[test]
-fn a_job_that_cannot_be_started_says_why() {
+fn a_job_that_cannot_be_started_has_the_reason() {
     let (ended, _) = play(
         &[|stage| {
             stage.greet();

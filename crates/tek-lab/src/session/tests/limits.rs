@@ -39,7 +39,7 @@ fn a_job_that_ended_in_time_may_be_cleared_away_after_its_limit() {
 }
 
 #[test]
-fn a_guest_that_was_told_to_end_a_job_has_time_to_clear_it_away() {
+fn a_guest_that_has_to_end_a_job_gets_time_to_clear_it_away() {
     // As long as the guest may take to report that the job is over.
     const GRACE: Duration = Duration::from_secs(3);
     let slow = |stage: &mut Stage| {
