@@ -180,7 +180,7 @@ int tek_ut__events_wait_any(const struct pollfd *files, nfds_t count,
 int tek_ut__events_poll(struct pollfd *files, nfds_t count, const struct timespec *deadline)
 {
 	for (;;) {
-		int ready = tek_ut__event_set_look(files, count);
+		int ready = tek_ut__event_set_poll(files, count);
 		if (ready == -EINTR)
 			continue; /* a signal arrived at this moment: no answer */
 		if (ready != 0)

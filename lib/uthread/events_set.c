@@ -217,7 +217,7 @@ void tek_ut__event_set_stop_waiting(void)
 		start_again();
 }
 
-int tek_ut__event_set_look(struct pollfd *files, nfds_t count)
+int tek_ut__event_set_poll(struct pollfd *files, nfds_t count)
 {
 	const long time[2] = {0, 0};
 	return call(SYS_ppoll, (long)files, (long)count, (long)time, 0, MASK_BYTES, 0);

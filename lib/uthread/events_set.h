@@ -36,6 +36,6 @@ int tek_ut__event_set_wait(struct epoll_event *events, int most, uint64_t ns);
 void tek_ut__event_set_stop_waiting(void);
 
 /* poll(2) without waiting. */
-int tek_ut__event_set_look(struct pollfd *files, nfds_t count);
+int tek_ut__event_set_poll(struct pollfd *files, nfds_t count);
 
 #endif

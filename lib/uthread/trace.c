@@ -196,7 +196,7 @@ static void note_on(struct tek_worker *worker, struct tek_trace_record *record)
 }
 
 /* Text of up to `size` bytes, TEK_TRACE_TEXT_BYTES at most, 8 to a record. */
-static void note_text(struct tek_worker *worker, tek_u8 kind, uint64_t whose, const char *text,
+static void note_text(struct tek_worker *worker, tek_u8 kind, uint64_t thread, const char *text,
 		      size_t size)
 {
 	char padded[TEK_TRACE_TEXT_BYTES] = "";
@@ -204,7 +204,7 @@ static void note_text(struct tek_worker *worker, tek_u8 kind, uint64_t whose, co
 	memcpy(padded, text, strnlen(text, size));
 	for (size_t part = 0; part < sizeof(padded) / 8; part++) {
 		struct tek_trace_record record = {
-			.thread = whose, .kind = kind, .reason = (tek_u8)part};
+			.thread = thread, .kind = kind, .reason = (tek_u8)part};
 		memcpy(&record.other, padded + part * 8, 8);
 		/* The first part marks that there is a text; an empty later part is left out. */
 		if (part == 0 || record.other)

@@ -87,8 +87,8 @@ int tek_ut__waiter_rank(const struct tek_waiter *waiter)
 	return tek_ut__rank(waiter->thread);
 }
 
-__attribute__((noinline)) void tek_ut__waiters_add_among_others(struct tek_waiters *list,
-								struct tek_waiter *waiter)
+__attribute__((noinline)) void tek_ut__waiters_insert_by_priority(struct tek_waiters *list,
+								  struct tek_waiter *waiter)
 {
 	struct tek_waiter *place = list->last;
 	while (place && tek_ut__waiter_rank(place) < tek_ut__waiter_rank(waiter))

@@ -73,7 +73,7 @@ static inline void tek_ut__waiters_set_first(struct tek_waiters *list, struct te
 }
 
 void tek_ut__waiters_add(struct tek_waiters *list, struct tek_waiter *waiter);
-void tek_ut__waiters_add_among_others(struct tek_waiters *list, struct tek_waiter *waiter);
+void tek_ut__waiters_insert_by_priority(struct tek_waiters *list, struct tek_waiter *waiter);
 void tek_ut__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter);
 
 /* Before waiters of lesser priority. */
@@ -81,7 +81,7 @@ static inline void tek_ut__waiters_add_by_priority(struct tek_waiters *list,
 						   struct tek_waiter *waiter)
 {
 	if (__builtin_expect(list->first != NULL, 0)) {
-		tek_ut__waiters_add_among_others(list, waiter);
+		tek_ut__waiters_insert_by_priority(list, waiter);
 		return;
 	}
 	waiter->next = waiter->previous = NULL;

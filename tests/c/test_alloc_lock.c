@@ -40,7 +40,7 @@ static void only_one_thread_has_it(void **state)
 	assert_int_equal(lock.word, 0);
 }
 
-static void a_thread_that_has_it_is_told_so(void **state)
+static void a_thread_that_has_it_does_not_get_it_again(void **state)
 {
 	(void)state;
 	assert_true(tek_alloc__lock(&lock));
@@ -115,7 +115,7 @@ static int has_it_once(void)
 }
 
 /* In a signal handler that interrupted the thread; it goes on afterwards, in both processes. */
-static void a_child_of_who_has_the_lock_has_it_too(void **state)
+static void a_child_of_the_thread_that_has_the_lock_has_it_too(void **state)
 {
 	(void)state;
 	assert_true(tek_alloc__lock(&lock));
@@ -145,7 +145,7 @@ static void *hold(void *unused)
 	return NULL;
 }
 
-static void a_child_is_told_that_a_thread_had_the_lock_that_is_not_there(void **state)
+static void a_child_gets_the_lock_of_a_missing_thread_marked_as_left(void **state)
 {
 	pthread_t thread;
 
@@ -180,7 +180,7 @@ static void *wait_for_the_child(void *unused)
 	return wait_long(unused);
 }
 
-static void the_child_of_a_vfork_hands_the_lock_to_who_sleeps(void **state)
+static void the_child_of_a_vfork_hands_the_lock_to_a_sleeper(void **state)
 {
 	enum { STACK = 1 << 18 };
 	static char stack[STACK] __attribute__((aligned(64)));
@@ -210,7 +210,7 @@ static void the_child_of_a_vfork_hands_the_lock_to_who_sleeps(void **state)
 	assert_int_equal(lock.word, 0);
 }
 
-static void a_child_whose_fork_told_nobody_has_an_id_of_its_own(void **state)
+static void a_child_of_a_bare_clone_has_an_id_of_its_own(void **state)
 {
 	int status;
 
@@ -256,15 +256,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_one_thread_has_it),
-		cmocka_unit_test(a_thread_that_has_it_is_told_so),
+		cmocka_unit_test(a_thread_that_has_it_does_not_get_it_again),
 		cmocka_unit_test(a_thread_that_waits_long_sleeps_and_is_woken),
 		cmocka_unit_test(errno_stays),
-		cmocka_unit_test(a_child_whose_fork_told_nobody_has_an_id_of_its_own),
+		cmocka_unit_test(a_child_of_a_bare_clone_has_an_id_of_its_own),
 	};
 	const struct CMUnitTest tests_of_what_knows_processes[] = {
-		cmocka_unit_test(a_child_of_who_has_the_lock_has_it_too),
-		cmocka_unit_test(a_child_is_told_that_a_thread_had_the_lock_that_is_not_there),
-		cmocka_unit_test(the_child_of_a_vfork_hands_the_lock_to_who_sleeps),
+		cmocka_unit_test(a_child_of_the_thread_that_has_the_lock_has_it_too),
+		cmocka_unit_test(a_child_gets_the_lock_of_a_missing_thread_marked_as_left),
+		cmocka_unit_test(the_child_of_a_vfork_hands_the_lock_to_a_sleeper),
 #ifdef USER_LEVEL
 		cmocka_unit_test(a_child_is_not_taken_for_the_holder_on_its_kernel_thread),
 #endif

@@ -185,7 +185,7 @@ static void free_places(void)
 	}
 }
 
-static void blocks_that_others_free_are_nobody_elses_before(void **state)
+static void blocks_that_other_threads_free_have_one_owner_before(void **state)
 {
 	enum { THREADS = 6 };
 	pthread_t threads[THREADS];
@@ -205,7 +205,7 @@ static void *end_at_once(void *unused)
 	return malloc(50);
 }
 
-static void threads_that_end_leave_their_memory_to_others(void **state)
+static void threads_that_end_leave_their_memory_to_other_threads(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 500; i++) {
@@ -228,7 +228,7 @@ static void *allocate_until_stopped(void *number)
 	return NULL;
 }
 
-static void a_child_can_allocate_although_others_did_at_the_fork(void **state)
+static void a_child_can_allocate_although_other_threads_did_at_the_fork(void **state)
 {
 	enum { THREADS = 3, FORKS = 30 };
 	pthread_t threads[THREADS];
@@ -347,9 +347,9 @@ int main(void)
 		cmocka_unit_test(realloc_keeps_what_is_there_and_frees_with_zero_bytes),
 		cmocka_unit_test(a_large_block_grows_though_the_kernel_was_advised_about_a_part),
 		cmocka_unit_test(errno_stays_where_nothing_fails),
-		cmocka_unit_test(blocks_that_others_free_are_nobody_elses_before),
-		cmocka_unit_test(threads_that_end_leave_their_memory_to_others),
-		cmocka_unit_test(a_child_can_allocate_although_others_did_at_the_fork),
+		cmocka_unit_test(blocks_that_other_threads_free_have_one_owner_before),
+		cmocka_unit_test(threads_that_end_leave_their_memory_to_other_threads),
+		cmocka_unit_test(a_child_can_allocate_although_other_threads_did_at_the_fork),
 		cmocka_unit_test(forks_and_streams_do_not_wait_for_each_other),
 		cmocka_unit_test(signals_in_the_midst_do_no_harm),
 	};

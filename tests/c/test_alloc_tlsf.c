@@ -140,7 +140,7 @@ static void neighbours_that_are_free_become_one_block(void **state)
 	free(place.memory);
 }
 
-static void alignments_are_kept_up_to_large_ones(void **state)
+static void alignments_hold_up_to_large_ones(void **state)
 {
 	(void)state;
 	struct place place = new_heap(MEMORY);
@@ -309,7 +309,7 @@ static void several_pieces_of_memory_are_one_heap(void **state)
  * Fills a heap with blocks of two sizes of one class, and with small blocks between them, so that
  * freed blocks do not merge.
  */
-static void a_block_that_was_freed_serves_who_asks_for_as_much(void **state)
+static void a_block_that_was_freed_serves_a_request_for_as_much(void **state)
 {
 	enum { BLOCKS = 40, BYTES = 5000, LESS = 4980 };
 	struct place place = new_heap(MEMORY / 4);
@@ -335,7 +335,7 @@ static void a_block_that_was_freed_serves_who_asks_for_as_much(void **state)
 	free(place.memory);
 }
 
-static void an_aligned_block_that_was_freed_serves_who_asks_for_one(void **state)
+static void an_aligned_block_that_was_freed_serves_a_request_for_one(void **state)
 {
 	enum { MOST_BLOCKS = 1000, BYTES = 1000, ALIGNED = 256 };
 	struct place place = new_heap(MEMORY / 4);
@@ -459,13 +459,13 @@ int main(void)
 		cmocka_unit_test(blocks_of_no_bytes_are_blocks),
 		cmocka_unit_test(what_is_too_large_is_refused_and_nothing_changes),
 		cmocka_unit_test(neighbours_that_are_free_become_one_block),
-		cmocka_unit_test(alignments_are_kept_up_to_large_ones),
+		cmocka_unit_test(alignments_hold_up_to_large_ones),
 		cmocka_unit_test(a_block_grows_into_free_memory_behind_it),
 		cmocka_unit_test(what_is_no_block_is_not_freed),
 		cmocka_unit_test(any_sequence_keeps_what_the_program_wrote),
 		cmocka_unit_test(several_pieces_of_memory_are_one_heap),
-		cmocka_unit_test(a_block_that_was_freed_serves_who_asks_for_as_much),
-		cmocka_unit_test(an_aligned_block_that_was_freed_serves_who_asks_for_one),
+		cmocka_unit_test(a_block_that_was_freed_serves_a_request_for_as_much),
+		cmocka_unit_test(an_aligned_block_that_was_freed_serves_a_request_for_one),
 		cmocka_unit_test(a_heap_whose_lists_somebody_wrote_to_is_damaged),
 		cmocka_unit_test(a_copy_from_the_midst_of_an_operation_can_be_made_sound),
 	};

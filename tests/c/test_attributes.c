@@ -192,7 +192,7 @@ static void a_policy_set_by_other_calls_is_read_too(void **state)
 	waiter_end(&waiter);
 }
 
-static void the_kernel_can_be_asked_for_what_others_changed(void **state)
+static void the_kernel_can_be_asked_for_a_change_made_past_tek(void **state)
 {
 	struct waiter waiter;
 
@@ -531,7 +531,7 @@ int main(void)
 		cmocka_unit_test(what_was_read_and_changed_a_little_can_be_set),
 		cmocka_unit_test(a_stay_in_the_fast_region_is_no_policy_to_set_again),
 		cmocka_unit_test(a_policy_set_by_other_calls_is_read_too),
-		cmocka_unit_test(the_kernel_can_be_asked_for_what_others_changed),
+		cmocka_unit_test(the_kernel_can_be_asked_for_a_change_made_past_tek),
 		cmocka_unit_test(the_stack_size_is_what_the_thread_got),
 		cmocka_unit_test(a_child_has_its_creators_group_but_not_its_role),
 		cmocka_unit_test(an_ended_thread_is_not_found),

@@ -87,7 +87,7 @@ static void stays_for_a_time(void)
 	waiter_end(&follower);
 }
 
-static void a_timed_stay_is_ended_by_the_daemon_and_so_is_that_of_who_follows(void **state)
+static void a_timed_stay_is_ended_by_the_daemon_and_so_is_that_of_a_follower(void **state)
 {
 	(void)state;
 	with_daemon(GRANTS, stays_for_a_time);
@@ -167,7 +167,7 @@ static void is_refused_with_a_reason(void)
 	expect(!strchr(printed, '\033')); /* whatever the text of the daemon */
 }
 
-static void a_refusal_is_eperm_and_the_daemons_reason_is_told_once(void **state)
+static void a_refusal_is_eperm_and_the_daemons_reason_is_reported_once(void **state)
 {
 	(void)state;
 	with_daemon(REFUSES_ALL, is_refused_with_a_reason);
@@ -203,17 +203,17 @@ static void finds_nobody(void)
 	expect(tek_critical_leave() == EINVAL);
 }
 
-static void is_told_what_to_do(void)
+static void gets_one_message_with_the_cure(void)
 {
 	listen_to_stderr(finds_nobody);
 	expect(strstr(printed, "Start tekd") && strstr(printed, "LimitRTPRIO=60"));
 	expect(strchr(printed, '\n') == printed + strlen(printed) - 1);
 }
 
-static void without_a_daemon_it_is_eperm_and_one_message_tells_what_to_do(void **state)
+static void without_a_daemon_it_is_eperm_and_one_message_has_the_cure(void **state)
 {
 	(void)state;
-	with_daemon(GRANTS, is_told_what_to_do);
+	with_daemon(GRANTS, gets_one_message_with_the_cure);
 }
 
 static void does_not_wait_for_ever(void)
@@ -242,7 +242,7 @@ static void gets_no_sense(void)
 	expect(set_tek(pthread_self(), 0) == 0 && is_fast(0));
 }
 
-static void a_daemon_that_says_nonsense_is_believed_nothing_until_it_makes_sense(void **state)
+static void a_daemon_that_sends_nonsense_is_not_believed_until_it_makes_sense(void **state)
 {
 	static const enum conduct all[] = {SENDS_NONSENSE, CUTS_SHORT, MISCOUNTS, IS_TOO_NEW,
 					   EXAGGERATES};
@@ -331,7 +331,7 @@ static void receives_its_grant(void)
 	expect(set_tek(pthread_self(), 0) == 0 && is_fast(0));
 }
 
-static void a_thread_that_loses_its_grant_is_fast_no_more_and_the_reason_is_told(void **state)
+static void a_thread_that_loses_its_grant_is_fast_no_more_and_the_reason_is_reported(void **state)
 {
 	(void)state;
 	with_daemon(GRANTS, receives_its_grant);
@@ -350,7 +350,7 @@ static void is_taken_back_in_between(void)
 	waiter_end(&waiter);
 }
 
-static void what_was_told_before_a_grant_does_not_undo_it(void **state)
+static void a_message_from_before_a_grant_does_not_undo_it(void **state)
 {
 	(void)state;
 	with_daemon(GRANTS, is_taken_back_in_between);
@@ -438,24 +438,23 @@ int main(void)
 		cmocka_unit_test(
 			a_thread_that_may_not_itself_becomes_fast_by_the_daemon_and_is_given_back),
 		cmocka_unit_test(the_daemon_is_asked_only_where_something_changes),
-		cmocka_unit_test(a_timed_stay_is_ended_by_the_daemon_and_so_is_that_of_who_follows),
+		cmocka_unit_test(a_timed_stay_is_ended_by_the_daemon_and_so_is_that_of_a_follower),
 		cmocka_unit_test(a_time_that_is_over_at_once_is_no_error),
 		cmocka_unit_test(a_thread_can_be_born_critical_and_leaves_when_it_ends),
 		cmocka_unit_test(what_a_fast_thread_starts_is_not_fast),
-		cmocka_unit_test(a_refusal_is_eperm_and_the_daemons_reason_is_told_once),
+		cmocka_unit_test(a_refusal_is_eperm_and_the_daemons_reason_is_reported_once),
 		cmocka_unit_test(a_thread_too_many_is_eagain_and_may_ask_again),
-		cmocka_unit_test(without_a_daemon_it_is_eperm_and_one_message_tells_what_to_do),
+		cmocka_unit_test(without_a_daemon_it_is_eperm_and_one_message_has_the_cure),
 		cmocka_unit_test(a_silent_daemon_is_waited_for_once_and_not_long),
-		cmocka_unit_test(
-			a_daemon_that_says_nonsense_is_believed_nothing_until_it_makes_sense),
+		cmocka_unit_test(a_daemon_that_sends_nonsense_is_not_believed_until_it_makes_sense),
 		cmocka_unit_test(a_daemon_that_dies_in_mid_request_holds_nobody_up),
 		cmocka_unit_test(
 			when_the_daemon_is_restarted_threads_are_fast_no_more_and_may_ask_again),
 		cmocka_unit_test(
 			a_thread_that_used_up_its_budget_is_taken_back_and_edquot_for_a_window),
 		cmocka_unit_test(
-			a_thread_that_loses_its_grant_is_fast_no_more_and_the_reason_is_told),
-		cmocka_unit_test(what_was_told_before_a_grant_does_not_undo_it),
+			a_thread_that_loses_its_grant_is_fast_no_more_and_the_reason_is_reported),
+		cmocka_unit_test(a_message_from_before_a_grant_does_not_undo_it),
 		cmocka_unit_test(a_process_whose_limit_is_raised_switches_by_itself),
 		cmocka_unit_test(a_process_that_may_itself_does_not_ask),
 		cmocka_unit_test(a_socket_is_an_absolute_path_that_fits_into_an_address),

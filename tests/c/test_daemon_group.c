@@ -256,7 +256,7 @@ static void forks_in_a_group(void)
 	expect(asked(TEK_ASK_GROUP) == 1);
 }
 
-static void the_child_of_a_fork_begins_in_the_group_of_who_forked(void **state)
+static void the_child_of_a_fork_begins_in_the_group_of_the_thread_that_forked(void **state)
 {
 	(void)state;
 	with_daemon(GRANTS, forks_in_a_group);
@@ -277,13 +277,13 @@ static void asks_with_budgets(void)
 	expect(asked(TEK_ASK_ENTER) == 4);
 }
 
-static void the_daemon_is_told_the_budgets_of_the_program_and_of_rules(void **state)
+static void the_daemon_gets_the_budgets_of_the_program_and_of_rules(void **state)
 {
 	(void)state;
 	with_daemon(GRANTS, asks_with_budgets);
 }
 
-static void a_variable_says_in_which_group_a_program_begins(void **state)
+static void a_variable_sets_the_group_in_which_a_program_begins(void **state)
 {
 	struct tek_config config = {.group = TEK_GROUP_SERVICE};
 
@@ -311,9 +311,9 @@ int main(void)
 		cmocka_unit_test(a_silent_daemon_is_waited_for_once),
 		cmocka_unit_test(
 			a_daemon_that_was_restarted_places_threads_and_makes_them_fast_again),
-		cmocka_unit_test(the_child_of_a_fork_begins_in_the_group_of_who_forked),
-		cmocka_unit_test(the_daemon_is_told_the_budgets_of_the_program_and_of_rules),
-		cmocka_unit_test(a_variable_says_in_which_group_a_program_begins),
+		cmocka_unit_test(the_child_of_a_fork_begins_in_the_group_of_the_thread_that_forked),
+		cmocka_unit_test(the_daemon_gets_the_budgets_of_the_program_and_of_rules),
+		cmocka_unit_test(a_variable_sets_the_group_in_which_a_program_begins),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

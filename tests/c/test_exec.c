@@ -303,7 +303,7 @@ static void the_mathematical_functions_of_a_path_leave_ld_preload_with_libtek(vo
 	assert_string_equal(result[1], libm);
 }
 
-static void one_library_leaves_ld_preload_and_others_stay(void **state)
+static void one_library_leaves_ld_preload_and_other_libraries_stay(void **state)
 {
 	_Alignas(char *) char memory[1024];
 	char preload[] = "LD_PRELOAD=/x/libtek-profile.so:/x/libtek.so b.so", assigned[] = "HOME=/";
@@ -417,7 +417,7 @@ int main(void)
 		cmocka_unit_test(libtek_is_exchanged_for_its_sibling_in_ld_preload),
 		cmocka_unit_test(allocators_leave_ld_preload_with_libtek),
 		cmocka_unit_test(the_mathematical_functions_of_a_path_leave_ld_preload_with_libtek),
-		cmocka_unit_test(one_library_leaves_ld_preload_and_others_stay),
+		cmocka_unit_test(one_library_leaves_ld_preload_and_other_libraries_stay),
 		cmocka_unit_test(what_comes_along_with_libtek_goes_with_it),
 		cmocka_unit_test(the_sibling_lies_in_the_directory_for_the_other_word_size),
 		cmocka_unit_test(a_program_is_searched_as_execvp_does),

@@ -287,7 +287,7 @@ static void each_getter_is_right_in_each_thread(void **state)
 		assert_ptr_not_equal(registers[0], registers[i]);
 }
 
-static void the_checked_getter_says_that_a_child_of_vfork_is_no_thread_of_the_program(void **state)
+static void the_checked_getter_knows_that_a_child_of_vfork_is_no_thread_of_the_program(void **state)
 {
 	(void)state;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
@@ -326,7 +326,7 @@ int main(void)
 		cmocka_unit_test(it_is_right_in_a_child_that_shares_the_memory_for_good),
 		cmocka_unit_test(each_getter_is_right_in_each_thread),
 		cmocka_unit_test(
-			the_checked_getter_says_that_a_child_of_vfork_is_no_thread_of_the_program),
+			the_checked_getter_knows_that_a_child_of_vfork_is_no_thread_of_the_program),
 		cmocka_unit_test(the_checked_getter_knows_the_child_of_fork),
 		cmocka_unit_test(it_makes_no_system_call_once_it_is_known),
 		cmocka_unit_test(a_new_thread_never_makes_one),

@@ -308,7 +308,7 @@ static void *consume_as_ordinary(void *market)
 	return NULL;
 }
 
-static void no_signal_is_lost_among_threads_of_both_kinds(void **state)
+static void no_signal_is_lost_among_fast_and_ordinary_threads(void **state)
 {
 	(void)state;
 	need_real_time();
@@ -340,7 +340,7 @@ int main(void)
 		cmocka_unit_test(times_are_of_the_clock_that_was_chosen),
 		cmocka_unit_test(a_mutex_that_is_not_locked_is_an_error),
 		cmocka_unit_test(condition_variables_of_several_processes_wake_fast_threads),
-		cmocka_unit_test(no_signal_is_lost_among_threads_of_both_kinds),
+		cmocka_unit_test(no_signal_is_lost_among_fast_and_ordinary_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -469,7 +469,7 @@ static void fork_in_handler(int number)
 }
 
 /* The child of a fork in the middle of a call goes on with that call. */
-static void a_handler_that_forks_may_interrupt_any_look(void **state)
+static void a_handler_that_forks_may_interrupt_any_read(void **state)
 {
 	struct tek_attributes attributes;
 	struct waiter waiter;
@@ -568,7 +568,7 @@ int main(void)
 		cmocka_unit_test(marked_threads_go_back_when_the_thread_they_follow_dies),
 		cmocka_unit_test(destructors_of_thread_specific_data_still_run_in_the_fast_region),
 		cmocka_unit_test(a_thread_that_is_cancelled_while_it_returns_holds_nothing_up),
-		cmocka_unit_test(a_handler_that_forks_may_interrupt_any_look),
+		cmocka_unit_test(a_handler_that_forks_may_interrupt_any_read),
 		cmocka_unit_test(a_forked_child_can_create_threads_whoever_held_the_loaders_lock),
 		cmocka_unit_test(a_program_that_cannot_be_replaced_keeps_its_table),
 		cmocka_unit_test(ten_thousand_threads_leave_no_slot_behind),

@@ -110,7 +110,7 @@ static int deal(void)
 	return 0;
 }
 
-static void threads_are_dealt_to_the_cpus_in_turn(void **state)
+static void threads_are_dealt_to_the_cpus_round_robin(void **state)
 {
 	(void)state;
 	need_two_cpus();
@@ -219,7 +219,7 @@ static int restore(void)
 	return 0;
 }
 
-static void a_thread_that_sets_what_it_was_told_goes_to_its_place(void **state)
+static void a_thread_that_sets_the_reported_affinity_goes_to_its_place(void **state)
 {
 	(void)state;
 	need_two_cpus();
@@ -237,7 +237,7 @@ static int attribute_as_reported(void)
 	return reported_by(report_cpu, &attr) != (int)cpus[1];
 }
 
-static void a_thread_with_what_its_creator_was_told_in_its_attributes_is_dealt(void **state)
+static void a_thread_with_its_creators_reported_affinity_as_attribute_is_dealt(void **state)
 {
 	(void)state;
 	need_two_cpus();
@@ -410,7 +410,7 @@ static void need_library_threads(void)
 #endif
 }
 
-static void threads_of_timers_are_not_held_to_the_cpu_of_who_made_the_timer(void **state)
+static void threads_of_timers_are_not_held_to_the_cpu_of_the_timers_creator(void **state)
 {
 	(void)state;
 	need_two_cpus();
@@ -464,7 +464,7 @@ static int deal_to_child(void)
 	return in_child(child_cpu) || reported_by(report_cpu, NULL) != (int)cpus[1];
 }
 
-static void the_child_of_a_fork_has_the_next_turn(void **state)
+static void the_child_of_a_fork_gets_the_next_cpu(void **state)
 {
 	(void)state;
 	need_two_cpus();
@@ -753,7 +753,7 @@ static void *return_to_cpus(void *right)
 	return NULL;
 }
 
-static void a_stack_that_comes_home_is_as_it_was(void **state)
+static void a_stack_that_becomes_local_is_as_it_was(void **state)
 {
 	pthread_t thread;
 	bool right = false;
@@ -805,20 +805,20 @@ static void the_variable_is_understood_wholly_or_not_at_all(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(threads_are_dealt_to_the_cpus_in_turn),
+		cmocka_unit_test(threads_are_dealt_to_the_cpus_round_robin),
 		cmocka_unit_test(a_thread_with_an_affinity_in_its_attributes_keeps_it),
 		cmocka_unit_test(a_thread_that_chose_its_affinity_hands_it_down_as_without_tek),
 		cmocka_unit_test(the_child_of_a_fork_stays_where_its_parent_chose_to_be),
-		cmocka_unit_test(a_thread_that_sets_what_it_was_told_goes_to_its_place),
+		cmocka_unit_test(a_thread_that_sets_the_reported_affinity_goes_to_its_place),
 		cmocka_unit_test(
-			a_thread_with_what_its_creator_was_told_in_its_attributes_is_dealt),
+			a_thread_with_its_creators_reported_affinity_as_attribute_is_dealt),
 		cmocka_unit_test(a_thread_that_is_moved_by_another_thread_hands_that_down),
 		cmocka_unit_test(a_thread_whose_cpu_is_gone_is_not_left_on_the_one_of_its_creator),
 		cmocka_unit_test(a_program_that_counts_cpus_finds_all_that_it_may_use),
 		cmocka_unit_test(threads_of_c11_are_dealt_too),
-		cmocka_unit_test(threads_of_timers_are_not_held_to_the_cpu_of_who_made_the_timer),
+		cmocka_unit_test(threads_of_timers_are_not_held_to_the_cpu_of_the_timers_creator),
 		cmocka_unit_test(threads_of_message_queues_are_not_held_to_it_either),
-		cmocka_unit_test(the_child_of_a_fork_has_the_next_turn),
+		cmocka_unit_test(the_child_of_a_fork_gets_the_next_cpu),
 		cmocka_unit_test(what_is_spawned_may_run_everywhere),
 		cmocka_unit_test(
 			with_rtfifo_all_are_sched_fifo_but_those_with_a_policy_of_their_own),
@@ -832,7 +832,7 @@ int main(void)
 		cmocka_unit_test(of_cpus_that_the_process_may_not_use_none_is_dealt),
 		cmocka_unit_test(a_program_that_takes_the_place_of_another_goes_on_with_its_number),
 		cmocka_unit_test(pages_on_other_nodes_are_strangers),
-		cmocka_unit_test(a_stack_that_comes_home_is_as_it_was),
+		cmocka_unit_test(a_stack_that_becomes_local_is_as_it_was),
 		cmocka_unit_test(the_variable_is_understood_wholly_or_not_at_all),
 	};
 	return cmocka_run_group_tests_name("place", tests, NULL, NULL);

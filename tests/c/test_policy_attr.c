@@ -47,7 +47,7 @@ static void sched_setattr_makes_a_thread_fast_and_another_policy_moves_it_back(v
 	assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
 }
 
-static void sched_getattr_says_what_was_asked_for_and_not_what_the_kernel_has(void **state)
+static void sched_getattr_returns_what_was_asked_for_and_not_what_the_kernel_has(void **state)
 {
 	(void)state;
 	need_real_time();
@@ -129,7 +129,7 @@ static void a_real_time_policy_is_set_and_read_as_without_tek(void **state)
 	assert_false(kernel_reset_on_fork(0));
 }
 
-static void a_policy_that_was_set_past_tek_is_told_and_stays(void **state)
+static void a_policy_that_was_set_past_tek_is_reported_and_stays(void **state)
 {
 	static const struct tek_sched_attr set[] = {
 		{.policy = SCHED_IDLE},
@@ -212,11 +212,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			sched_setattr_makes_a_thread_fast_and_another_policy_moves_it_back),
-		cmocka_unit_test(sched_getattr_says_what_was_asked_for_and_not_what_the_kernel_has),
+		cmocka_unit_test(
+			sched_getattr_returns_what_was_asked_for_and_not_what_the_kernel_has),
 		cmocka_unit_test(a_thread_in_a_critical_section_reads_and_sets_what_it_gets_back),
 		cmocka_unit_test(attributes_that_the_kernel_refuses_change_nothing),
 		cmocka_unit_test(a_real_time_policy_is_set_and_read_as_without_tek),
-		cmocka_unit_test(a_policy_that_was_set_past_tek_is_told_and_stays),
+		cmocka_unit_test(a_policy_that_was_set_past_tek_is_reported_and_stays),
 		cmocka_unit_test(a_slice_of_its_own_is_given_back_and_inherited),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

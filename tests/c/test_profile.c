@@ -123,7 +123,7 @@ static void calls_that_are_only_counted_are_estimated_from_those_that_are_timed(
 	assert_true(counted < 2 * took);
 }
 
-static void a_call_that_is_only_counted_has_others_inside_it(void **state)
+static void a_call_that_is_only_counted_has_other_calls_inside_it(void **state)
 {
 	uint32_t weight = 0, inner_weight = 0;
 
@@ -263,7 +263,7 @@ static void *release(void *file)
 	return (void *)(uintptr_t)number;
 }
 
-static void a_wait_knows_who_ended_it(void **state)
+static void a_wait_has_the_thread_that_ended_it(void **state)
 {
 	pthread_t thread;
 	void *number;
@@ -402,7 +402,8 @@ static void the_limits_of_time_are_the_same_at_any_rate_of_the_clock(void **stat
 	assert_int_equal(tek_prof__ticks_of_ns(TEK_PROFILE_LONG_NS), TEK_PROFILE_LONG_NS);
 }
 
-static void a_lock_that_is_never_given_back_does_not_keep_others_from_being_measured(void **state)
+static void
+a_lock_that_is_never_given_back_does_not_keep_other_locks_from_being_measured(void **state)
 {
 	static char locks[TEK_PROFILE_HELD + 1];
 	static int site;
@@ -474,7 +475,7 @@ static void the_last_moment_on_a_cpu_is_known(void **state)
 	}
 }
 
-static void the_scheduler_tells_of_a_thread_and_not_of_nobody(void **state)
+static void the_scheduler_has_times_of_a_thread_and_none_of_a_missing_one(void **state)
 {
 	uint64_t run = 0, delay = 0;
 
@@ -494,22 +495,22 @@ int main(void)
 		cmocka_unit_test(a_call_that_was_left_by_a_jump_is_over_at_the_next_one_above_it),
 		cmocka_unit_test(
 			calls_that_are_only_counted_are_estimated_from_those_that_are_timed),
-		cmocka_unit_test(a_call_that_is_only_counted_has_others_inside_it),
+		cmocka_unit_test(a_call_that_is_only_counted_has_other_calls_inside_it),
 		cmocka_unit_test(of_calls_for_files_it_is_known_how_long_they_slept),
 		cmocka_unit_test(descriptors_are_known_by_what_calls_for_them_wait_for),
 		cmocka_unit_test(serial_time_does_not_begin_before_the_threads_last_wait),
 		cmocka_unit_test(locks_that_could_not_be_had_take_one_place_each),
 		cmocka_unit_test(
 			how_long_a_lock_is_held_on_average_does_not_depend_on_what_is_measured),
-		cmocka_unit_test(a_wait_knows_who_ended_it),
+		cmocka_unit_test(a_wait_has_the_thread_that_ended_it),
 		cmocka_unit_test(more_locks_than_there_is_room_for_count_together_by_their_place),
 		cmocka_unit_test(how_long_a_lock_is_held_is_measured),
 		cmocka_unit_test(waits_go_on_in_another_block_when_one_is_full),
 		cmocka_unit_test(modules_are_noted_once),
 		cmocka_unit_test(the_last_moment_on_a_cpu_is_known),
-		cmocka_unit_test(the_scheduler_tells_of_a_thread_and_not_of_nobody),
+		cmocka_unit_test(the_scheduler_has_times_of_a_thread_and_none_of_a_missing_one),
 		cmocka_unit_test(
-			a_lock_that_is_never_given_back_does_not_keep_others_from_being_measured),
+			a_lock_that_is_never_given_back_does_not_keep_other_locks_from_being_measured),
 		cmocka_unit_test(a_wait_that_was_left_is_no_wait_any_more),
 		cmocka_unit_test(the_limits_of_time_are_the_same_at_any_rate_of_the_clock),
 		cmocka_unit_test(a_variable_that_makes_no_sense_is_refused),

@@ -162,7 +162,7 @@ static void *critical(void *unused)
 	return unused;
 }
 
-static void tek_critical_comes_after_the_rules_and_a_later_rule_can_say_no(void **state)
+static void tek_critical_comes_after_the_rules_and_a_later_rule_can_undo_it(void **state)
 {
 	(void)state;
 	need_real_time();
@@ -276,7 +276,7 @@ int main(int argc, char *argv[])
 		cmocka_unit_test(a_role_lasts_as_long_as_a_rule_gives_it_a_group_and_a_mark_stay),
 		cmocka_unit_test(a_role_that_the_program_sets_counts_at_once),
 		cmocka_unit_test(of_two_rules_the_later_wins_each_thing_that_it_sets),
-		cmocka_unit_test(tek_critical_comes_after_the_rules_and_a_later_rule_can_say_no),
+		cmocka_unit_test(tek_critical_comes_after_the_rules_and_a_later_rule_can_undo_it),
 		cmocka_unit_test(a_thread_counts_by_the_function_that_it_runs),
 		cmocka_unit_test(a_thread_may_have_a_budget_of_its_own),
 	};

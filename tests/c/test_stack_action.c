@@ -90,7 +90,7 @@ static int overflow_after_many_actions(void)
 	return overflow_in_thread();
 }
 
-static void an_action_after_too_many_others_is_watched_again(void **state)
+static void an_action_after_too_many_earlier_ones_is_watched_again(void **state)
 {
 	(void)state;
 	run_child(&ended, overflow_after_many_actions);
@@ -281,7 +281,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_program_sees_the_action_that_it_set),
 		cmocka_unit_test(a_program_may_set_hundreds_of_different_actions),
-		cmocka_unit_test(an_action_after_too_many_others_is_watched_again),
+		cmocka_unit_test(an_action_after_too_many_earlier_ones_is_watched_again),
 		cmocka_unit_test(all_ways_to_set_a_handler_show_the_program_its_own),
 		cmocka_unit_test(a_handler_for_one_time_is_called_once),
 		cmocka_unit_test(a_signal_that_was_sent_does_what_it_would_do_without_tek),

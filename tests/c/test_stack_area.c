@@ -18,7 +18,7 @@ static void *compare_areas(void *argument)
 	return NULL;
 }
 
-static void where_stacks_lie_is_what_the_c_library_says(void **state)
+static void stacks_lie_where_the_c_library_reports_them(void **state)
 {
 	(void)state;
 	pthread_attr_t attr;
@@ -47,7 +47,7 @@ int main(int count, char **arguments)
 	if (cannot_measure())
 		return 0;
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(where_stacks_lie_is_what_the_c_library_says),
+		cmocka_unit_test(stacks_lie_where_the_c_library_reports_them),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

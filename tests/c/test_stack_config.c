@@ -7,7 +7,7 @@
 static const struct tek_stack_config defaults = {
 	.low_percent = 25, .high_percent = 80, .period_ms = 1000};
 
-static void everything_can_be_said_at_once(void **state)
+static void everything_can_be_set_at_once(void **state)
 {
 	struct tek_stack_config config = defaults;
 
@@ -26,7 +26,7 @@ static void everything_can_be_said_at_once(void **state)
 	assert_int_equal(config.period_ms, 5);
 }
 
-static void what_is_not_said_stays(void **state)
+static void what_is_not_set_stays(void **state)
 {
 	struct tek_stack_config config = defaults;
 
@@ -114,8 +114,8 @@ static void the_limits_themselves_are_understood(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(everything_can_be_said_at_once),
-		cmocka_unit_test(what_is_not_said_stays),
+		cmocka_unit_test(everything_can_be_set_at_once),
+		cmocka_unit_test(what_is_not_set_stays),
 		cmocka_unit_test(the_last_word_counts),
 		cmocka_unit_test(text_that_is_not_wholly_understood_changes_nothing),
 		cmocka_unit_test(the_limits_themselves_are_understood),

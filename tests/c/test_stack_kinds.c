@@ -28,7 +28,7 @@ static bool measure(uintptr_t function, uint32_t peak)
 	return wanted;
 }
 
-static void sites_are_told_apart_by_function_and_caller(void **state)
+static void sites_differ_by_function_and_caller(void **state)
 {
 	struct tek_thread a = made_up(0x1000, 0x10), b = made_up(0x1000, 0x20),
 			  c = made_up(0x2000, 0x10), nobody = made_up(0, 0);
@@ -123,7 +123,7 @@ static void name(struct tek_thread *thread, const char *name)
 	snprintf(thread->name, sizeof(thread->name), "%s", name);
 }
 
-static void labels_tell_kinds_apart_and_numbers_do_not(void **state)
+static void kinds_differ_by_label_and_not_by_numbers(void **state)
 {
 	struct tek_thread one = made_up(0x5000, 1), two = one, other = one, plain = one, role = one;
 
@@ -414,7 +414,7 @@ static void *overflows(void *value)
 	return NULL;
 }
 
-static void no_overflow_is_lost_while_others_write(void **state)
+static void no_overflow_is_lost_while_other_threads_write(void **state)
 {
 	struct tek_thread thread = made_up(0xd000, 1);
 	pthread_t threads[WRITERS];
@@ -507,11 +507,11 @@ static void print_kinds(FILE *profile)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		MADE_UP(sites_are_told_apart_by_function_and_caller),
+		MADE_UP(sites_differ_by_function_and_caller),
 		MADE_UP(a_site_settles_and_is_sampled_then),
 		MADE_UP(a_settled_site_is_sampled_from_the_first_thread_of_a_process_on),
 		MADE_UP(a_site_whose_bound_still_grows_does_not_settle),
-		MADE_UP(labels_tell_kinds_apart_and_numbers_do_not),
+		MADE_UP(kinds_differ_by_label_and_not_by_numbers),
 		MADE_UP(a_thread_counts_once_however_often_it_is_measured),
 		MADE_UP(threads_count_for_the_kind_of_their_label_measured_or_not),
 		MADE_UP(a_new_label_of_a_settled_site_is_measured),
@@ -522,7 +522,7 @@ int main(void)
 		MADE_UP(what_is_not_in_the_profile_is_for_the_next_run),
 		MADE_UP(an_overflow_is_in_the_table_at_once),
 		MADE_UP(a_bound_that_is_not_its_own_raises_nothing_that_is_known),
-		cmocka_unit_test(no_overflow_is_lost_while_others_write),
+		cmocka_unit_test(no_overflow_is_lost_while_other_threads_write),
 		MADE_UP(the_header_names_the_program_and_the_mode),
 		MADE_UP(labels_without_room_go_to_the_kind_without_one),
 	};

@@ -167,7 +167,7 @@ static void in_exact_mode_the_measure_is_right_to_the_byte(void **state)
 	pthread_attr_destroy(&attr);
 }
 
-static void the_zone_says_how_much_of_a_stack_is_used(void **state)
+static void the_zone_follows_from_how_much_of_a_stack_is_used(void **state)
 {
 	(void)state;
 	static const struct {
@@ -289,7 +289,7 @@ int main(int count, char **arguments)
 		cmocka_unit_test(a_signal_handler_on_the_stack_is_measured),
 		cmocka_unit_test(a_destructor_of_thread_specific_data_is_measured),
 		cmocka_unit_test(in_exact_mode_the_measure_is_right_to_the_byte),
-		cmocka_unit_test(the_zone_says_how_much_of_a_stack_is_used),
+		cmocka_unit_test(the_zone_follows_from_how_much_of_a_stack_is_used),
 		cmocka_unit_test(a_fitted_stack_is_high_only_beyond_what_was_learnt),
 		cmocka_unit_test(zeros_count_in_exact_mode_and_are_within_the_bound_without),
 		cmocka_unit_test(the_first_thread_is_measured),

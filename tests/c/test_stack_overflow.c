@@ -68,7 +68,7 @@ static void the_report_is_on_standard_error_where_there_is_no_event_file(void **
 	assert_non_null(strstr(text, " more\n"));
 }
 
-static void a_recursion_in_turn_is_folded_and_the_outermost_frames_are_kept(void **state)
+static void a_mutual_recursion_is_folded_and_the_outermost_frames_stay(void **state)
 {
 	struct tek_backtrace trace = {0};
 
@@ -189,7 +189,8 @@ static int overflow_and_recover(void)
 	return calls == 2 ? 0 : 1;
 }
 
-static void a_program_that_jumps_out_of_its_handler_recovers_twice_and_is_told_once(void **state)
+static void
+a_program_that_jumps_out_of_its_handler_recovers_twice_and_is_reported_once(void **state)
 {
 	(void)state;
 	run_child(&ended, overflow_and_recover);
@@ -410,14 +411,14 @@ int main(void)
 		cmocka_unit_test(
 			an_overflow_is_reported_with_name_role_size_function_and_backtrace),
 		cmocka_unit_test(the_report_is_on_standard_error_where_there_is_no_event_file),
-		cmocka_unit_test(a_recursion_in_turn_is_folded_and_the_outermost_frames_are_kept),
+		cmocka_unit_test(a_mutual_recursion_is_folded_and_the_outermost_frames_stay),
 		cmocka_unit_test(an_overflow_dumps_core_where_a_crash_does),
 		cmocka_unit_test(
 			a_handler_on_the_alternate_stack_gets_the_overflow_after_the_report),
 		cmocka_unit_test(
 			a_handler_on_the_full_stack_cannot_run_and_the_process_dies_as_without_tek),
 		cmocka_unit_test(
-			a_program_that_jumps_out_of_its_handler_recovers_twice_and_is_told_once),
+			a_program_that_jumps_out_of_its_handler_recovers_twice_and_is_reported_once),
 		cmocka_unit_test(
 			other_faults_of_a_fitted_thread_reach_the_handler_on_the_stack_that_it_wants),
 		cmocka_unit_test(a_signal_for_which_the_stack_has_no_room_is_an_overflow),

@@ -58,7 +58,7 @@ static void the_lowest_run_of_present_pages_is_found_in_each_way(void **state)
 	tek__present_ways = before;
 }
 
-static void a_range_that_is_mapped_in_part_is_looked_at_in_each_way(void **state)
+static void a_range_that_is_mapped_in_part_is_examined_in_each_way(void **state)
 {
 	(void)state;
 	unsigned int before = tek__present_ways;
@@ -139,7 +139,7 @@ static void *examine_while_being_cancelled(void *reached)
 }
 
 /* It is measured before the program's clean-up function runs, which may take long. */
-static void a_thread_is_not_cancelled_by_being_looked_at(void **state)
+static void a_thread_is_not_cancelled_by_being_examined(void **state)
 {
 	unsigned int before = tek__present_ways;
 	bool reached = false;
@@ -197,11 +197,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_lowest_run_of_present_pages_is_found_in_each_way),
-		cmocka_unit_test(a_range_that_is_mapped_in_part_is_looked_at_in_each_way),
+		cmocka_unit_test(a_range_that_is_mapped_in_part_is_examined_in_each_way),
 		cmocka_unit_test(the_descriptor_is_opened_again_if_the_program_closes_all),
 		cmocka_unit_test(a_file_that_the_program_puts_in_its_place_stays_as_it_is),
 		cmocka_unit_test(where_no_descriptor_is_left_mincore_is_asked),
-		cmocka_unit_test(a_thread_is_not_cancelled_by_being_looked_at),
+		cmocka_unit_test(a_thread_is_not_cancelled_by_being_examined),
 		cmocka_unit_test(the_child_of_a_fork_has_none_and_opens_its_own),
 		cmocka_unit_test(a_child_that_tek_does_not_know_of_yet_asks_mincore),
 	};

@@ -60,7 +60,7 @@ static void names_are_decoded(void **state)
 	assert_string_equal(seen.last.caller.module, "");
 }
 
-static void each_line_is_judged_as_the_list_of_lines_says(void **state)
+static void each_line_is_judged_as_in_the_list_of_lines(void **state)
 {
 	FILE *lines = fopen(PROFILE_LINES, "r");
 	char line[512], text[1024], numbers[64];
@@ -266,7 +266,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_kind_is_read_with_all_that_is_known_of_it),
 		cmocka_unit_test(names_are_decoded),
-		cmocka_unit_test(each_line_is_judged_as_the_list_of_lines_says),
+		cmocka_unit_test(each_line_is_judged_as_in_the_list_of_lines),
 		cmocka_unit_test(what_is_no_profile_is_not_used),
 		cmocka_unit_test(a_line_without_an_end_was_cut_short),
 		cmocka_unit_test(a_nul_ends_nothing),

@@ -99,7 +99,7 @@ static void an_unknown_kind_keeps_its_stack(void **state)
 	assert_int_equal(create_here(elsewhere, NULL).bytes, DEFAULT_BYTES);
 }
 
-static void a_kind_of_one_caller_says_nothing_of_others(void **state)
+static void a_kind_of_one_caller_does_not_apply_to_other_callers(void **state)
 {
 	(void)state;
 	need_tuner();
@@ -440,7 +440,7 @@ static void the_guard_is_a_page_where_addresses_are_few_and_in_tight(void **stat
 	assert_int_equal(in_child(tight), 1);
 }
 
-static void what_else_the_attributes_say_stays(void **state)
+static void the_other_values_of_the_attributes_stay(void **state)
 {
 	pthread_attr_t attr;
 	struct shape shape = {0};
@@ -560,7 +560,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_known_kind_gets_a_fitting_stack_with_a_guard),
 		cmocka_unit_test(an_unknown_kind_keeps_its_stack),
-		cmocka_unit_test(a_kind_of_one_caller_says_nothing_of_others),
+		cmocka_unit_test(a_kind_of_one_caller_does_not_apply_to_other_callers),
 		cmocka_unit_test(errno_is_zero_where_a_thread_begins),
 		cmocka_unit_test(exact_does_not_paint_a_huge_stack),
 		cmocka_unit_test(where_memory_is_short_the_program_s_own_size_counts),
@@ -579,7 +579,7 @@ int main(void)
 		cmocka_unit_test(memory_of_the_program_is_never_touched),
 		cmocka_unit_test(a_fitted_stack_has_a_guard_even_if_the_program_wants_none),
 		cmocka_unit_test(the_guard_is_a_page_where_addresses_are_few_and_in_tight),
-		cmocka_unit_test(what_else_the_attributes_say_stays),
+		cmocka_unit_test(the_other_values_of_the_attributes_stay),
 		cmocka_unit_test(report_changes_no_stack),
 		cmocka_unit_test(defaults_that_the_program_changed_are_a_choice_of_its_own),
 		cmocka_unit_test(sizes_follow_mode_margin_and_floor),

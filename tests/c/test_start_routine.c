@@ -96,7 +96,7 @@ static void what_is_not_quite_a_closure_is_none(void **state)
 	assert_int_equal(runs(routine, argument), routine);
 }
 
-static void a_start_routine_with_other_arguments_is_not_looked_at_for_ever(void **state)
+static void a_start_routine_with_other_arguments_is_not_examined_for_ever(void **state)
 {
 	const void *other[] = {&state, NULL, NULL}, *boxed[] = {&state, &closure, NULL};
 	const uintptr_t routine = new_routine();
@@ -249,7 +249,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_closure_of_rust_is_what_its_thread_runs),
 		cmocka_unit_test(what_is_not_quite_a_closure_is_none),
-		cmocka_unit_test(a_start_routine_with_other_arguments_is_not_looked_at_for_ever),
+		cmocka_unit_test(a_start_routine_with_other_arguments_is_not_examined_for_ever),
 		cmocka_unit_test(two_words_at_the_end_of_memory_are_read_alone),
 		cmocka_unit_test(an_argument_that_cannot_be_read_is_not),
 		cmocka_unit_test(the_class_of_a_method_of_python_is_the_name_of_its_thread),

@@ -34,7 +34,7 @@ static void *wait_and_be_counted(void *argument)
 	return argument;
 }
 
-static void a_signal_wakes_one_and_a_broadcast_the_others(void **state)
+static void a_signal_wakes_one_and_a_broadcast_the_rest(void **state)
 {
 	pthread_t threads[4];
 
@@ -195,7 +195,7 @@ static void those_of_threads_h_are_the_same(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_signal_wakes_one_and_a_broadcast_the_others, reset),
+		cmocka_unit_test_setup(a_signal_wakes_one_and_a_broadcast_the_rest, reset),
 		cmocka_unit_test_setup(a_cancelled_waiter_loses_no_signal, reset),
 		cmocka_unit_test(a_thread_that_came_back_from_its_wait_was_not_cancelled),
 		cmocka_unit_test(waits_end_at_their_time_by_either_clock),

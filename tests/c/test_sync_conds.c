@@ -68,7 +68,7 @@ static void *destroy_it(void *unused)
 }
 
 /* The first waiter may have been cancelled, and other waiters may have waited for its wake-up. */
-static void none_is_destroyed_before_whom_it_woke_first_is_through(void **state)
+static void none_is_destroyed_before_its_first_woken_waiter_is_through(void **state)
 {
 	struct tek_sync_cond_waiter first, second, third;
 
@@ -128,7 +128,7 @@ static bool may_be_real_time(void)
 	       sched_setscheduler(0, SCHED_OTHER, &none) == 0;
 }
 
-static void the_most_urgent_one_is_woken_first_and_among_equals_who_came_first(void **state)
+static void the_most_urgent_one_is_woken_first_and_among_equals_the_earliest(void **state)
 {
 	struct queued queued[] = {{.priority = 0}, {.priority = 2}, {.priority = 0},
 				  {.priority = 5}, {.priority = 2}, {.priority = 1}};
@@ -162,9 +162,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_waiter_comes_out_when_the_one_that_wakes_it_has_let_it_go),
-		cmocka_unit_test(none_is_destroyed_before_whom_it_woke_first_is_through),
-		cmocka_unit_test(
-			the_most_urgent_one_is_woken_first_and_among_equals_who_came_first),
+		cmocka_unit_test(none_is_destroyed_before_its_first_woken_waiter_is_through),
+		cmocka_unit_test(the_most_urgent_one_is_woken_first_and_among_equals_the_earliest),
 	};
 	start_watchdog();
 	return cmocka_run_group_tests(tests, NULL, NULL);

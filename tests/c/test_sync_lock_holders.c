@@ -76,7 +76,7 @@ static struct tek_lock one_that_two_wait_for(void)
 	return childs;
 }
 
-static void a_child_waits_for_nobody_who_waited_in_its_parent(void **state)
+static void a_child_waits_for_no_waiter_of_its_parent(void **state)
 {
 	const unsigned int parent = tek_sync__process() + TEK_PROCESS_FIRST;
 	const struct timespec soon = in_ms(CLOCK_MONOTONIC, 5);
@@ -235,7 +235,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_that_a_dead_thread_had_harms_no_other),
 		cmocka_unit_test(a_child_of_fork_locks_and_unlocks),
-		cmocka_unit_test(a_child_waits_for_nobody_who_waited_in_its_parent),
+		cmocka_unit_test(a_child_waits_for_no_waiter_of_its_parent),
 		cmocka_unit_test(unlocking_a_free_one_leaves_it_free),
 		cmocka_unit_test(another_thread_may_unlock_it),
 		cmocka_unit_test(a_thread_that_unlocks_twice_lets_the_next_one_have_it),

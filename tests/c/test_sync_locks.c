@@ -225,7 +225,7 @@ static void *have_it_once(void *end_of_handler)
 	return NULL;
 }
 
-static void one_in_a_signal_handler_does_not_keep_others_from_a_free_one(void **state)
+static void one_in_a_signal_handler_does_not_keep_threads_from_a_free_one(void **state)
 {
 	(void)state;
 	const struct sigaction action = {.sa_handler = wait_in_a_handler};
@@ -285,7 +285,7 @@ static void a_circle_ends_when_one_in_it_gives_up(void **state)
 	result_of(thread);
 }
 
-static void a_thread_that_is_told_that_the_time_is_over_does_not_have_it(void **state)
+static void a_thread_whose_wait_timed_out_does_not_have_it(void **state)
 {
 	(void)state;
 	NEEDS_TIMES();
@@ -374,9 +374,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_thread_that_waits_until_a_time_waits_that_long),
 		cmocka_unit_test(a_time_in_the_past_is_over_and_one_that_is_none_is_refused),
 		cmocka_unit_test(a_thread_that_waits_until_a_time_gets_it_when_it_is_let_go),
-		cmocka_unit_test(one_in_a_signal_handler_does_not_keep_others_from_a_free_one),
+		cmocka_unit_test(one_in_a_signal_handler_does_not_keep_threads_from_a_free_one),
 		cmocka_unit_test(a_circle_ends_when_one_in_it_gives_up),
-		cmocka_unit_test(a_thread_that_is_told_that_the_time_is_over_does_not_have_it),
+		cmocka_unit_test(a_thread_whose_wait_timed_out_does_not_have_it),
 		cmocka_unit_test(a_thread_that_has_it_next_may_destroy_it),
 		cmocka_unit_test(a_thread_may_have_a_hundred_of_them),
 	};

@@ -211,7 +211,7 @@ static void *lock_and_unlock(void *object)
 }
 
 /* The threads of the parent stand in its queue. */
-static void a_mutex_that_others_wait_for_is_free_again_in_a_child(void **state)
+static void a_mutex_that_threads_wait_for_is_free_again_in_a_child(void **state)
 {
 	pthread_t threads[3];
 	int status;
@@ -473,7 +473,7 @@ static void *count_with_spin_lock(void *argument)
 	return argument;
 }
 
-static void a_spin_lock_keeps_others_out(void **state)
+static void a_spin_lock_keeps_other_threads_out(void **state)
 {
 	pthread_t threads[3];
 
@@ -501,7 +501,7 @@ int main(void)
 		cmocka_unit_test(one_with_an_owner_has_its_id_where_the_c_library_has_it),
 		cmocka_unit_test(one_that_is_unlocked_once_too_often_is_free),
 		cmocka_unit_test(robust_mutexes_and_those_of_several_processes_are_what_they_were),
-		cmocka_unit_test_setup(a_mutex_that_others_wait_for_is_free_again_in_a_child,
+		cmocka_unit_test_setup(a_mutex_that_threads_wait_for_is_free_again_in_a_child,
 				       reset),
 		cmocka_unit_test_setup(a_library_may_lock_in_its_fork_handlers, reset),
 		cmocka_unit_test_setup(
@@ -512,7 +512,7 @@ int main(void)
 		cmocka_unit_test(
 			a_thread_that_waits_until_a_time_for_its_own_normal_mutex_waits_until_then),
 		cmocka_unit_test(a_thread_may_have_five_thousand),
-		cmocka_unit_test(a_spin_lock_keeps_others_out),
+		cmocka_unit_test(a_spin_lock_keeps_other_threads_out),
 	};
 	start_watchdog();
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,7 @@ static void *wait_in_vain(void *unused)
 	return NULL;
 }
 
-static void a_thread_that_waits_until_a_time_gets_it_or_hears_why_not(void **state)
+static void a_thread_that_waits_until_a_time_gets_it_or_the_reason(void **state)
 {
 	const struct timespec past = {0};
 	pthread_t thread;
@@ -145,7 +145,7 @@ static int in_child(void)
 	return pthread_join(thread, NULL);
 }
 
-static void the_child_of_a_fork_unlocks_what_others_wait_for_in_its_parent(void **state)
+static void the_child_of_a_fork_unlocks_what_threads_wait_for_in_its_parent(void **state)
 {
 	pthread_t thread;
 	int status;
@@ -175,8 +175,8 @@ int main(void)
 		cmocka_unit_test(a_lock_of_zeros_is_free_and_chooses_itself),
 		cmocka_unit_test(a_lock_is_of_the_kind_that_was_asked_for),
 		cmocka_unit_test(threads_count_right_under_every_kind),
-		cmocka_unit_test(a_thread_that_waits_until_a_time_gets_it_or_hears_why_not),
-		cmocka_unit_test(the_child_of_a_fork_unlocks_what_others_wait_for_in_its_parent),
+		cmocka_unit_test(a_thread_that_waits_until_a_time_gets_it_or_the_reason),
+		cmocka_unit_test(the_child_of_a_fork_unlocks_what_threads_wait_for_in_its_parent),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,7 +179,7 @@ static void readers_do_not_keep_writers_out(void **state)
 
 /* ---- try ---- */
 
-static void trying_finds_out_who_has_it(void **state)
+static void trying_fails_where_a_holder_excludes_it(void **state)
 {
 	begin(state);
 	assert_true(kind->try_read(&lock));
@@ -272,7 +272,7 @@ static void time_runs_out(void **state)
 	}
 }
 
-static void what_is_no_time_is_found_out_by_who_has_to_wait(void **state)
+static void what_is_no_time_is_refused_if_a_thread_has_to_wait(void **state)
 {
 	static const struct timespec none[] = {{0, -1}, {0, 1000000000}};
 
@@ -365,7 +365,7 @@ static void *write_when_free(void *unused)
 }
 
 /* The memory of a child while a writer waits: for a reader, then for a writer. */
-static void one_adopted_by_a_child_has_its_holder_and_nobody_who_waits(void **state)
+static void one_adopted_by_a_child_has_its_holder_and_no_waiter(void **state)
 {
 	for (int writes = 0; writes < 2; writes++) {
 		begin(state);
@@ -415,13 +415,13 @@ static struct subject pf = {&tek_sync__rwlock_pf, TEK_RWLOCK_READERS};
 #define TESTS_OF(subject) \
 	TEST_OF(writers_are_alone_and_everybody_comes_on, subject), \
 		TEST_OF(signals_disturb_nobody, subject), \
-		TEST_OF(trying_finds_out_who_has_it, subject), \
+		TEST_OF(trying_fails_where_a_holder_excludes_it, subject), \
 		TEST_OF(a_writer_that_waits_keeps_readers_out_where_it_is_to, subject), \
 		TEST_OF(time_runs_out, subject), \
-		TEST_OF(what_is_no_time_is_found_out_by_who_has_to_wait, subject), \
+		TEST_OF(what_is_no_time_is_refused_if_a_thread_has_to_wait, subject), \
 		TEST_OF(a_writer_that_gives_up_lets_readers_in, subject), \
 		TEST_OF(a_thread_that_has_it_last_may_free_it, subject), \
-		TEST_OF(one_adopted_by_a_child_has_its_holder_and_nobody_who_waits, subject)
+		TEST_OF(one_adopted_by_a_child_has_its_holder_and_no_waiter, subject)
 
 int main(void)
 {

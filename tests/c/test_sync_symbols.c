@@ -90,7 +90,7 @@ static void initialised_ones_can_be_used(void **state)
 	use(&object);
 }
 
-static void the_writer_is_told_that_it_has_it(void **state)
+static void the_writer_gets_edeadlk_as_it_has_it(void **state)
 {
 	const struct timespec soon = in_ms(CLOCK_REALTIME, 50);
 
@@ -307,7 +307,7 @@ static void *meet(void *argument)
 	return NULL;
 }
 
-static void all_meet_and_one_is_told(void **state)
+static void all_meet_and_one_gets_the_serial_value(void **state)
 {
 	pthread_t threads[THREADS];
 
@@ -354,12 +354,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(statically_initialised_ones_can_be_used),
 		cmocka_unit_test(initialised_ones_can_be_used),
-		cmocka_unit_test(the_writer_is_told_that_it_has_it),
+		cmocka_unit_test(the_writer_gets_edeadlk_as_it_has_it),
 		cmocka_unit_test(wrong_times_and_clocks_are_refused),
 		cmocka_unit_test(the_child_of_a_fork_unlocks_what_its_thread_had_locked),
 		cmocka_unit_test(one_whose_writer_has_ended_is_no_other_threads),
 		cmocka_unit_test(those_of_several_processes_work),
-		cmocka_unit_test(all_meet_and_one_is_told),
+		cmocka_unit_test(all_meet_and_one_gets_the_serial_value),
 		cmocka_unit_test(one_that_comes_out_may_destroy_it),
 	};
 	start_watchdog();

@@ -9,7 +9,7 @@
 
 static char output[4096];
 
-static void locks_that_do_not_fit_stay_the_c_librarys_and_that_is_said(void **state)
+static void locks_that_do_not_fit_stay_the_c_librarys_and_that_is_reported(void **state)
 {
 	static const char *const objects[] = {"cond", "mutex"};
 
@@ -46,7 +46,7 @@ static void with_this_c_library_all_fit(void **state)
 int main(int count, char **arguments)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(locks_that_do_not_fit_stay_the_c_librarys_and_that_is_said),
+		cmocka_unit_test(locks_that_do_not_fit_stay_the_c_librarys_and_that_is_reported),
 		cmocka_unit_test(rwlocks_and_barriers_that_do_not_fit_stay_the_c_librarys),
 		cmocka_unit_test(with_this_c_library_all_fit),
 	};

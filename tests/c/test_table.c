@@ -83,7 +83,7 @@ static bool find_tid(struct view view, pid_t tid, struct tek_record *record, str
 	return false;
 }
 
-static void a_record_says_what_a_thread_is(void **state)
+static void a_record_describes_what_a_thread_is(void **state)
 {
 	struct tek_record record;
 	struct tek_side side;
@@ -300,7 +300,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(another_process_reads_at_full_speed_without_a_torn_record),
-		cmocka_unit_test(a_record_says_what_a_thread_is),
+		cmocka_unit_test(a_record_describes_what_a_thread_is),
 		cmocka_unit_test(tid_and_start_time_identify_a_thread),
 		cmocka_unit_test(two_thousand_threads_have_two_thousand_records_of_40_bytes),
 		cmocka_unit_test(a_process_without_a_place_for_its_table_works_with_private_memory),

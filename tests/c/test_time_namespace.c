@@ -99,7 +99,7 @@ static void a_process_inside_knows_its_offsets(void **state)
 	assert_int_equal(inside.offsets.boottime_ns, BOOTTIME_NS);
 }
 
-static void both_sides_read_the_same_start_times(void **state)
+static void processes_inside_and_outside_read_the_same_start_times(void **state)
 {
 	struct inside inside = start_inside();
 	struct tek_time_offsets offsets;
@@ -135,7 +135,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_process_inside_knows_its_offsets),
-		cmocka_unit_test(both_sides_read_the_same_start_times),
+		cmocka_unit_test(processes_inside_and_outside_read_the_same_start_times),
 		cmocka_unit_test(the_attributes_of_a_thread_inside_are_read_from_outside),
 	};
 	return cmocka_run_group_tests_name("time_namespace", tests, NULL, NULL);

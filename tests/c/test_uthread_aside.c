@@ -302,7 +302,7 @@ static void let_them_end(pthread_t *threads, const struct kind *kind)
 	allow_kernel_threads();
 }
 
-static void others_run_while_all_wait_for(const struct kind *kind)
+static void the_holder_runs_while_all_wait_for(const struct kind *kind)
 {
 	pthread_t threads[THREADS];
 
@@ -311,52 +311,52 @@ static void others_run_while_all_wait_for(const struct kind *kind)
 	let_them_end(threads, kind);
 }
 
-static void without_kernel_threads_who_has_a_mutex_runs(void **state)
+static void without_kernel_threads_the_holder_of_a_mutex_runs(void **state)
 {
 	(void)state;
-	others_run_while_all_wait_for(&mutexes);
+	the_holder_runs_while_all_wait_for(&mutexes);
 }
 
-static void without_kernel_threads_who_has_an_rwlock_runs(void **state)
+static void without_kernel_threads_the_holder_of_an_rwlock_runs(void **state)
 {
 	(void)state;
-	others_run_while_all_wait_for(&rwlocks);
+	the_holder_runs_while_all_wait_for(&rwlocks);
 }
 
-static void without_kernel_threads_who_posts_a_semaphore_runs(void **state)
+static void without_kernel_threads_the_poster_of_a_semaphore_runs(void **state)
 {
 	(void)state;
-	others_run_while_all_wait_for(&semaphores);
+	the_holder_runs_while_all_wait_for(&semaphores);
 }
 
-static void without_kernel_threads_who_has_a_lock_of_a_file_runs(void **state)
+static void without_kernel_threads_the_holder_of_a_file_lock_runs(void **state)
 {
 	(void)state;
-	others_run_while_all_wait_for(&flocks);
+	the_holder_runs_while_all_wait_for(&flocks);
 }
 
-static void without_kernel_threads_who_has_a_lock_of_a_record_runs(void **state)
+static void without_kernel_threads_the_holder_of_a_record_lock_runs(void **state)
 {
 	(void)state;
-	others_run_while_all_wait_for(&records);
+	the_holder_runs_while_all_wait_for(&records);
 }
 
-static void without_kernel_threads_who_sends_a_message_runs(void **state)
+static void without_kernel_threads_the_sender_of_a_message_runs(void **state)
 {
 	(void)state;
-	others_run_while_all_wait_for(&messages);
+	the_holder_runs_while_all_wait_for(&messages);
 }
 
-static void without_kernel_threads_who_changes_a_semaphore_of_a_set_runs(void **state)
+static void without_kernel_threads_the_changer_of_a_semaphore_set_runs(void **state)
 {
 	(void)state;
-	others_run_while_all_wait_for(&sets);
+	the_holder_runs_while_all_wait_for(&sets);
 }
 
-static void without_kernel_threads_who_ends_a_child_runs(void **state)
+static void without_kernel_threads_the_killer_of_a_child_runs(void **state)
 {
 	(void)state;
-	others_run_while_all_wait_for(&children);
+	the_holder_runs_while_all_wait_for(&children);
 	assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
@@ -462,7 +462,7 @@ static int compare(const void *left, const void *right)
 }
 
 /* One after the other, so that the first one of two has what was kept ready. */
-static void others_run_soon_after_a_wait_has_begun(void **state)
+static void other_threads_run_soon_after_a_wait_has_begun(void **state)
 {
 	double slower[WAITS / 2];
 	pthread_t threads[WAITS];
@@ -489,24 +489,24 @@ int main(void)
 {
 	limit_to(100);
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(others_run_soon_after_a_wait_has_begun, make,
+		cmocka_unit_test_setup_teardown(other_threads_run_soon_after_a_wait_has_begun, make,
 						unmake),
-		cmocka_unit_test_setup_teardown(without_kernel_threads_who_has_a_mutex_runs, make,
-						unmake),
-		cmocka_unit_test_setup_teardown(without_kernel_threads_who_has_an_rwlock_runs, make,
-						unmake),
-		cmocka_unit_test_setup_teardown(without_kernel_threads_who_posts_a_semaphore_runs,
+		cmocka_unit_test_setup_teardown(without_kernel_threads_the_holder_of_a_mutex_runs,
+						make, unmake),
+		cmocka_unit_test_setup_teardown(without_kernel_threads_the_holder_of_an_rwlock_runs,
 						make, unmake),
 		cmocka_unit_test_setup_teardown(
-			without_kernel_threads_who_has_a_lock_of_a_file_runs, make, unmake),
+			without_kernel_threads_the_poster_of_a_semaphore_runs, make, unmake),
 		cmocka_unit_test_setup_teardown(
-			without_kernel_threads_who_has_a_lock_of_a_record_runs, make, unmake),
-		cmocka_unit_test_setup_teardown(without_kernel_threads_who_sends_a_message_runs,
+			without_kernel_threads_the_holder_of_a_file_lock_runs, make, unmake),
+		cmocka_unit_test_setup_teardown(
+			without_kernel_threads_the_holder_of_a_record_lock_runs, make, unmake),
+		cmocka_unit_test_setup_teardown(without_kernel_threads_the_sender_of_a_message_runs,
 						make, unmake),
 		cmocka_unit_test_setup_teardown(
-			without_kernel_threads_who_changes_a_semaphore_of_a_set_runs, make, unmake),
-		cmocka_unit_test_setup_teardown(without_kernel_threads_who_ends_a_child_runs, make,
-						unmake),
+			without_kernel_threads_the_changer_of_a_semaphore_set_runs, make, unmake),
+		cmocka_unit_test_setup_teardown(without_kernel_threads_the_killer_of_a_child_runs,
+						make, unmake),
 		cmocka_unit_test_setup_teardown(
 			without_kernel_threads_waits_end_in_time_and_by_signals_and_cancellation,
 			make, unmake),

@@ -20,7 +20,7 @@ static void expect_read(int file, int from, ssize_t (*make)(struct call *))
 	assert_memory_equal(bytes, "12345678", 8);
 }
 
-static void a_read_waits_while_others_go_on(void **state)
+static void a_read_waits_while_other_threads_go_on(void **state)
 {
 	(void)state;
 	ssize_t (*const reads[])(struct call *) = {call_read, call_readv};
@@ -38,7 +38,7 @@ static void a_read_waits_while_others_go_on(void **state)
 	}
 }
 
-static void an_eventfd_and_a_timer_are_read_while_others_go_on(void **state)
+static void an_eventfd_and_a_timer_are_read_while_other_threads_go_on(void **state)
 {
 	(void)state;
 	uint64_t value = 0;
@@ -119,7 +119,7 @@ static void a_write_returns_when_all_is_written(void **state)
 	}
 }
 
-static void a_write_whose_reader_goes_away_says_how_much_went(void **state)
+static void a_write_whose_reader_goes_away_returns_how_much_went(void **state)
 {
 	(void)state;
 	static char bytes[MUCH];
@@ -209,11 +209,11 @@ static void many_threads_wait_for_a_file_each(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_read_waits_while_others_go_on),
-		cmocka_unit_test(an_eventfd_and_a_timer_are_read_while_others_go_on),
+		cmocka_unit_test(a_read_waits_while_other_threads_go_on),
+		cmocka_unit_test(an_eventfd_and_a_timer_are_read_while_other_threads_go_on),
 		cmocka_unit_test(a_terminal_is_read_by_its_own_rules),
 		cmocka_unit_test(a_write_returns_when_all_is_written),
-		cmocka_unit_test(a_write_whose_reader_goes_away_says_how_much_went),
+		cmocka_unit_test(a_write_whose_reader_goes_away_returns_how_much_went),
 		cmocka_unit_test(a_regular_file_is_read_to_its_end),
 		cmocka_unit_test(many_threads_wait_for_a_file_each),
 	};

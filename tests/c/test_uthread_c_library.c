@@ -295,7 +295,7 @@ static void the_parts_of_the_structure_of_a_thread_are_where_they_were_found(voi
 	pthread_key_delete(key);
 }
 
-static void the_structure_says_whose_the_stack_is_and_how_large(void **state)
+static void the_structure_has_the_owner_and_the_size_of_the_stack(void **state)
 {
 	static char stack[STACK_BYTES] __attribute__((aligned(4096)));
 
@@ -323,7 +323,7 @@ static void the_kernel_notes_its_cpu_where_the_area_was_found(void **state)
 }
 
 /* The loader makes the engine's storage, and may set the rseq area to zero, too. */
-static void storage_of_the_engine_says_that_its_cpu_is_not_known(void **state)
+static void storage_of_the_engine_marks_its_cpu_as_not_known(void **state)
 {
 	struct tek_uthread thread = {.stack_low = NULL};
 	int cpu;
@@ -373,9 +373,9 @@ int main(void)
 	  cmocka_unit_test(of_a_function_with_several_versions_the_default_one_is_found),
 	  cmocka_unit_test(a_program_cannot_use_reserved_signals),
 	  cmocka_unit_test(the_parts_of_the_structure_of_a_thread_are_where_they_were_found),
-	  cmocka_unit_test(the_structure_says_whose_the_stack_is_and_how_large),
+	  cmocka_unit_test(the_structure_has_the_owner_and_the_size_of_the_stack),
 	  cmocka_unit_test(the_kernel_notes_its_cpu_where_the_area_was_found),
-	  cmocka_unit_test(storage_of_the_engine_says_that_its_cpu_is_not_known),
+	  cmocka_unit_test(storage_of_the_engine_marks_its_cpu_as_not_known),
 #if defined(__x86_64__)
 	  cmocka_unit_test(the_secrets_in_the_head_of_the_structure_are_the_processs),
 #endif

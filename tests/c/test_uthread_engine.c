@@ -42,7 +42,7 @@ static void create_and_join(void)
 		CHECK(join(spawn(give_back, (void *)i)) == (void *)i);
 }
 
-static void a_thread_gives_its_result_to_who_joins_it(void **state)
+static void a_thread_gives_its_result_to_the_one_that_joins_it(void **state)
 {
 	(void)state;
 	with_all_engines(create_and_join);
@@ -244,7 +244,7 @@ static void hold_up(void)
 	CHECK(atomic_load(&count) == 1);
 }
 
-static void a_thread_that_is_held_up_in_the_kernel_does_not_hold_up_the_others(void **state)
+static void a_thread_that_is_held_up_in_the_kernel_does_not_hold_up_the_other_ones(void **state)
 {
 	(void)state;
 	with_engine("workers=1", hold_up);
@@ -518,7 +518,7 @@ static void give_up_as_it_ends(void)
 	}
 }
 
-static void a_thread_that_gives_up_joining_as_the_thread_ends_is_told_once(void **state)
+static void a_thread_that_gives_up_joining_as_the_thread_ends_can_join_again(void **state)
 {
 	(void)state;
 	with_engine("workers=2", give_up_as_it_ends);
@@ -554,7 +554,7 @@ static void options_that_make_no_sense_are_refused(void **state)
 	refuse("no");
 }
 
-static void options_say_how_the_engine_is_to_be(void **state)
+static void options_configure_the_whole_engine(void **state)
 {
 	(void)state;
 	struct tek_engine_options options = tek_ut__engine_defaults();
@@ -577,7 +577,7 @@ static void options_say_how_the_engine_is_to_be(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_gives_its_result_to_who_joins_it),
+		cmocka_unit_test(a_thread_gives_its_result_to_the_one_that_joins_it),
 		cmocka_unit_test(threads_create_and_join_threads),
 		cmocka_unit_test(detached_threads_give_themselves_back),
 		cmocka_unit_test(spinners_are_preempted),
@@ -585,7 +585,7 @@ int main(void)
 		cmocka_unit_test(sleepers_do_not_hold_each_other_up),
 		cmocka_unit_test(joining_ends_at_its_time),
 		cmocka_unit_test(
-			a_thread_that_is_held_up_in_the_kernel_does_not_hold_up_the_others),
+			a_thread_that_is_held_up_in_the_kernel_does_not_hold_up_the_other_ones),
 		cmocka_unit_test(a_thread_that_yields_all_the_time_holds_up_no_sleeper),
 		cmocka_unit_test(a_thread_that_yields_goes_to_the_end_of_the_queue),
 		cmocka_unit_test(critical_threads_go_first_under_every_scheduler),
@@ -593,9 +593,9 @@ int main(void)
 		cmocka_unit_test(the_child_of_a_fork_goes_on_with_an_engine_of_its_own),
 		cmocka_unit_test(each_thread_has_thread_local_variables_of_its_own),
 		cmocka_unit_test(a_pool_has_as_many_threads_as_it_was_given),
-		cmocka_unit_test(a_thread_that_gives_up_joining_as_the_thread_ends_is_told_once),
+		cmocka_unit_test(a_thread_that_gives_up_joining_as_the_thread_ends_can_join_again),
 		cmocka_unit_test(options_that_make_no_sense_are_refused),
-		cmocka_unit_test(options_say_how_the_engine_is_to_be),
+		cmocka_unit_test(options_configure_the_whole_engine),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

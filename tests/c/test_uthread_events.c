@@ -227,7 +227,7 @@ static void what_came_for_a_wait_that_is_over_is_there_for_the_next_one(void **s
 	close_pair(pair);
 }
 
-static void of_several_who_take_each_gets_what_it_waits_for(void **state)
+static void of_several_readers_each_gets_what_it_waits_for(void **state)
 {
 	(void)state;
 	struct reader readers[5] = {0};
@@ -382,7 +382,7 @@ static void an_event_of_the_old_file_does_not_harm_the_new_one(void **state)
 	close_pair(new);
 }
 
-static void poll_says_which_of_many_are_ready(void **state)
+static void poll_reports_which_of_many_are_ready(void **state)
 {
 	(void)state;
 	enum { COUNT = 100 };
@@ -414,7 +414,7 @@ static void poll_says_which_of_many_are_ready(void **state)
 	assert_false(tek_ut__events_any());
 }
 
-static void poll_of_a_closed_file_says_so(void **state)
+static void poll_of_a_closed_file_reports_it(void **state)
 {
 	(void)state;
 	struct pollfd file = {.fd = 999, .events = POLLIN};
@@ -447,7 +447,7 @@ static void the_engines_own_files_give_way_to_the_programs(void **state)
 }
 
 /* Ticks of other workers poll all the time. */
-static void a_thread_that_only_looks_does_not_keep_the_one_that_waits_waiting(void **state)
+static void a_thread_that_only_polls_does_not_keep_the_one_that_waits_waiting(void **state)
 {
 	(void)state;
 	for (int round = 0; round < 2000; round++) {
@@ -542,17 +542,17 @@ int main(void)
 		cmocka_unit_test(a_file_that_is_ready_already_is_not_waited_for),
 		cmocka_unit_test(a_wait_ends_at_its_deadline_and_not_before),
 		cmocka_unit_test(what_came_for_a_wait_that_is_over_is_there_for_the_next_one),
-		cmocka_unit_test(of_several_who_take_each_gets_what_it_waits_for),
+		cmocka_unit_test(of_several_readers_each_gets_what_it_waits_for),
 		cmocka_unit_test(one_message_wakes_one_of_those_that_would_take_it),
 		cmocka_unit_test(a_reader_and_a_writer_of_one_file_are_woken_apart),
 		cmocka_unit_test(a_regular_file_cannot_be_waited_for),
 		cmocka_unit_test(a_thread_that_waits_for_a_file_that_is_closed_is_woken),
 		cmocka_unit_test(a_number_that_is_another_file_by_now_can_be_waited_for),
 		cmocka_unit_test(an_event_of_the_old_file_does_not_harm_the_new_one),
-		cmocka_unit_test(poll_says_which_of_many_are_ready),
-		cmocka_unit_test(poll_of_a_closed_file_says_so),
+		cmocka_unit_test(poll_reports_which_of_many_are_ready),
+		cmocka_unit_test(poll_of_a_closed_file_reports_it),
 		cmocka_unit_test(the_engines_own_files_give_way_to_the_programs),
-		cmocka_unit_test(a_thread_that_only_looks_does_not_keep_the_one_that_waits_waiting),
+		cmocka_unit_test(a_thread_that_only_polls_does_not_keep_the_one_that_waits_waiting),
 		cmocka_unit_test(only_one_at_a_time_is_about_to_take),
 		cmocka_unit_test(the_child_of_a_fork_waits_on_its_own),
 		cmocka_unit_test(nothing_is_lost_when_files_come_and_go),

@@ -231,7 +231,7 @@ static void wake_beside_hogs(void)
 	check_undisturbed(wakes_are_soon);
 }
 
-static void mlfq_lets_who_sleeps_run_within_2_quanta_beside_50_that_compute(void **state)
+static void mlfq_lets_a_sleeper_run_within_2_quanta_beside_50_that_compute(void **state)
 {
 	(void)state;
 	need_ticks();
@@ -284,7 +284,7 @@ static void be_woken_beside_hogs(void)
 	CHECK(p99 <= 2);
 }
 
-static void mlfq_lets_who_is_woken_run_within_2_quanta_beside_50_that_compute(void **state)
+static void mlfq_lets_a_woken_one_run_within_2_quanta_beside_50_that_compute(void **state)
 {
 	(void)state;
 	need_ticks();
@@ -582,8 +582,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rr_gives_equal_shares_within_2_percent_in_2_s),
-		cmocka_unit_test(mlfq_lets_who_sleeps_run_within_2_quanta_beside_50_that_compute),
-		cmocka_unit_test(mlfq_lets_who_is_woken_run_within_2_quanta_beside_50_that_compute),
+		cmocka_unit_test(mlfq_lets_a_sleeper_run_within_2_quanta_beside_50_that_compute),
+		cmocka_unit_test(mlfq_lets_a_woken_one_run_within_2_quanta_beside_50_that_compute),
 		cmocka_unit_test(nobody_starves_beside_threads_that_yield),
 		cmocka_unit_test(psjf_needs_7_tenths_of_the_turnaround_time_of_rr_at_most),
 		cmocka_unit_test(fifo_runs_a_greater_priority_before_its_waker_goes_on),

@@ -109,7 +109,7 @@ static void count_together(void)
 	CHECK(counter == all + (long long)EACH * atomic_load(&came));
 }
 
-static void they_lock_what_others_lock(void **state)
+static void they_lock_what_other_threads_lock(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 5; i++)
@@ -209,7 +209,7 @@ static void they_come_while_a_thread_computes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(they_lock_what_others_lock),
+		cmocka_unit_test(they_lock_what_other_threads_lock),
 		cmocka_unit_test(they_wake_those_that_wait),
 		cmocka_unit_test(they_make_threads_of_their_own),
 		cmocka_unit_test(they_come_while_a_thread_computes),

@@ -173,7 +173,7 @@ static void a_thread_that_opens_a_stream_of_a_fifo_waits_for_another_thread(void
 	rmdir(directory);
 }
 
-static void a_futex_that_has_changed_is_told_at_once(void **unused)
+static void a_futex_that_has_changed_is_reported_at_once(void **unused)
 {
 	uint32_t word = 1;
 
@@ -200,7 +200,7 @@ int main(void)
 		cmocka_unit_test(threads_that_wait_by_syscall_answer_before_a_quantum),
 		cmocka_unit_test(all_of_a_team_come_through_their_barrier),
 		cmocka_unit_test(a_thread_that_opens_a_stream_of_a_fifo_waits_for_another_thread),
-		cmocka_unit_test(a_futex_that_has_changed_is_told_at_once),
+		cmocka_unit_test(a_futex_that_has_changed_is_reported_at_once),
 		cmocka_unit_test(a_wait_for_a_futex_ends_at_its_time),
 	};
 

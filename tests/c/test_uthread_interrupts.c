@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-static void a_handler_ends_waits_as_signal_7_says(void **state)
+static void a_handler_ends_waits_as_in_signal_7(void **state)
 {
 	(void)state;
 	char byte;
@@ -366,7 +366,7 @@ static void a_program_that_replaces_itself_leaves_no_signals_behind(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_handler_ends_waits_as_signal_7_says),
+		cmocka_unit_test(a_handler_ends_waits_as_in_signal_7),
 		cmocka_unit_test(a_signal_that_is_ignored_ends_nothing),
 		cmocka_unit_test(a_mask_for_the_wait_lets_in_what_was_blocked_before),
 		cmocka_unit_test(pause_ends_with_a_handler),

@@ -320,7 +320,7 @@ static void *wait_for_any(void *unused)
 	return unused;
 }
 
-static void a_thread_that_waits_for_any_child_does_not_hold_up_others(void **state)
+static void a_thread_that_waits_for_any_child_does_not_hold_up_other_ones(void **state)
 {
 	(void)state;
 	pid_t child = fork();
@@ -535,7 +535,7 @@ int main(void)
 		TEST(a_thread_that_waits_for_a_lock_of_a_file_gets_it_from_another_thread),
 		TEST(a_thread_that_waits_for_a_lock_gets_it_from_another_process),
 		TEST(a_thread_that_opens_a_fifo_waits_for_another_thread_that_opens_its_other_end),
-		TEST(a_thread_that_waits_for_any_child_does_not_hold_up_others),
+		TEST(a_thread_that_waits_for_any_child_does_not_hold_up_other_ones),
 		TEST(a_child_that_is_traced_is_waited_for_when_it_stops),
 		TEST(what_the_only_thread_blocks_stays_blocked_when_it_has_waited),
 		TEST(a_waiter_is_cancelled),

@@ -188,7 +188,7 @@ static void *lock_it_once(void *argument)
 	return NULL;
 }
 
-static void compete_with_two_who_hold_it(void)
+static void compete_with_two_that_hold_it(void)
 {
 	tek_uthread_t greedy[2] = {begin(hold_it_most_of_the_time, NULL),
 				   begin(hold_it_most_of_the_time, NULL)};
@@ -208,7 +208,7 @@ static void nobody_starves_beside_threads_that_lock_it_all_the_time(void **state
 {
 	(void)state;
 	for (size_t i = 1; i < sizeof(all_engines) / sizeof(all_engines[0]); i++)
-		in_engine(all_engines[i], compete_with_two_who_hold_it);
+		in_engine(all_engines[i], compete_with_two_that_hold_it);
 }
 
 /* ---- life ---- */
@@ -343,7 +343,7 @@ static void lose_owners(void)
 	CHECK(tek_uthread_mutex_destroy(&robust) == 0);
 }
 
-static void a_robust_one_tells_that_its_owner_ended(void **state)
+static void a_robust_one_reports_that_its_owner_ended(void **state)
 {
 	(void)state;
 	in_all_engines(lose_owners);
@@ -426,7 +426,7 @@ int main(void)
 		cmocka_unit_test(nobody_starves_beside_threads_that_lock_it_all_the_time),
 		cmocka_unit_test(the_last_user_may_free_it),
 		cmocka_unit_test(kernel_threads_and_user_level_threads_use_the_same),
-		cmocka_unit_test(a_robust_one_tells_that_its_owner_ended),
+		cmocka_unit_test(a_robust_one_reports_that_its_owner_ended),
 		cmocka_unit_test(an_owner_is_as_urgent_as_those_that_wait),
 	};
 	return cmocka_run_group_tests_name("uthread mutex", tests, NULL, NULL);

@@ -21,7 +21,7 @@ static void create_and_join(void)
 	}
 }
 
-static void a_thread_gives_its_result_to_who_joins_it(void **state)
+static void a_thread_gives_its_result_to_the_one_that_joins_it(void **state)
 {
 	(void)state;
 	in_all_engines(create_and_join);
@@ -56,7 +56,7 @@ static void fork_in_threads(void)
 	create_and_join();
 }
 
-static void the_child_of_a_fork_has_the_thread_that_called_it_and_can_make_others(void **state)
+static void the_child_of_a_fork_has_the_thread_that_called_it_and_can_make_more(void **state)
 {
 	(void)state;
 	in_all_engines(fork_in_threads);
@@ -90,7 +90,7 @@ static void options_that_make_no_sense_start_nothing(void **state)
  * The user of a program is not its author: the user's mistake is reported, and does not stop the
  * program.
  */
-static void what_makes_no_sense_in_the_variable_is_told_and_passed_by(void **state)
+static void what_makes_no_sense_in_the_variable_is_reported_and_passed_by(void **state)
 {
 	char reported[512] = "";
 	int ends[2], status;
@@ -145,12 +145,12 @@ static void attributes_that_make_no_sense_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_gives_its_result_to_who_joins_it),
+		cmocka_unit_test(a_thread_gives_its_result_to_the_one_that_joins_it),
 		cmocka_unit_test(
-			the_child_of_a_fork_has_the_thread_that_called_it_and_can_make_others),
+			the_child_of_a_fork_has_the_thread_that_called_it_and_can_make_more),
 		cmocka_unit_test(the_engine_starts_once),
 		cmocka_unit_test(options_that_make_no_sense_start_nothing),
-		cmocka_unit_test(what_makes_no_sense_in_the_variable_is_told_and_passed_by),
+		cmocka_unit_test(what_makes_no_sense_in_the_variable_is_reported_and_passed_by),
 		cmocka_unit_test(attributes_that_make_no_sense_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -209,7 +209,7 @@ static void come_while_one_is_in_the_kernel(void)
 	pthread_join(kernel, NULL);
 }
 
-static void it_does_not_wait_for_one_whom_the_kernel_holds_up(void **state)
+static void it_does_not_wait_for_one_that_the_kernel_holds_up(void **state)
 {
 	(void)state;
 	in_engine(ALONE, come_while_one_is_in_the_kernel);
@@ -451,7 +451,7 @@ int main(void)
 		cmocka_unit_test(a_thread_that_sleeps_again_and_again_wakes_each_time),
 		cmocka_unit_test(it_does_not_wait_for_an_idle_engine),
 		cmocka_unit_test(it_does_not_wait_for_one_that_computes),
-		cmocka_unit_test(it_does_not_wait_for_one_whom_the_kernel_holds_up),
+		cmocka_unit_test(it_does_not_wait_for_one_that_the_kernel_holds_up),
 		cmocka_unit_test(it_waits_for_one_that_defers_preemption),
 		cmocka_unit_test(in_a_child_of_its_own_it_asks_nobody),
 		cmocka_unit_test(the_same_in_a_child_of_a_thread),

@@ -198,7 +198,7 @@ static void wait_and_wake_in_child(const atomic_int *parent_is_done)
  * Not allowed, but it happens: a waiter of another process is unknown here, and its stack is not
  * accessed.
  */
-static void a_thread_that_waits_in_another_process_is_not_looked_for(void **state)
+static void a_thread_that_waits_in_another_process_is_not_accessed(void **state)
 {
 	struct {
 		struct wrong wrong;
@@ -263,7 +263,7 @@ static void *use_library(void *argument)
 	return NULL;
 }
 
-static void a_lock_that_others_wait_for_is_taken_before_a_fork(void **state)
+static void a_lock_that_threads_wait_for_is_taken_before_a_fork(void **state)
 {
 	pthread_t threads[4];
 	int status;
@@ -336,7 +336,7 @@ static void *examine_mask(void *argument)
 	return NULL;
 }
 
-static void nobody_has_the_mask_of_who_forks(void **state)
+static void no_thread_has_the_mask_of_the_one_that_forks(void **state)
 {
 	static char much[64 << 20]; /* so that a fork takes some quanta */
 	pthread_t threads[2];
@@ -361,10 +361,10 @@ int main(void)
 	limit_to(100);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_child_finds_nothing_half_done),
-		cmocka_unit_test(a_thread_that_waits_in_another_process_is_not_looked_for),
-		cmocka_unit_test(a_lock_that_others_wait_for_is_taken_before_a_fork),
+		cmocka_unit_test(a_thread_that_waits_in_another_process_is_not_accessed),
+		cmocka_unit_test(a_lock_that_threads_wait_for_is_taken_before_a_fork),
 		cmocka_unit_test(threads_that_fork_at_the_same_time_do_so_one_after_the_other),
-		cmocka_unit_test(nobody_has_the_mask_of_who_forks),
+		cmocka_unit_test(no_thread_has_the_mask_of_the_one_that_forks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

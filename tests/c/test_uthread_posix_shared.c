@@ -48,7 +48,7 @@ static int kernel_threads(void)
 }
 
 /* All of them wait at a time, with as many workers as there are. */
-static void hundreds_wait_and_others_run(void **state)
+static void hundreds_wait_and_other_threads_run(void **state)
 {
 	pthread_t threads[THREADS];
 
@@ -74,7 +74,7 @@ static void those_that_waited_leave_no_kernel_threads_behind(void **state)
 	(void)state;
 	for (int round = 0; round < 3; round++) {
 		shared->over = false;
-		hundreds_wait_and_others_run(state);
+		hundreds_wait_and_other_threads_run(state);
 	}
 	for (int i = 0; i < 1000 && kernel_threads() > 100; i++)
 		nap(10);
@@ -102,7 +102,7 @@ static void *use_all_of_them(void *argument)
 	return NULL;
 }
 
-static void a_thread_that_waits_for_any_kind_lets_others_run(void **state)
+static void a_thread_that_waits_for_any_kind_lets_other_ones_run(void **state)
 {
 	(void)state;
 	pthread_rwlock_rdlock(&shared->rwlock);
@@ -184,11 +184,11 @@ int main(void)
 {
 	limit_to(100);
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(hundreds_wait_and_others_run, make, unmake),
+		cmocka_unit_test_setup_teardown(hundreds_wait_and_other_threads_run, make, unmake),
 		cmocka_unit_test_setup_teardown(those_that_waited_leave_no_kernel_threads_behind,
 						make, unmake),
-		cmocka_unit_test_setup_teardown(a_thread_that_waits_for_any_kind_lets_others_run,
-						make, unmake),
+		cmocka_unit_test_setup_teardown(
+			a_thread_that_waits_for_any_kind_lets_other_ones_run, make, unmake),
 		cmocka_unit_test_setup_teardown(waiting_ends_at_its_time, make, unmake),
 		cmocka_unit_test_setup_teardown(processes_wake_each_other, make, unmake),
 	};

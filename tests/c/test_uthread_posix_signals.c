@@ -149,7 +149,7 @@ static void a_blocked_signal_waits_until_it_is_unblocked(void **state)
 #define USR1_BIT (1 << (SIGUSR1 - 1))
 
 /* The mask is the thread's: the kernel's mask changes when other threads run, or when it sleeps. */
-static void masks_of_4_3bsd_stay_when_others_have_run(void **state)
+static void masks_of_4_3bsd_stay_when_other_threads_have_run(void **state)
 {
 	(void)state;
 	sigset_t all, now;
@@ -400,7 +400,7 @@ static void *compute(void *argument)
 	return argument;
 }
 
-static void a_signal_of_the_process_ends_the_first_threads_wait_while_others_compute(void **state)
+static void a_signal_of_the_process_ends_the_first_threads_wait_while_threads_compute(void **state)
 {
 	static int (*const waits[])(void) = {
 		wait_in_read,     wait_in_poll,       wait_in_select,
@@ -445,8 +445,7 @@ static void a_signal_of_the_process_ends_the_first_threads_wait_while_others_com
 	close(no_byte[1]);
 }
 
-static void
-a_signal_of_the_process_is_what_the_first_thread_awaits_while_others_compute(void **state)
+static void the_first_thread_awaits_a_signal_of_the_process_while_threads_compute(void **state)
 {
 	(void)state;
 	NEEDS_PREEMPTION();
@@ -667,7 +666,7 @@ static void all_signals_that_have_a_name_are_the_programs(void **state)
 	sem_destroy(&posted);
 }
 
-static void handlers_are_told_as_they_were_installed(void **state)
+static void handlers_are_returned_as_they_were_installed(void **state)
 {
 	struct sigaction action, old;
 	(void)state;
@@ -712,7 +711,7 @@ int main(void)
 		cmocka_unit_test_setup(a_signal_ends_the_sleep_of_the_thread_it_is_sent_to, reset),
 		cmocka_unit_test_setup(a_read_fails_or_is_begun_again_as_the_handler_wants, reset),
 		cmocka_unit_test_setup(a_blocked_signal_waits_until_it_is_unblocked, reset),
-		cmocka_unit_test_setup(masks_of_4_3bsd_stay_when_others_have_run, reset),
+		cmocka_unit_test_setup(masks_of_4_3bsd_stay_when_other_threads_have_run, reset),
 		cmocka_unit_test_setup(raise_runs_the_handler_before_it_returns, reset),
 		cmocka_unit_test_setup(a_thread_has_the_mask_of_its_creator_and_keeps_its_own,
 				       reset),
@@ -720,10 +719,10 @@ int main(void)
 				       reset),
 		cmocka_unit_test_setup(a_signal_of_the_process_finds_a_thread_that_waits, reset),
 		cmocka_unit_test_setup(
-			a_signal_of_the_process_ends_the_first_threads_wait_while_others_compute,
+			a_signal_of_the_process_ends_the_first_threads_wait_while_threads_compute,
 			reset),
 		cmocka_unit_test_setup(
-			a_signal_of_the_process_is_what_the_first_thread_awaits_while_others_compute,
+			the_first_thread_awaits_a_signal_of_the_process_while_threads_compute,
 			reset),
 		cmocka_unit_test_setup(a_profilers_signal_stays_with_the_thread_that_uses_the_cpu,
 				       reset),
@@ -734,7 +733,7 @@ int main(void)
 		cmocka_unit_test_setup(handlers_may_post_semaphores_whatever_they_interrupt, reset),
 		cmocka_unit_test_setup(the_engines_own_signal_is_not_the_programs, reset),
 		cmocka_unit_test_setup(all_signals_that_have_a_name_are_the_programs, reset),
-		cmocka_unit_test_setup(handlers_are_told_as_they_were_installed, reset),
+		cmocka_unit_test_setup(handlers_are_returned_as_they_were_installed, reset),
 		cmocka_unit_test_setup(a_signal_without_a_handler_ends_the_process, reset),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

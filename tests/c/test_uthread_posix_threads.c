@@ -252,7 +252,7 @@ static int end_with_stack(size_t asked, size_t used)
 	return status;
 }
 
-static void a_stack_ends_where_its_size_says(void **state)
+static void a_stack_ends_at_the_size_that_was_set(void **state)
 {
 	const size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN), sizes[] = {least, 256 << 10};
 	/*
@@ -274,7 +274,7 @@ static void a_stack_ends_where_its_size_says(void **state)
 	}
 }
 
-static void the_size_that_is_told_is_the_one_that_was_asked_for(void **state)
+static void the_size_that_is_reported_is_the_one_that_was_asked_for(void **state)
 {
 	const size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN),
 		     small = least > 64 << 10 ? least : 64 << 10;
@@ -304,7 +304,7 @@ static void the_size_that_is_told_is_the_one_that_was_asked_for(void **state)
 static atomic_int done, spoilt;
 
 /* Reports that it is done before it is, as a detached thread has to. */
-static void *say_done_and_go_on(void *argument)
+static void *report_done_and_go_on(void *argument)
 {
 	volatile uintptr_t mine[100];
 
@@ -335,7 +335,7 @@ static void a_stack_is_not_used_again_while_somebody_is_on_it(void **state)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	for (int i = 0; i < 1000; i++) {
 		pthread_t thread;
-		assert_int_equal(pthread_create(&thread, &attr, say_done_and_go_on,
+		assert_int_equal(pthread_create(&thread, &attr, report_done_and_go_on,
 						(void *)(uintptr_t)(i + 1)),
 				 0);
 		while (atomic_load(&done) <= i)
@@ -382,7 +382,7 @@ static void a_guard_is_as_large_as_was_asked_for(void **state)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
-static void a_name_is_told_as_it_was_set(void **state)
+static void a_name_is_returned_as_it_was_set(void **state)
 {
 	atomic_int flag = 0;
 	char name[16];
@@ -414,7 +414,7 @@ static void threads_of_c11_are_threads(void **state)
 	assert_true(thrd_equal(thrd_current(), thrd_current()));
 }
 
-static void priorities_are_told_as_they_were_set(void **state)
+static void priorities_are_returned_as_they_were_set(void **state)
 {
 	struct sched_param param = {.sched_priority = 10};
 	atomic_int flag = 0;
@@ -617,7 +617,7 @@ int main(void)
 	limit_to(100);
 	const struct CMUnitTest tests[] = {
 		/* Before others leave larger stacks, which the C library would use for it. */
-		cmocka_unit_test(a_stack_ends_where_its_size_says),
+		cmocka_unit_test(a_stack_ends_at_the_size_that_was_set),
 		cmocka_unit_test(joining_gives_what_the_routine_returns),
 		cmocka_unit_test(joining_gives_what_was_exited_with),
 		cmocka_unit_test(a_thread_knows_its_own_handle),
@@ -629,12 +629,12 @@ int main(void)
 		cmocka_unit_test(a_thread_runs_on_the_stack_that_it_was_given),
 		cmocka_unit_test(a_thread_has_the_stack_size_that_was_asked_for),
 		cmocka_unit_test(a_thread_can_ask_for_its_stack_and_guard),
-		cmocka_unit_test(the_size_that_is_told_is_the_one_that_was_asked_for),
+		cmocka_unit_test(the_size_that_is_reported_is_the_one_that_was_asked_for),
 		cmocka_unit_test(a_stack_is_not_used_again_while_somebody_is_on_it),
 		cmocka_unit_test(a_guard_is_as_large_as_was_asked_for),
-		cmocka_unit_test(a_name_is_told_as_it_was_set),
+		cmocka_unit_test(a_name_is_returned_as_it_was_set),
 		cmocka_unit_test(threads_of_c11_are_threads),
-		cmocka_unit_test(priorities_are_told_as_they_were_set),
+		cmocka_unit_test(priorities_are_returned_as_they_were_set),
 		cmocka_unit_test(a_priority_of_sched_tek_is_a_nice_value),
 		cmocka_unit_test(the_process_lives_until_its_last_thread_ends),
 		cmocka_unit_test(children_of_any_thread_have_threads_of_their_own),

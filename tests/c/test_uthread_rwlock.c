@@ -90,7 +90,7 @@ static void *read_once(void *argument)
 	return argument ? (void *)(uintptr_t)seen : NULL;
 }
 
-static void read_beside_a_writer_who_waits(void)
+static void read_beside_a_writer_that_waits(void)
 {
 	CHECK(tek_uthread_rwlock_rdlock(&rwlock) == 0);
 	tek_uthread_t writer = begin(write_once, NULL);
@@ -103,7 +103,7 @@ static void read_beside_a_writer_who_waits(void)
 	end_of(writer);
 }
 
-static void read_after_a_writer_who_waits(void)
+static void read_after_a_writer_that_waits(void)
 {
 	CHECK(tek_uthread_rwlock_init(&rwlock, TEK_UTHREAD_RWLOCK_PREFER_WRITER) == 0);
 	CHECK(tek_uthread_rwlock_rdlock(&rwlock) == 0);
@@ -120,8 +120,8 @@ static void read_after_a_writer_who_waits(void)
 static void readers_pass_a_waiting_writer_only_if_they_are_preferred(void **state)
 {
 	(void)state;
-	in_all_engines(read_beside_a_writer_who_waits);
-	in_all_engines(read_after_a_writer_who_waits);
+	in_all_engines(read_beside_a_writer_that_waits);
+	in_all_engines(read_after_a_writer_that_waits);
 }
 
 static atomic_bool writer_gave_up;
@@ -151,7 +151,7 @@ static void give_up_writing(void)
 	CHECK(rwlock.state_ == 0);
 }
 
-static void a_writer_who_gives_up_lets_readers_pass(void **state)
+static void a_writer_that_gives_up_lets_readers_pass(void **state)
 {
 	(void)state;
 	in_all_engines(give_up_writing);
@@ -247,7 +247,7 @@ static void read_beside_an_urgent_writer(void)
 	CHECK(rwlock.state_ == 0);
 }
 
-static void a_reader_waits_for_a_writer_who_is_as_urgent(void **state)
+static void a_reader_waits_for_a_writer_that_is_as_urgent(void **state)
 {
 	(void)state;
 	in_all_engines(read_beside_an_urgent_writer);
@@ -343,7 +343,7 @@ static void give_up_often_with_writers_preferred(void)
 	give_up_often();
 }
 
-static void nobody_is_forgotten_when_others_give_up(void **state)
+static void no_waiter_is_forgotten_when_other_ones_give_up(void **state)
 {
 	(void)state;
 	in_all_engines(give_up_often);
@@ -374,11 +374,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(writers_are_alone_and_readers_are_not),
 		cmocka_unit_test(readers_pass_a_waiting_writer_only_if_they_are_preferred),
-		cmocka_unit_test(a_writer_who_gives_up_lets_readers_pass),
+		cmocka_unit_test(a_writer_that_gives_up_lets_readers_pass),
 		cmocka_unit_test(the_most_urgent_one_that_waits_gets_it_and_among_equals_a_writer),
-		cmocka_unit_test(a_reader_waits_for_a_writer_who_is_as_urgent),
+		cmocka_unit_test(a_reader_waits_for_a_writer_that_is_as_urgent),
 		cmocka_unit_test(errors_are_found),
-		cmocka_unit_test(nobody_is_forgotten_when_others_give_up),
+		cmocka_unit_test(no_waiter_is_forgotten_when_other_ones_give_up),
 		cmocka_unit_test(kernel_threads_and_user_level_threads_use_the_same),
 	};
 	return cmocka_run_group_tests_name("uthread rwlock", tests, NULL, NULL);

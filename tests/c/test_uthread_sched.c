@@ -140,7 +140,7 @@ static void each_ready_thread_comes_out_once(void **state)
 }
 
 /* One thread in 100 computes beside 99 that wake each other: the turns until it runs. */
-static void a_thread_that_is_ready_gets_a_turn_beside_others_that_wake_each_other(void **state)
+static void a_thread_that_is_ready_runs_beside_other_ones_that_wake_each_other(void **state)
 {
 	(void)state;
 	static const char *const fair[] = {"rr", "mlfq", "steal"};
@@ -279,7 +279,7 @@ int main(void)
 		cmocka_unit_test(a_scheduler_that_starts_again_has_nobody),
 		cmocka_unit_test(each_ready_thread_comes_out_once),
 		cmocka_unit_test(
-			a_thread_that_is_ready_gets_a_turn_beside_others_that_wake_each_other),
+			a_thread_that_is_ready_runs_beside_other_ones_that_wake_each_other),
 		cmocka_unit_test(nobody_is_lost_or_doubled_by_workers_at_once),
 		cmocka_unit_test(nobody_is_lost_or_doubled_while_priorities_change),
 	};

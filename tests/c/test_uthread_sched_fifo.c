@@ -83,7 +83,7 @@ static void a_thread_that_was_preempted_comes_back_first_of_its_priority(void **
 	}
 }
 
-static void threads_are_dealt_to_workers_in_turn_and_stay_there(void **state)
+static void threads_are_dealt_to_workers_round_robin_and_stay_there(void **state)
 {
 	(void)state;
 	FOR_EACH_LOCK(lock)
@@ -142,7 +142,7 @@ static void quanta_do_not_count_unless_a_greater_priority_waits(void **state)
 	}
 }
 
-static void a_yield_lets_equals_run_and_no_others(void **state)
+static void a_yield_lets_equals_run_and_no_other_threads(void **state)
 {
 	(void)state;
 	FOR_EACH_LOCK(lock)
@@ -299,10 +299,10 @@ int main(void)
 		cmocka_unit_test(each_priority_has_its_place),
 		cmocka_unit_test(a_priority_beyond_the_range_counts_as_the_nearest_one),
 		cmocka_unit_test(a_thread_that_was_preempted_comes_back_first_of_its_priority),
-		cmocka_unit_test(threads_are_dealt_to_workers_in_turn_and_stay_there),
+		cmocka_unit_test(threads_are_dealt_to_workers_round_robin_and_stay_there),
 		cmocka_unit_test(the_first_thread_of_the_program_is_on_the_first_worker),
 		cmocka_unit_test(quanta_do_not_count_unless_a_greater_priority_waits),
-		cmocka_unit_test(a_yield_lets_equals_run_and_no_others),
+		cmocka_unit_test(a_yield_lets_equals_run_and_no_other_threads),
 		cmocka_unit_test(only_a_greater_priority_goes_at_once),
 		cmocka_unit_test(a_thread_that_is_ready_changes_its_place_with_its_priority),
 		cmocka_unit_test(a_thread_that_runs_or_waits_has_its_new_priority_when_it_is_ready),

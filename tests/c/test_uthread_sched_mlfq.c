@@ -86,7 +86,7 @@ static void a_thread_that_is_interrupted_goes_on_with_what_is_left_of_its_allotm
 	assert_int_equal(threads[0].sched.level, LOWEST);
 }
 
-static void lower_levels_wait_for_higher_ones_and_equals_go_in_turn(void **state)
+static void lower_levels_wait_for_higher_ones_and_equals_run_round_robin(void **state)
 {
 	(void)state;
 	start(MLFQ, 1);
@@ -290,7 +290,7 @@ static void two_that_yield_let_a_lower_level_run_also_when_they_were_promoted(vo
 	assert_int_equal(iterations[0], 50);
 }
 
-static void a_thread_that_yields_gets_a_turn_beside_those_that_wake_each_other(void **state)
+static void a_thread_that_yields_runs_beside_those_that_wake_each_other(void **state)
 {
 	(void)state;
 	start(MLFQ, 1);
@@ -315,7 +315,7 @@ int main(void)
 			a_thread_that_waits_before_its_allotment_is_used_up_stays_and_gets_all_of_it_again),
 		cmocka_unit_test(
 			a_thread_that_is_interrupted_goes_on_with_what_is_left_of_its_allotment),
-		cmocka_unit_test(lower_levels_wait_for_higher_ones_and_equals_go_in_turn),
+		cmocka_unit_test(lower_levels_wait_for_higher_ones_and_equals_run_round_robin),
 		cmocka_unit_test(a_woken_thread_goes_at_once_before_one_of_a_lower_level),
 		cmocka_unit_test(
 			a_thread_that_has_used_up_its_allotment_goes_on_if_only_lower_levels_are_ready),
@@ -329,8 +329,7 @@ int main(void)
 		cmocka_unit_test(a_thread_that_wakes_goes_at_once_before_one_that_was_promoted),
 		cmocka_unit_test(two_that_yield_let_a_lower_level_run),
 		cmocka_unit_test(two_that_yield_let_a_lower_level_run_also_when_they_were_promoted),
-		cmocka_unit_test(
-			a_thread_that_yields_gets_a_turn_beside_those_that_wake_each_other),
+		cmocka_unit_test(a_thread_that_yields_runs_beside_those_that_wake_each_other),
 	};
 	limit_to(100);
 	return cmocka_run_group_tests(tests, NULL, NULL);

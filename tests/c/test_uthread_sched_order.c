@@ -25,7 +25,7 @@ static void rr_lets_run_in_the_order_of_becoming_ready(void **state)
 	ASSERT_NEXT_ARE(RR, 1, 2, 3, 4, 5);
 }
 
-static void rr_gives_one_quantum_to_each_in_turn(void **state)
+static void rr_gives_one_quantum_to_each_in_order(void **state)
 {
 	(void)state;
 	start(RR, 1);
@@ -44,7 +44,7 @@ static void rr_gives_one_quantum_to_each_in_turn(void **state)
 	assert_null(RR->goes_before);
 }
 
-static void psjf_prefers_the_fewest_quanta_and_then_who_has_waited_the_longest(void **state)
+static void psjf_prefers_the_fewest_quanta_and_then_the_longest_wait(void **state)
 {
 	(void)state;
 	start(PSJF, 1);
@@ -99,7 +99,7 @@ static void psjf_lets_one_with_fewer_quanta_run_at_once(void **state)
 	assert_false(PSJF->goes_before(&threads[1], &threads[2]));
 }
 
-static void psjf_lets_who_has_the_fewest_go_on_unless_it_yields(void **state)
+static void psjf_lets_the_one_with_the_fewest_go_on_unless_it_yields(void **state)
 {
 	(void)state;
 	struct tek_worker *worker = &tek_ut__workers[0];
@@ -114,7 +114,7 @@ static void psjf_lets_who_has_the_fewest_go_on_unless_it_yields(void **state)
 	assert_ptr_equal(PSJF->next(worker, &threads[0], TEK_READY_YIELDED), &threads[1]);
 }
 
-static void steal_takes_the_newest_of_its_own_and_those_that_yielded_in_turn(void **state)
+static void steal_takes_the_newest_of_its_own_and_those_that_yielded_in_order(void **state)
 {
 	(void)state;
 	start(STEAL, 1);
@@ -147,7 +147,7 @@ static void steal_lets_the_oldest_go_first_once_in_a_quantum(void **state)
 	ASSERT_NEXT_ARE(STEAL, 6, 5, 4, 3, 2);
 }
 
-static void steal_gives_everybody_a_turn_beside_two_who_wake_each_other(void **state)
+static void steal_lets_every_thread_run_beside_two_that_wake_each_other(void **state)
 {
 	(void)state;
 	start(STEAL, 1);
@@ -212,16 +212,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rr_lets_run_in_the_order_of_becoming_ready),
-		cmocka_unit_test(rr_gives_one_quantum_to_each_in_turn),
-		cmocka_unit_test(
-			psjf_prefers_the_fewest_quanta_and_then_who_has_waited_the_longest),
+		cmocka_unit_test(rr_gives_one_quantum_to_each_in_order),
+		cmocka_unit_test(psjf_prefers_the_fewest_quanta_and_then_the_longest_wait),
 		cmocka_unit_test(psjf_orders_any_number),
 		cmocka_unit_test(psjf_counts_only_quanta_that_were_used_up),
 		cmocka_unit_test(psjf_lets_one_with_fewer_quanta_run_at_once),
-		cmocka_unit_test(psjf_lets_who_has_the_fewest_go_on_unless_it_yields),
-		cmocka_unit_test(steal_takes_the_newest_of_its_own_and_those_that_yielded_in_turn),
+		cmocka_unit_test(psjf_lets_the_one_with_the_fewest_go_on_unless_it_yields),
+		cmocka_unit_test(steal_takes_the_newest_of_its_own_and_those_that_yielded_in_order),
 		cmocka_unit_test(steal_lets_the_oldest_go_first_once_in_a_quantum),
-		cmocka_unit_test(steal_gives_everybody_a_turn_beside_two_who_wake_each_other),
+		cmocka_unit_test(steal_lets_every_thread_run_beside_two_that_wake_each_other),
 		cmocka_unit_test(a_thief_gets_the_older_half_in_its_order),
 		cmocka_unit_test(thieves_divide_any_number_among_all_workers),
 	};

@@ -29,7 +29,7 @@ static void let_three_in(void)
 	CHECK(tek_uthread_semaphore_destroy(&semaphore) == 0);
 }
 
-static void as_many_get_in_as_its_value_says(void **state)
+static void as_many_get_in_as_its_value_allows(void **state)
 {
 	(void)state;
 	in_all_engines(let_three_in);
@@ -238,7 +238,7 @@ static void kernel_threads_and_user_level_threads_wake_each_other(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(as_many_get_in_as_its_value_says),
+		cmocka_unit_test(as_many_get_in_as_its_value_allows),
 		cmocka_unit_test(two_threads_alternate),
 		cmocka_unit_test(errors_are_found_and_waiting_ends_at_its_time),
 		cmocka_unit_test(no_unit_is_lost_to_those_that_give_up),

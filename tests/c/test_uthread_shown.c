@@ -133,7 +133,7 @@ static void wait_for_everything(void)
 	}
 }
 
-static void it_says_what_a_thread_waits_for_while_it_does(void **state)
+static void it_shows_what_a_thread_waits_for_while_it_does(void **state)
 {
 	(void)state;
 	in_all_engines(wait_for_everything);
@@ -152,7 +152,7 @@ static void everything_that_can_be_waited_for_has_a_word_of_its_own(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_says_what_a_thread_waits_for_while_it_does),
+		cmocka_unit_test(it_shows_what_a_thread_waits_for_while_it_does),
 		cmocka_unit_test(everything_that_can_be_waited_for_has_a_word_of_its_own),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

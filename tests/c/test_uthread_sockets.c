@@ -64,7 +64,7 @@ static ssize_t call_connect(struct call *call)
 	return connect(call->file, (const struct sockaddr *)call->bytes, (socklen_t)call->size);
 }
 
-static void connect_says_how_it_ended(void **state)
+static void connect_returns_how_it_ended(void **state)
 {
 	(void)state;
 	struct sockaddr_in address;
@@ -103,7 +103,7 @@ static void connect_says_how_it_ended(void **state)
 	close(call.file);
 }
 
-static void recv_waits_for_all_if_told_to(void **state)
+static void recv_waits_for_all_if_asked_to(void **state)
 {
 	(void)state;
 	char bytes[8] = {0};
@@ -157,7 +157,7 @@ static int udp_socket(struct sockaddr_in *address)
 	return file;
 }
 
-static void recvfrom_says_who_sent_it(void **state)
+static void recvfrom_returns_the_address_of_the_sender(void **state)
 {
 	(void)state;
 	struct sockaddr_in to, from;
@@ -351,7 +351,7 @@ static void a_call_that_must_not_wait_does_not(void **state)
 	assert_fails(&call, EBADF);
 }
 
-static void the_time_limit_of_a_socket_is_kept(void **state)
+static void the_time_limit_of_a_socket_is_respected(void **state)
 {
 	(void)state;
 	char bytes[4096];
@@ -378,15 +378,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_datagram_waits_for_room_in_its_receivers_queue),
 		cmocka_unit_test(a_socket_that_listens_gives_each_of_its_waiters_a_connection),
-		cmocka_unit_test(connect_says_how_it_ended),
-		cmocka_unit_test(recv_waits_for_all_if_told_to),
-		cmocka_unit_test(recvfrom_says_who_sent_it),
+		cmocka_unit_test(connect_returns_how_it_ended),
+		cmocka_unit_test(recv_waits_for_all_if_asked_to),
+		cmocka_unit_test(recvfrom_returns_the_address_of_the_sender),
 		cmocka_unit_test(recvmsg_gets_what_comes_with_a_message),
 		cmocka_unit_test(recvmmsg_waits_for_all_messages_or_for_one),
 		cmocka_unit_test(sendmmsg_sends_all_of_each_message),
 		cmocka_unit_test(a_non_blocking_file_does_not_wait),
 		cmocka_unit_test(a_call_that_must_not_wait_does_not),
-		cmocka_unit_test(the_time_limit_of_a_socket_is_kept),
+		cmocka_unit_test(the_time_limit_of_a_socket_is_respected),
 	};
 	limit_to(100);
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -240,7 +240,7 @@ static const struct state states[] = {
 
 static struct state_list list = {states, sizeof(states) / sizeof(states[0])};
 
-static void the_first_thread_keeps_what_it_sets_while_others_run(void **unused)
+static void the_first_thread_keeps_what_it_sets_while_other_threads_run(void **unused)
 {
 	pthread_t rest[2];
 	long mine;
@@ -400,7 +400,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		TESTS_OF_STATES(&list),
-		cmocka_unit_test(the_first_thread_keeps_what_it_sets_while_others_run),
+		cmocka_unit_test(the_first_thread_keeps_what_it_sets_while_other_threads_run),
 		cmocka_unit_test(programs_give_up_their_user_and_keep_rights),
 		cmocka_unit_test(the_child_of_such_a_thread_has_its_state),
 		cmocka_unit_test(a_hundred_threads_have_users_of_their_own),

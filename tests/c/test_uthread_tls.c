@@ -411,7 +411,7 @@ static void fork_in_thread(void *argument)
 				   : -1;
 }
 
-static void a_child_of_fork_goes_on_in_the_storage_of_who_forked(void **state)
+static void a_child_of_fork_goes_on_in_the_storage_of_the_thread_that_forked(void **state)
 {
 	(void)state;
 	pthread_barrier_t barrier;
@@ -433,7 +433,7 @@ static void note_cpu(void *argument)
 	*(int *)argument = sched_getcpu();
 }
 
-static void sched_getcpu_says_where_a_thread_runs(void **state)
+static void sched_getcpu_returns_where_a_thread_runs(void **state)
 {
 	(void)state;
 	cpu_set_t before, one;
@@ -507,8 +507,8 @@ int main(void)
 		cmocka_unit_test(
 			a_library_with_variables_in_the_block_finds_them_in_threads_that_were_there),
 		cmocka_unit_test(setuid_returns_in_a_thread_with_storage_of_its_own),
-		cmocka_unit_test(a_child_of_fork_goes_on_in_the_storage_of_who_forked),
-		cmocka_unit_test(sched_getcpu_says_where_a_thread_runs),
+		cmocka_unit_test(a_child_of_fork_goes_on_in_the_storage_of_the_thread_that_forked),
+		cmocka_unit_test(sched_getcpu_returns_where_a_thread_runs),
 		cmocka_unit_test(a_stream_that_another_thread_has_locked_is_locked),
 		cmocka_unit_test(many_short_threads_need_no_more_memory),
 	};

@@ -238,12 +238,12 @@ static void the_child_of_a_fork_writes_nothing_between_the_records_of_its_parent
 	off_t at = TEK_TRACE_HEADER_BYTES;
 	for (; pread(fd, &block, sizeof(block), at) == (ssize_t)sizeof(block);
 	     at += TEK_TRACE_BLOCK_BYTES) {
-		int whose = !pids[0] || pids[0] == block.pid ? 0 : 1;
-		pids[whose] = block.pid;
+		int process = !pids[0] || pids[0] == block.pid ? 0 : 1;
+		pids[process] = block.pid;
 		struct tek_trace_record record;
 		off_t next = at + (off_t)sizeof(block);
 		for (; pread(fd, &record, 32, next) == 32 && record.time_ns; next += 32)
-			records_of[whose]++;
+			records_of[process]++;
 	}
 	close(fd);
 	assert_true(pids[1] != 0);

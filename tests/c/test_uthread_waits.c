@@ -9,7 +9,7 @@ static make_function *const polls[] = {call_poll,    call_ppoll,      call_selec
 				       call_pselect, call_epoll_wait, call_epoll_pwait2};
 #define POLLS 6
 
-static void a_thread_that_waits_for_several_files_lets_others_go_on(void **state)
+static void a_thread_that_waits_for_several_files_lets_other_ones_go_on(void **state)
 {
 	(void)state;
 	for (int i = 0; i < POLLS; i++) {
@@ -99,7 +99,7 @@ static ssize_t call_sleep(struct call *call)
 	return sleep((unsigned int)call->size / 1000);
 }
 
-static void a_thread_that_sleeps_lets_others_go_on_and_sleeps_long_enough(void **state)
+static void a_thread_that_sleeps_lets_other_ones_go_on_and_sleeps_long_enough(void **state)
 {
 	(void)state;
 	const struct call sleeps[] = {
@@ -160,7 +160,7 @@ static ssize_t call_waitid(struct call *call)
 	return result ? result : info.si_pid;
 }
 
-static void a_thread_that_waits_for_a_child_lets_others_go_on(void **state)
+static void a_thread_that_waits_for_a_child_lets_other_ones_go_on(void **state)
 {
 	(void)state;
 	make_function *const waits[] = {call_waitpid, call_waitid};
@@ -312,12 +312,12 @@ static void an_epoll_server_has_thousands_of_connections(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_that_waits_for_several_files_lets_others_go_on),
+		cmocka_unit_test(a_thread_that_waits_for_several_files_lets_other_ones_go_on),
 		cmocka_unit_test(a_time_limit_ends_the_wait_and_not_before),
 		cmocka_unit_test(a_file_that_was_hung_up_is_no_exception),
-		cmocka_unit_test(a_thread_that_sleeps_lets_others_go_on_and_sleeps_long_enough),
+		cmocka_unit_test(a_thread_that_sleeps_lets_other_ones_go_on_and_sleeps_long_enough),
 		cmocka_unit_test(what_is_no_time_is_not_slept),
-		cmocka_unit_test(a_thread_that_waits_for_a_child_lets_others_go_on),
+		cmocka_unit_test(a_thread_that_waits_for_a_child_lets_other_ones_go_on),
 		cmocka_unit_test(any_child_can_be_waited_for),
 		cmocka_unit_test(the_child_of_a_fork_waits_for_files_of_its_own),
 		cmocka_unit_test(an_epoll_server_has_thousands_of_connections),

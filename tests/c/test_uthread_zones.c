@@ -36,7 +36,7 @@ static void the_program_can_be_left_and_the_c_library_cannot(void **state)
 }
 
 /* Each of them: not only the first. */
-static void code_that_comes_later_is_known_at_the_second_look(void **state)
+static void code_that_comes_later_is_known_at_the_second_query(void **state)
 {
 	(void)state;
 	find();
@@ -118,7 +118,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_program_can_be_left_and_the_c_library_cannot),
-		cmocka_unit_test(code_that_comes_later_is_known_at_the_second_look),
+		cmocka_unit_test(code_that_comes_later_is_known_at_the_second_query),
 		cmocka_unit_test(what_is_no_code_is_never_left),
 		cmocka_unit_test(a_full_list_of_ranges_allows_nothing_unknown),
 		cmocka_unit_test(code_behind_thousands_of_ranges_is_known),
