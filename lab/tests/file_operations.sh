@@ -19,14 +19,14 @@ is_at_most() { awk "BEGIN { exit !(${1:-1e9} <= $2) }"; }
 
 # Without help each answer waits for the end of a hog's turn, 450 ms. With it a late one is one of
 # emulation: a reaction of tekd takes some ms there.
-answers_come_that_wait_for_what_others_gave_to_starved_threads() {
+answers_come_that_wait_for_the_work_of_starved_threads() {
 	measure "$1" && is_at_least "$(column 'as it is' 1)" 200 &&
 		is_at_most "$(column TEK 2)" 40 && is_at_most "$(column TEK 4)" 200 &&
 		is_at_least "$(column TEK 6)" 100
 }
 
-on_ext4_answers_come_that_wait_for_what_others_gave_to_starved_threads() {
-	answers_come_that_wait_for_what_others_gave_to_starved_threads ext4
+on_ext4_answers_come_that_wait_for_the_work_of_starved_threads() {
+	answers_come_that_wait_for_the_work_of_starved_threads ext4
 }
 
-run_tests on_ext4_answers_come_that_wait_for_what_others_gave_to_starved_threads
+run_tests on_ext4_answers_come_that_wait_for_the_work_of_starved_threads

@@ -126,7 +126,7 @@ threads_are_spread_over_the_cpus() {
 		computes_the_same "$tek" run --place compact --
 }
 
-threads_are_dealt_to_the_cpus_in_turn() {
+threads_are_dealt_to_the_cpus_round_robin() {
 	has libtek-rtfifo.so "$tek" run --place rtfifo -- &&
 		computes_the_same "$tek" run --place rtfifo --
 }
@@ -173,7 +173,7 @@ run_tests \
 	malloc_is_replaced \
 	mathematical_functions_are_replaced \
 	threads_are_spread_over_the_cpus \
-	threads_are_dealt_to_the_cpus_in_turn \
+	threads_are_dealt_to_the_cpus_round_robin \
 	stacks_are_learnt_and_then_fitted \
 	time_is_profiled \
 	threads_are_user_level_ones

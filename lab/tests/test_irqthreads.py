@@ -34,7 +34,7 @@ def test_ps_shows_the_threads_of_interrupts_at_priority_50(tek):
     assert all((thread["policy"], thread["rt_priority"]) == ("fifo", 50) for thread in found)
 
 
-def test_explain_says_what_the_thread_of_an_interrupt_is_for(tek):
+def test_explain_shows_what_the_thread_of_an_interrupt_is_for(tek):
     thread = interrupts(tek)[0]
     assert "it handles one interrupt" in tek("explain", str(thread["tid"])).stdout
 

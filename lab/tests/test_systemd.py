@@ -182,7 +182,7 @@ def own_groups(unit):
     return sorted(entry.name for entry in directory.glob("tek*")) if directory.exists() else []
 
 
-def test_the_unit_starts_serves_and_stops_as_confined_as_it_says(machine):
+def test_the_unit_starts_serves_and_stops_as_confined_as_it_declares(machine):
     machine.systemctl("start", "tekd")
     assert (machine.shows("ActiveState"), machine.shows("SubState")) == ("active", "running")
     text = pathlib.Path(f"/proc/{machine.main()}/status").read_text()
@@ -206,7 +206,7 @@ def test_the_unit_starts_serves_and_stops_as_confined_as_it_says(machine):
         "tekd.service: Consumed", "")
 
 
-def test_a_reload_is_told_and_changes_what_tekd_grants(machine):
+def test_a_reload_is_reported_and_changes_what_tekd_grants(machine):
     machine.systemctl("start", "tekd")
     pid = machine.main()
     machine.systemctl("start", "app")

@@ -50,7 +50,7 @@ def test_a_thread_in_a_group_with_the_least_weight_becomes_critical_and_stays_th
     assert fast["fast_ns"] >= 10_000_000
 
 
-def test_explain_tells_the_group_of_a_thread(tek, waiting, group):
+def test_explain_shows_the_group_of_a_thread(tek, waiting, group):
     directory, inside = group
     with subprocess.Popen([*inside, waiting, "heater"], stdout=subprocess.PIPE,
                           text=True) as process:

@@ -159,7 +159,7 @@ def test_a_user_gets_capabilities_for_a_shell(nobody, check):
     new.end()
 
 
-def test_root_can_what_doctor_says_that_root_can(nobody, shell):
+def test_root_can_what_doctor_reports_that_root_can(nobody, shell):
     answer, cure = nobody.doctor()["fair"]
     if answer == "yes" or "CONFIG" in cure:
         pytest.skip("nothing is missing that root has")
@@ -308,7 +308,7 @@ def test_the_packages_that_the_lab_needs_are_ones_that_apt_has(apart):
 # ---- other messages ----
 
 
-def test_tekd_is_started_as_it_is_said(shell, tmp_path):
+def test_the_advised_command_starts_tekd(shell, tmp_path):
     """In a namespace without another process that it could change."""
     one = shell(needs("unshare"), "--mount", "--pid", "--fork", "--mount-proc", "--propagation",
                 "private")
@@ -335,7 +335,7 @@ def test_tekd_is_started_as_it_is_said(shell, tmp_path):
     one.does("kill $tekd && wait $tekd")
 
 
-def test_placement_is_written_as_its_example_says():
+def test_placement_is_written_as_in_its_example():
     info = subprocess.run([TEK, "run", "--place", "everywhere", "true"], capture_output=True,
                           text=True, timeout=60, check=False)
     assert info.returncode == 2
@@ -347,7 +347,7 @@ def test_placement_is_written_as_its_example_says():
     subprocess.run([TEK, "run", "--place", f"cores={example}", "true"], timeout=60, check=True)
 
 
-def test_a_rules_file_that_others_can_write_to_is_closed(user_rules):
+def test_a_rules_file_that_other_users_can_write_to_is_closed(user_rules):
     (user_rules / "fridge.toml").write_text(
         '[[rule]]\nmatch = { thread = "ui*" }\nset = { critical = true }\n')
     (user_rules / "fridge.toml").chmod(0o666)
@@ -424,7 +424,7 @@ int main(void)
 """
 
 
-def test_what_the_library_itself_says_names_the_shell_that_the_program_came_from(
+def test_the_message_of_the_library_itself_names_the_shell_that_the_program_came_from(
         compile_c, nobody, open_build):
     library = open_build / "lib"
     program = compile_c(LINKED, "cc", f"-I{INCLUDE}", "-pthread", f"-L{library}",
@@ -439,7 +439,7 @@ def test_what_the_library_itself_says_names_the_shell_that_the_program_came_from
     assert nobody.type(str(program)) == (0, "")
 
 
-def test_a_program_that_explain_says_to_start_is_known_and_its_thread_time_critical(
+def test_a_program_that_explain_advises_to_start_is_known_and_its_thread_time_critical(
         waiting, real_time):
     path = f"{TEK.parent}:{pathlib.Path(waiting).parent}:{os.environ['PATH']}"
 

@@ -36,7 +36,7 @@ def judged_of(directory, *args):
 
 
 @pytest.mark.parametrize("name", ["response", "observe", "ident", "stack", "device", "kthread"])
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path, name):
+def test_a_file_that_cannot_be_written_is_reported_before_anything_is_measured(tmp_path, name):
     path = tmp_path / "no" / "result.json"
     done = bench(name, "--json", path)
     assert (done.returncode, done.stdout) == (125, "")
@@ -95,7 +95,7 @@ def test_the_plot_has_a_bar_for_each_variant_that_ran(tmp_path):
     assert "nice -20" not in texts, texts
 
 
-def test_a_plot_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path):
+def test_a_plot_that_cannot_be_written_is_reported_before_anything_is_measured(tmp_path):
     path = tmp_path / "no" / "plot.svg"
     done = bench("response", "--svg", path)
     assert (done.returncode, done.stdout) == (125, "")
@@ -116,7 +116,7 @@ def test_assert_fails_where_tek_was_not_measured():
     assert done.returncode == 1
 
 
-def test_assert_fails_and_says_so_where_too_little_was_measured(response):
+def test_assert_fails_with_a_message_where_too_little_was_measured(response):
     done, _ = response
     assert done.returncode == 1
     assert "--assert: the bars ask for 9 rounds and 200 events" in done.stderr
@@ -185,7 +185,7 @@ def test_stack_compares_conventional_stacks_with_what_is_used(stack):
 
 
 @many_threads
-def test_stack_measures_tek_or_says_why_not(stack):
+def test_stack_measures_tek_or_reports_why_not(stack):
     done, document, _ = stack
     not_run = {entry["variant"]: entry["reason"] for entry in document["not_run"]}
     needs_more = ("stackusage", "32 bits", "mlockall")
@@ -206,7 +206,7 @@ def test_stack_asks_for_as_many_runs_as_the_bars_do(stack):
     assert "--assert: the bars ask for 50 runs in tight mode" in done.stderr
 
 
-def test_without_its_programs_it_says_where_it_looked(tmp_path):
+def test_without_its_programs_it_reports_where_it_searched(tmp_path):
     lonely = tmp_path / "bin" / "tek"
     lonely.parent.mkdir()
     for program in ("tek", "tek-bench"):

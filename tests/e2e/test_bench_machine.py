@@ -53,7 +53,7 @@ def test_device_measures_every_variant_under_every_load(response):
 
 
 @needs_root
-def test_device_measures_tekd_itself_or_says_why_not(daemon_itself):
+def test_device_measures_tekd_itself_or_reports_why_not(daemon_itself):
     done, document = daemon_itself
     not_run = [entry["variant"] for entry in document["not_run"]]
     ways = {row["variant"] for row in document["rows"]

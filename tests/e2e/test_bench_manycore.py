@@ -73,7 +73,7 @@ def test_streamcluster_does_the_same_with_either_barrier():
     assert runs[0]["barriers"] == runs[1]["barriers"] > 1000
 
 
-def test_streamcluster_has_more_than_100000_barriers_unless_told_otherwise():
+def test_streamcluster_has_more_than_100000_barriers_by_default():
     assert program("streamcluster", "--threads", "1")["barriers"] > 100_000
 
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_shown_on_one_memory_node_is_named_instead_of_measured(tm
         assert not reasons and document["rows"]
 
 
-def test_a_kept_result_is_shown_again_with_its_command_and_its_machine(quick):
+def test_a_stored_result_is_shown_again_with_its_command_and_its_machine(quick):
     done, document, path = quick
     again = bench("--from", path)
     assert again.returncode == 0, again.stderr

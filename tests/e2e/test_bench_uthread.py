@@ -151,7 +151,7 @@ def test_assert_asks_for_as_many_rounds_as_the_bars_do(fairness):
     assert "--assert: the bars ask for 3 rounds of fairness; this run had 1" in done.stderr
 
 
-def test_without_the_library_it_says_what_to_do(tmp_path):
+def test_without_the_library_it_names_the_cure(tmp_path):
     path = tmp_path / "result.json"
     command = [BUILD / "bin" / "tek", "bench", "uthread", "--quick", "--parts", "programs",
                "--json", path]
@@ -163,7 +163,7 @@ def test_without_the_library_it_says_what_to_do(tmp_path):
     assert "libtek-uthread.so" in entry["reason"] and "make build" in entry["reason"]
 
 
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path):
+def test_a_file_that_cannot_be_written_is_reported_before_anything_is_measured(tmp_path):
     path = tmp_path / "no" / "result.json"
     done = bench("--json", path)
     assert (done.returncode, done.stdout) == (125, "")

@@ -154,7 +154,7 @@ def test_tekd_lifts_what_a_critical_thread_waits_for(tekd, compile_c, open_build
     assert ended.stdout.startswith("lifted then ") and ended.stderr == "", ended.stderr
 
 
-def test_a_process_that_has_no_grant_is_told_so_and_runs_on(tekd, obedient):
+def test_a_process_that_has_no_grant_gets_a_message_and_runs_on(tekd, obedient):
     tekd.start("[[grant]]\nusers = [0]\n")
     program = obedient()
     assert program.do("enter") == (errno.EPERM, os.SCHED_OTHER)
@@ -164,7 +164,7 @@ def test_a_process_that_has_no_grant_is_told_so_and_runs_on(tekd, obedient):
     assert f"user {NOBODY}" in messages and "tekd.toml" in messages, messages
 
 
-def test_without_tekd_the_ways_are_told_and_tekd_is_one_of_them(tekd, obedient):
+def test_without_tekd_the_ways_are_reported_and_tekd_is_one_of_them(tekd, obedient):
     assert not tekd.socket.exists()
     program = obedient()
     assert program.do("enter") == (errno.EPERM, os.SCHED_OTHER)
@@ -253,7 +253,7 @@ def test_a_process_is_made_critical_by_hand_for_a_time_and_taken_back(tekd, tek,
             process.kill()
 
 
-def test_status_shows_who_is_critical_by_whom_and_who_was_refused(tekd, tek, obedient):
+def test_status_shows_critical_threads_with_their_clients_and_refusals(tekd, tek, obedient):
     tekd.start()
     program = obedient()
     assert program.do("enter") == (0, FAST)
@@ -273,8 +273,7 @@ def test_status_shows_who_is_critical_by_whom_and_who_was_refused(tekd, tek, obe
     program.end()
 
 
-def test_nobody_makes_others_critical_and_what_is_not_there_cannot_be(tekd, tek, waiting,
-                                                                      as_nobody):
+def test_no_foreign_or_missing_thread_can_be_made_critical(tekd, tek, waiting, as_nobody):
     tekd.start()
     with subprocess.Popen([waiting, "one"], stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -291,7 +290,7 @@ def test_nobody_makes_others_critical_and_what_is_not_there_cannot_be(tekd, tek,
     assert outside.returncode == 1 and outside.stderr.startswith("tek: tekd does not do it: ")
 
 
-def test_without_tekd_both_commands_say_how_to_start_it(tekd, tek):
+def test_without_tekd_status_and_critical_report_how_to_start_it(tekd, tek):
     for command in (["status"], ["critical", os.getpid()]):
         ended = tek(*command)
         assert (ended.returncode, ended.stdout) == (1, "")

@@ -30,7 +30,7 @@ def test_each_no_has_a_cure(tek):
         assert backend["usable"] == (backend["cure"] is None), backend
 
 
-def test_a_user_without_privilege_is_told_how_to_get_it(tek, as_nobody):
+def test_a_user_without_privilege_is_shown_how_to_get_it(tek, as_nobody):
     status, diagnosis, backends = diagnose(tek, prefix=as_nobody)
     assert status == 1
     assert not backends["rt"]["usable"]
@@ -72,7 +72,7 @@ def test_output_for_a_person_has_no_colours_in_a_pipe(tek):
     assert "\x1b" not in tek("doctor").stdout
 
 
-def test_what_a_pool_and_other_options_of_a_run_need_is_told(tek, as_nobody):
+def test_what_a_pool_and_other_options_of_a_run_need_is_reported(tek, as_nobody):
     _, diagnosis, _ = diagnose(tek, prefix=["prlimit", "--memlock=65536:65536", *as_nobody])
     found = {check["id"]: check["found"] for check in diagnosis["checks"]}
     assert found["locked-memory"] == "RLIMIT_MEMLOCK: 64.0K a process (ulimit -l)"

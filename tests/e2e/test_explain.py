@@ -106,7 +106,7 @@ def test_a_thread_whose_policy_was_set_from_outside_is_not_called_fast(
     assert "It is time-critical" not in text and "gets back" not in text
 
 
-def test_a_thread_that_the_guard_sent_back_is_told_so(tek, start, waiting, real_time):
+def test_a_thread_that_the_guard_sent_back_is_described_as_such(tek, start, waiting, real_time):
     options = ["--no-rules", "--critical", "busy", "--budget", "50ms/1s"]
     _, tids = start(waiting, "busy", under=options)
     facts = wait_until(tek, tids["busy"], lambda facts: facts["tek"]["overruns"] > 0)
@@ -116,7 +116,7 @@ def test_a_thread_that_the_guard_sent_back_is_told_so(tek, start, waiting, real_
                      tek("explain", tids["busy"]).stdout)
 
 
-def test_a_program_without_tek_is_explained_as_far_as_the_kernel_tells(tek, start, waiting):
+def test_a_program_without_tek_is_explained_as_far_as_the_kernel_knows(tek, start, waiting):
     pid, tids = start(waiting, "touch")
     facts = facts_of(tek, tids["touch"])
     assert facts["tek"] is None and facts["name"] == "touch" and facts["pid"] == pid
@@ -124,7 +124,7 @@ def test_a_program_without_tek_is_explained_as_far_as_the_kernel_tells(tek, star
     assert "It is scheduled as SCHED_OTHER" in tek("explain", pid).stdout
 
 
-def test_a_program_that_tek_cannot_ride_in_is_told_so(tek, start, compile_c):
+def test_a_program_that_tek_cannot_ride_in_is_described_as_such(tek, start, compile_c):
     static = compile_c(WAITING, "cc", "-pthread", "-static")
     _, tids = start(static, "touch", under=["--no-rules"])
     info, = facts_of(tek, tids["touch"])["not_known"]

@@ -103,7 +103,7 @@ def test_without_tekd_it_is_down_and_that_is_no_error(tek, directory):
     assert not [name for name in info if name.startswith("tek_tekd_") and name != "tek_tekd_up"]
 
 
-def test_what_tekd_tells_becomes_metrics_and_it_is_asked_for_nothing_else(tek, fake):
+def test_what_tekd_reports_becomes_metrics_and_it_is_asked_for_nothing_else(tek, fake):
     info = once(tek)
     wanted = {
         "tek_tekd_up": 1, "tek_tekd_info version=9.9 backend=fair": 1, "tek_responsiveness_mode": 1,
@@ -125,7 +125,7 @@ def test_what_tekd_tells_becomes_metrics_and_it_is_asked_for_nothing_else(tek, f
 
 @pytest.mark.parametrize("seen", [b"no JSON", b"{}", b"", b"[" * 100_000],
                          ids=["text", "empty", "none", "deep"])
-def test_a_tekd_that_tells_nonsense_is_down_and_the_reason_is_told(tek, fake, seen):
+def test_a_tekd_that_sends_nonsense_is_down_and_the_reason_is_reported(tek, fake, seen):
     fake.seen = seen
     ended = tek("exporter", "--once")
     assert ended.returncode == 0 and metrics(ended.stdout)["tek_tekd_up"] == 0
@@ -212,9 +212,8 @@ def test_a_parser_of_prometheus_reads_the_page(tek, fake, crowd):
 @pytest.mark.skipif(not TEKD.exists(), reason="tekd is not built")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start tekd")
 @pytest.mark.usefixtures("real_time")
-def test_the_daemon_itself_is_told_of_and_anybody_may_ask(tek, directory, open_directory, as_nobody,
-                                                          waiting,
-                                                          monkeypatch):
+def test_the_daemon_itself_is_reported_and_any_user_may_ask(tek, directory, open_directory,
+                                                            as_nobody, waiting, monkeypatch):
     run = open_directory / "exported"
     run.mkdir(mode=0o755)
     (run / "tekd.toml").write_text('[[grant]]\nusers = ["root"]\n')
@@ -242,8 +241,8 @@ def test_the_daemon_itself_is_told_of_and_anybody_may_ask(tek, directory, open_d
             daemon.terminate()
 
 
-def test_the_capability_of_its_unit_is_enough_to_read_the_tables_of_others(tek, directory,
-                                                                           as_nobody, waiting):
+def test_the_capability_of_its_unit_is_enough_to_read_the_tables_of_other_users(
+        tek, directory, as_nobody, waiting):
     unit = UNIT.read_text().splitlines()
     capability, = [line.partition("=")[2] for line in unit
                    if line.startswith("AmbientCapabilities=")]
@@ -361,7 +360,7 @@ def test_names_that_are_given_are_its_own_too(open_build, fake):
     ("GET /metrics HTTP/1.1\r\nA: " + "b" * 10_000, 431), ("GET /" + "m" * 10_000, 431),
     ("GET /metrics HTTP/1.1\r\n" + "A: b\r\n" * 100 + "\r\n", 431),
 ])
-def test_what_is_no_request_for_metrics_is_told_so(server, request_, wanted):
+def test_what_is_no_request_for_metrics_gets_an_error(server, request_, wanted):
     status, _, body = server.ask(request_)
     assert status == wanted and body
     assert server.ask()[0] == 200
@@ -387,7 +386,7 @@ def test_a_signal_ends_it_at_once_whatever_is_connected(server, number):
         server.connect()
 
 
-def test_clients_that_say_nothing_or_a_byte_a_second_stop_no_other(server):
+def test_clients_that_send_nothing_or_a_byte_a_second_stop_no_other(server):
     server.ask()
     before = server.memory()
     slow = [server.connect() for _ in range(300)]
@@ -444,7 +443,7 @@ def test_clients_that_do_not_read_their_answers_stop_no_other(server):
         client.close()
 
 
-def test_however_often_it_is_asked_it_looks_no_more_than_once_a_second(server, fake):
+def test_however_often_it_is_asked_it_polls_no_more_than_once_a_second(server, fake):
     begin, answers = time.monotonic(), set()
     while len(answers) < 3:
         answers.add(server.ask()[2])
@@ -479,7 +478,7 @@ def test_reading_by_other_hosts_is_warned_of_and_loopback_is_the_default(
     assert "[default: 127.0.0.1:9835]" in tek("exporter", "--help").stdout
 
 
-def test_an_address_that_is_taken_is_told_with_what_to_do(tek, server):
+def test_an_address_that_is_taken_is_reported_with_the_cure(tek, server):
     host, port = server.address
     ended = tek("exporter", "--listen", f"{host}:{port}")
     assert ended.returncode == 125 and "--listen ADDRESS:PORT" in ended.stderr

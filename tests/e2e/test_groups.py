@@ -118,7 +118,7 @@ def test_a_program_begins_in_the_group_that_tek_run_gives_it_and_so_do_its_threa
         "urgent", "normal", "service", "background"]
 
 
-def test_a_thread_that_a_rule_places_is_in_its_group_and_the_others_are_not(
+def test_a_thread_that_a_rule_places_is_in_its_group_and_the_other_ones_are_not(
         tek, tekd, start, tmp_path):
     tekd.start().needs_groups(tek)
     (tmp_path / "rules.toml").write_text(RULES)
@@ -148,7 +148,7 @@ def test_a_process_without_libtek_is_placed_by_hand_and_shown_so(tek, tekd, star
     assert refused.returncode == 1 and "there is no process" in refused.stderr
 
 
-def test_where_there_are_no_groups_everybody_is_told_once_and_runs_on(tek, tekd, start):
+def test_where_there_are_no_groups_each_program_gets_one_message_and_runs_on(tek, tekd, start):
     tekd.start(groups=False)
     process, pid, tids = start("cloud", under=["--group", "background"])
     assert seat(pid) is None and shown(tek, tids["cloud"]) == "background"
@@ -162,7 +162,7 @@ def test_where_there_are_no_groups_everybody_is_told_once_and_runs_on(tek, tekd,
     assert "groups are not in force" in messages
 
 
-def test_without_tekd_tek_run_says_so_once_and_the_tables_tell_the_groups(tek, tekd, start):
+def test_without_tekd_tek_run_reports_that_once_and_the_tables_have_the_groups(tek, tekd, start):
     assert not tekd.socket.exists()
     process, pid, _ = start("cloud", under=["--group", "service"])
     rows = {row["name"]: row for row in groups_of(tek)["groups"]}

@@ -44,7 +44,7 @@ def test_no_thread_is_lifted_for_an_ordinary_one(tek, holders, kind):
     assert (ended.stdout, ended.stderr) == ("ordinary then ordinary\n", "")
 
 
-def test_ps_and_explain_say_that_a_thread_is_lifted(tek, open_build, holders, real_time):
+def test_ps_and_explain_show_that_a_thread_is_lifted(tek, open_build, holders, real_time):
     command = [open_build / "bin" / "tek", "run", "--inherit", "--critical=touch", "--", holders]
     with subprocess.Popen([*command, "mutex", WITHIN, "stays"], stdin=subprocess.PIPE) as program:
 

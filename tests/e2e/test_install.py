@@ -120,7 +120,7 @@ def test_uninstalled_nothing_is_left_of_two_installations(destination):
     assert "make install" in make("uninstall", destination).stderr
 
 
-def test_what_others_put_there_stays_and_what_an_older_version_had_goes(tmp_path):
+def test_foreign_files_stay_and_those_of_an_older_version_go(tmp_path):
     if BUILD != TOP / "build" or shutil.which("make") is None:
         pytest.skip("needs make, and the build in its usual place")
     prefix = tmp_path / built_for().lstrip("/")

@@ -176,7 +176,7 @@ def test_without_tekd_a_thread_of_the_kernel_is_explained_all_the_same(tek):
 # The reports of tekd
 
 
-def test_the_table_the_sentences_and_the_metrics_are_those_that_tekd_tells(tek, fake):
+def test_the_table_the_sentences_and_the_metrics_are_those_that_tekd_reports(tek, fake):
     fake(KTHREADS)
     lines = tek("kthreads").stdout.splitlines()
     row, = (line for line in lines if "kthreadd" in line)
@@ -196,7 +196,7 @@ def test_the_table_the_sentences_and_the_metrics_are_those_that_tekd_tells(tek, 
         assert "weight 0.8 x mean 15 = 12" in text and "tekd leaves it alone" not in text
 
 
-def test_a_tekd_that_makes_none_follow_is_told_with_the_cure(tek, fake):
+def test_a_tekd_that_makes_none_follow_is_reported_with_the_cure(tek, fake):
     fake({"on": False, "why": "tekd.toml has no [kthreads]"})
     text = tek("kthreads").stdout
     assert "tekd.toml has no [kthreads]" in text
@@ -228,7 +228,7 @@ def test_the_live_view_ends_with_a_signal(open_build, fake):
         assert live.wait(timeout=60) == 0
 
 
-def test_doctor_tells_whether_they_can_follow(tek, as_nobody):
+def test_doctor_reports_whether_they_can_follow(tek, as_nobody):
     check = {one["id"]: one for one in json.loads(tek("doctor", "--json").stdout)["checks"]}
     bpf, ours = check["bpf"]["answer"], check["kernel-threads"]
     assert bpf == "yes" or ours["answer"] != "yes", check
@@ -299,7 +299,7 @@ def test_afterwards_every_worker_has_its_own_priority_and_the_boosts_are_remembe
     assert info is None or info["boosts"] >= 1
 
 
-def test_a_class_that_is_off_is_left_alone_and_says_so(tek, tekd, player):
+def test_a_class_that_is_off_is_left_alone_and_shown_as_off(tek, tekd, player):
     tekd('[kthreads]\noff = ["worker"]\n')
     follows(tek)
     pid = player(25).pid

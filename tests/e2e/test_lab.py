@@ -137,7 +137,7 @@ def test_every_end_has_its_status_and_message(lab, command, status, message):
     assert message in lab.run("--limit", limit, "--", *command, status=status).stderr
 
 
-def test_a_panic_is_told_with_the_consoles_last_lines(lab):
+def test_a_panic_is_reported_with_the_consoles_last_lines(lab):
     info = lab.run("--", "panic", status=125).stderr
     assert "tek: the last lines of the guest's console:\n" in info
     assert info.endswith("    [    9.9] CPU: 0\n")
@@ -147,7 +147,7 @@ def test_the_console_can_be_watched(lab):
     assert lab.run("--console", "--", "exit", "0").stderr == "[    0.0] Linux version 0 (fake)\n"
 
 
-def test_a_guest_that_does_not_boot_is_told(lab):
+def test_a_guest_that_does_not_boot_is_reported(lab):
     info = lab.run("--append", "refuse-to-boot", "--", "exit", "0", status=125).stderr
     assert "no guest came up: QEMU ended with status 1: qemu: no such machine" in info
 
@@ -188,7 +188,7 @@ def test_a_reader_that_stalls_does_not_put_off_the_limit_of_jobs(lab):
     run.communicate(timeout=60)
 
 
-def test_a_full_disk_is_told(lab):
+def test_a_full_disk_is_reported(lab):
     with open("/dev/full", "w") as full:
         run = lab.start("--", "say", "out", "", stdout=full)
         assert "cannot write to standard output: No space left" in run.communicate(timeout=60)[1]
@@ -219,7 +219,7 @@ def test_a_program_of_this_machine_is_called_by_its_path_there(lab):
     (["--jobs", "/no/such/file"], "tek: cannot read /no/such/file"),
     (["--", "a" * 70_000], "tek: job command is too long"),
 ])
-def test_a_mistake_is_told_before_anything_boots(lab, arguments, message):
+def test_a_mistake_is_reported_before_anything_boots(lab, arguments, message):
     if "--kernel" in arguments:
         lab.command = lambda *arguments: [TEK, "lab", "run", *arguments]
     assert message in lab.run(*arguments, status=125).stderr
@@ -242,11 +242,11 @@ def test_options_that_make_no_sense_are_refused(lab, arguments):
     (["--env", "=x", "--", "a"], "write it as NAME=VALUE"),
     (["--kind", "rtx", "--", "a"], "no kind rtx; there are arm64, board, filesystems, hotplug"),
 ])
-def test_what_is_wrong_with_an_option_is_said(lab, arguments, message):
+def test_what_is_wrong_with_an_option_is_reported(lab, arguments, message):
     assert message in lab.run(*arguments, status=2).stderr
 
 
-def test_what_is_missing_here_is_told_at_once_with_the_command_that_installs_it(lab):
+def test_what_is_missing_here_is_reported_at_once_with_the_command_that_installs_it(lab):
     (lab.directory / "nothing").mkdir()
     lab.environment["PATH"] = str(lab.directory / "nothing")
     info = lab.run("--disk", "10M", "--", "exit", "0", status=125).stderr
@@ -331,7 +331,7 @@ def test_a_file_that_leads_out_is_refused(lab, entry):
     assert not (lab.directory / "evil").exists()
 
 
-def test_more_files_than_allowed_are_not_kept(lab):
+def test_more_files_than_allowed_are_not_stored(lab):
     out = lab.directory / "out"
     info = lab.run("--out", out, "--most", "4K", "--", "files", "a=" + "x" * 5000, status=125)
     assert "are more than the 4096 bytes that --most allows" in info.stderr
@@ -339,7 +339,7 @@ def test_more_files_than_allowed_are_not_kept(lab):
 
 
 @pytest.mark.parametrize("status, info", [(0, 125), (3, 3)])
-def test_files_that_cannot_be_brought_back_are_told_and_no_success(lab, status, info):
+def test_files_that_cannot_be_brought_back_are_reported_and_no_success(lab, status, info):
     out = lab.directory / "out"
     seen = lab.run("--out", out, "--", "lose-files", str(status), status=info).stderr
     assert seen == "tek: not brought back from $OUT: File name too long: $OUT/d\n"
@@ -352,7 +352,7 @@ def test_files_that_cannot_be_brought_back_are_told_and_no_success(lab, status, 
 # ---- lists of jobs ----
 
 
-def test_each_job_is_told_and_what_it_wrote_is_kept(lab):
+def test_each_job_is_reported_and_what_it_wrote_is_stored(lab):
     results = lab.directory / "results"
     jobs = [
         {"name": "good", "command": ["say", "out", "err"]},
@@ -396,7 +396,7 @@ def test_jobs_that_make_no_sense_are_refused(lab, jobs, message):
     assert message in lab.run_jobs(jobs, status=125)[1]
 
 
-def test_results_that_cannot_be_kept_end_the_run_after_the_job(lab):
+def test_results_that_cannot_be_stored_end_the_run_after_the_job(lab):
     results = lab.directory / "results"
     jobs = [{"name": "a", "command": ["spoil", str(results)]}]
     jobs += [{"name": name, "command": ["exit", "0"]} for name in "bc"]
@@ -427,7 +427,7 @@ def test_a_real_kernel_boots_and_runs_a_command(tmp_path):
     assert (run.returncode, "PREEMPT_RT" in run.stdout) == (3, True), run.stderr
 
 
-def test_a_program_that_is_not_there_is_told_before_a_guest_is_booted(lab):
+def test_a_program_that_is_not_there_is_reported_before_a_guest_is_booted(lab):
     info = lab.run("--", "./no-such-program", status=127).stderr
     assert info.startswith("tek: there is no program ./no-such-program on this machine")
 

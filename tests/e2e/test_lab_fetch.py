@@ -115,7 +115,7 @@ def test_what_is_in_the_cache_needs_no_network_and_no_apt(archive, lab):
 
 
 @pytest.mark.parametrize("damaged", [b"image 7", b"IMAGE 7.2.9+deb13-rt-amd64"])
-def test_a_damaged_kernel_is_told_and_fetched_again(archive, lab, damaged):
+def test_a_damaged_kernel_is_reported_and_fetched_again(archive, lab, damaged):
     archive.add_kernel("trixie-backports", "7.2.9")
     archive.publish()
     first, _ = lab.fetch()
@@ -132,7 +132,7 @@ def test_a_damaged_kernel_is_told_and_fetched_again(archive, lab, damaged):
     assert lab.fetch() == (first, "")
 
 
-def test_a_kernel_of_the_wrong_size_is_not_listed_and_that_is_told(archive, lab):
+def test_a_kernel_of_the_wrong_size_is_not_listed_and_that_is_reported(archive, lab):
     archive.add_kernel("trixie-backports", "7.2.9")
     archive.publish()
     image = pathlib.Path(lab.fetch()[0]["image"])
@@ -143,7 +143,7 @@ def test_a_kernel_of_the_wrong_size_is_not_listed_and_that_is_told(archive, lab)
     assert f"{image} is damaged (5 bytes instead of 26)" in done.stderr
 
 
-def test_a_record_that_makes_no_sense_is_told_and_fetched_anew(archive, lab):
+def test_a_record_that_makes_no_sense_is_reported_and_fetched_anew(archive, lab):
     archive.add_kernel("trixie-backports", "7.2.9")
     archive.publish()
     first, _ = lab.fetch()
@@ -166,7 +166,7 @@ def test_a_newer_one_replaces_the_old_one_if_asked_for(archive, lab):
     assert lab.kernels() == ["linux-binary-7.2.10+deb13-rt-amd64_7.2.10-1~bpo13+1_amd64"]
 
 
-def test_without_network_a_look_for_a_newer_one_ends_with_the_one_in_the_cache(archive, lab):
+def test_without_network_a_search_for_a_newer_one_ends_with_the_one_in_the_cache(archive, lab):
     archive.add_kernel("trixie-backports", "7.2.9")
     archive.publish()
     lab.fetch()
@@ -206,7 +206,7 @@ def test_in_the_middle_of_an_update_the_newest_that_is_complete_is_taken(archive
     assert lab.fetch()[0]["kernel"]["release"] == "7.2.9+deb13-rt-amd64"
 
 
-def test_where_the_suite_is_missing_the_other_kernel_is_taken_and_the_reason_told(archive, lab):
+def test_where_the_suite_is_missing_the_other_kernel_is_taken_and_the_reason_reported(archive, lab):
     archive.add_old_kernel()
     archive.publish()
     got, seen = lab.fetch()
@@ -219,7 +219,8 @@ def test_where_the_suite_is_missing_the_other_kernel_is_taken_and_the_reason_tol
     assert listed["cached"] is None and listed["instead"] == got["kernel"]
 
 
-def test_a_run_takes_at_once_what_was_taken_instead_and_a_fetch_looks_again(archive, lab, tmp_path):
+def test_a_run_takes_at_once_what_was_taken_instead_and_a_fetch_searches_again(
+        archive, lab, tmp_path):
     archive.add_old_kernel()
     archive.publish()
     lab.fetch()
@@ -282,7 +283,7 @@ def test_an_archive_without_signature_is_not_used(archive, lab):
     assert "not signed by the keys that may do so" in seen
 
 
-def test_without_network_it_says_so_and_what_to_do(lab):
+def test_without_network_it_reports_that_and_the_cure(lab):
     lab.mirror = "http://127.0.0.1:1"
     got, seen = lab.fetch(status=1)
     assert got is None
@@ -312,7 +313,7 @@ def test_without_debians_tools_it_names_the_packages_and_the_way_without(
     ("1100k", "the disk is full"),  # nor for its files, of which it has no size
     ("2900k", "needs 3 MB in"),  # this one has a size
 ])
-def test_on_a_full_disk_it_says_so_and_leaves_nothing(archive, lab, room, what):
+def test_on_a_full_disk_it_reports_that_and_leaves_nothing(archive, lab, room, what):
     size = "Installed-Size: 2000\n" if what == "needs 3 MB in" else ""
     archive.add("trixie-backports", "linux-binary-7.2.9+deb13-rt-amd64", "1",
                 {"usr/lib/modules/7.2.9+deb13-rt-amd64/vmlinuz": b"x" * 900_000}, more=size)
@@ -382,7 +383,7 @@ def test_two_at_once_fetch_it_once(archive, lab, server):
     assert sum("linux-binary" in path for path in server.asked) == 1
 
 
-def test_a_connection_that_breaks_off_is_told_and_nothing_is_used(archive, lab, server):
+def test_a_connection_that_breaks_off_is_reported_and_nothing_is_used(archive, lab, server):
     archive.add_kernel("trixie-backports", "7.2.9")
     archive.publish()
     lab.mirror = server.uri
@@ -441,7 +442,7 @@ def test_blanks_in_the_caches_path_are_fine_and_what_apt_cannot_take_is_refused(
     assert f"apt cannot use {lab.keyring}" in lab.fetch(status=1)[1]
 
 
-def test_the_table_says_what_is_in_the_cache(archive, lab):
+def test_the_table_shows_what_is_in_the_cache(archive, lab):
     archive.add_kernel("trixie-backports", "7.2.9")
     archive.publish()
     lab.fetch()

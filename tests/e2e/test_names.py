@@ -48,13 +48,13 @@ def bound_functions(archive=BUILD / "lib" / "base" / "libtek-functions.a"):
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_a_library_looks_for_no_name_that_a_program_may_define(library):
+def test_a_library_resolves_no_name_that_a_program_may_define(library):
     captured = {name for name in resolved_by(library)
                 if not any(re.fullmatch(names, name) for names in PERMITTED)}
     assert not captured, f"{sorted(captured)}: these belong into lib/base/meson.build"
 
 
-def test_there_are_libraries_to_look_at():
+def test_there_are_libraries_to_examine():
     assert {"libtek.so", "libtek-sync.so", "libtek-alloc.so", "libtek-profile.so"} <= {
         re.sub(r"\.so.*", ".so", library.name) for library in LIBRARIES}
     assert any(name.startswith("_") for name in resolved_by(LIBRARIES[0]))

@@ -26,7 +26,7 @@ def address_of(program, symbol):
     return int(re.search(rf"^(\w+) T {symbol}$", names, re.MULTILINE).group(1), 16)
 
 
-def test_an_overflow_is_told_with_its_backtrace_in_names(tek, compile_c):
+def test_an_overflow_is_reported_with_its_backtrace_in_names(tek, compile_c):
     program = str(compile_c(RECURSES, "cc"))
     inside, main = (address_of(program, symbol) for symbol in ("recurse_for_ever", "main"))
     events = [

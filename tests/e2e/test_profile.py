@@ -305,7 +305,7 @@ def test_an_end_without_destructors_loses_nothing(profile, compile_c):
     assert_sums(process)
 
 
-def test_the_program_that_a_process_becomes_is_told_of(profile, compile_c):
+def test_the_program_that_a_process_becomes_is_reported(profile, compile_c):
     processes, result = profile(compile_c(ENDS, "cc", "-pthread"), "exec")
     assert result.returncode == 7
     assert processes[-1]["threads"][0]["locks"] == 100
@@ -331,7 +331,7 @@ def test_a_program_that_cannot_have_the_library_runs_without_it(tek, compile_c, 
         assert "ld.so" not in result.stderr and "rror" not in result.stderr
 
 
-def test_a_wait_without_an_end_is_told(profile, compile_c):
+def test_a_wait_without_an_end_is_reported(profile, compile_c):
     [process], result = profile(compile_c(FOR_EVER, "cc", "-pthread"))
     assert result.returncode == 0 and process["still_waiting"] == 1
     turned = next(entry for entry in process["objects"] if entry["kind"] == "cond")
@@ -378,7 +378,7 @@ def test_helpers_of_tek_are_no_threads_of_the_program(tek, open_build, compile_c
             if thread["name"].startswith("tek-")] == []
 
 
-def test_outputs_are_told_apart(tek):
+def test_the_two_outputs_are_distinguished(tek):
     result = tek("profile", "--json", "-", "--", "sh", "-c", "echo own")
     own, rest = result.stdout.split("\n", 1)
     assert own == "own" and json.loads(rest)["schema"] == 1
@@ -387,7 +387,7 @@ def test_outputs_are_told_apart(tek):
     assert result.returncode == 2 and "m:n" in result.stderr
 
 
-def test_children_are_told_of_where_that_is_asked_for(profile, compile_c):
+def test_children_are_reported_where_that_is_asked_for(profile, compile_c):
     ends = compile_c(ENDS, "cc", "-pthread")
     [alone], _ = profile(ends, "fork")
     assert alone["threads"][0]["parts"]["idle"] > 0
@@ -440,8 +440,8 @@ def profile_of_killed(command, file, number):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_program_that_never_ends_is_told_of_when_it_is_killed(open_build, compile_c, tmp_path,
-                                                                number):
+def test_a_program_that_never_ends_is_reported_when_it_is_killed(open_build, compile_c, tmp_path,
+                                                                 number):
     file = tmp_path / "profile.json"
     command = [open_build / "bin" / "tek", "profile", "--json", file, "--",
                compile_c(ENDLESS, "cc", "-pthread")]
@@ -489,7 +489,7 @@ def test_what_cannot_be_profiled_is_refused_with_the_reason(tek, compile_c):
     ["sh", "-c", "seq 200000 | sort -n --parallel=2 -S 1M | tail -1 >/dev/null; echo done"],
     ["ls", "-lR", "/usr/share/doc/libc6"],
 ])
-def test_programs_of_others_run_as_they_do_without(tek, command):
+def test_programs_of_other_projects_run_as_they_do_without(tek, command):
     plain = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True,
                            timeout=60).stdout
     result = tek("profile", "--follow", "--", *command)

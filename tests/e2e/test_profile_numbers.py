@@ -221,7 +221,7 @@ def test_a_thread_that_waits_in_a_read_leaves_the_other_one_alone(profile, compi
     assert reader["file"] > 0.8 * process["threads"][1]["life_ns"]
 
 
-def test_threads_of_cpp_are_told_apart_by_what_they_run(profile, compile_c):
+def test_threads_of_cpp_are_distinguished_by_what_they_run(profile, compile_c):
     [process], _ = profile(compile_c(STAGES, "c++", "-pthread", "-x", "c++"))
     assert [thread["role"] for thread in process["threads"]] == ["main", "reader", "compress",
                                                                  "Writer::go"]
@@ -272,7 +272,7 @@ def test_what_can_be_written_is_written_where_something_else_cannot(tek, tmp_pat
     assert "WHERE THE THREADS' TIME WENT" in text.read_text()
 
 
-def test_where_there_is_no_profile_it_is_not_said_that_the_program_ended_too_early(tek):
+def test_where_there_is_no_profile_the_program_is_not_reported_as_ended_too_early(tek):
     limit = (1 << 20, 1 << 20)
     result = tek("profile", "--", "sh", "-c", "exit 3",
                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit))

@@ -71,7 +71,7 @@ def test_python_with_50_threads_computes_the_same(options):
     assert_same(options, sys.executable, "-c", PYTHON_50_THREADS)
 
 
-def test_a_shell_with_children_says_and_returns_the_same(options):
+def test_a_shell_with_children_prints_and_returns_the_same(options):
     assert_same(options, "sh", "-c", CHILDREN)
 
 

@@ -173,7 +173,7 @@ def test_columns_are_chosen_in_their_order_and_listed_with_what_they_mean(ps, te
     assert refused.returncode == 2 and "possible values: pid, tid, " in refused.stderr
 
 
-def test_what_a_table_tells_stands_beside_what_the_kernel_says(ps, victim, tables):
+def test_what_a_table_has_stands_beside_what_the_kernel_has(ps, victim, tables):
     fridge = victim("gas", "ui")
     gas, ui = fridge.tids["gas"], fridge.tids["ui"]
     handmade.write(tables, fridge.pid, [
@@ -253,7 +253,7 @@ def test_filters_choose_threads_and_must_all_fit(ps, victim, tables):
     assert names("--no-kernel") == every
 
 
-def test_a_thread_that_is_not_there_is_told_by_the_status(ps, victim):
+def test_a_thread_that_is_not_there_is_reported_by_the_status(ps, victim):
     fridge = victim("gas")
     assert ps("--tid", 2**31 - 1, "-o", "tid", status=1, stderr=None) == "TID\n"
     ps("--pid", 2**31 - 1, status=1, stderr=None)
@@ -275,7 +275,7 @@ def test_what_is_missing_is_named_and_a_thread_is_no_process(ps, victim):
     assert sorted(int(tid) for tid, in listed) == sorted(fridge.tids.values())
 
 
-def test_watch_ends_with_the_process_that_it_looks_at(open_build, victim):
+def test_watch_ends_with_the_process_that_it_shows(open_build, victim):
     fridge = victim("gas")
     command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "--watch", "50ms"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -382,7 +382,7 @@ def test_a_hostile_table_is_named_once_and_its_threads_still_shown(ps, victim, t
     ps("--pid", fridge.pid, stderr=f"tek: {problem}\n")
 
 
-def test_a_stopped_program_does_not_hold_up_the_look(ps, victim, tables):
+def test_a_stopped_program_does_not_hold_up_the_reader(ps, victim, tables):
     fridge = victim("gas", "ui")
     handmade.write(tables, fridge.pid, [{"tid": fridge.tids["gas"], "seq": 5},
                                         {"tid": fridge.tids["ui"], "role": "screen"}])
@@ -412,7 +412,7 @@ def test_the_threads_of_a_program_under_tek_run_are_known(open_build, tek, waiti
     assert gas["call_site"].startswith("main+0x")
 
 
-def test_a_series_tells_what_each_thread_did_in_each_interval(ps, victim, tables):
+def test_a_series_has_what_each_thread_did_in_each_interval(ps, victim, tables):
     fridge = victim("spin", "rest")
     out = tables / "series.csv"
     assert ps("--pid", fridge.pid, "--sample", "200ms", "--count", 3, "--output", out) == ""
@@ -502,7 +502,7 @@ def test_two_thousand_threads_are_shown_in_no_time(ps, tables, victim):
     assert sorted(took)[2] < 1
 
 
-def test_without_proc_it_says_so(open_build):
+def test_without_proc_it_reports_that(open_build):
     if os.geteuid() != 0:
         pytest.skip("needs root, for a mount of its own")
     # In a mount namespace of its own: no other program's /proc is covered.

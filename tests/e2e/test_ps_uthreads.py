@@ -324,7 +324,7 @@ def test_a_thread_that_has_ended_is_not_shown_joined_or_not(program, model):
         eventually(lambda: [user["number"] for user in ps(pid, "--uthreads")] == [1, 5])
 
 
-def test_a_name_and_a_priority_that_others_set_are_shown(program, model):
+def test_a_name_and_a_priority_that_another_thread_set_are_shown(program, model):
     with started(program, model, "named") as pid:
         named = by_name(ps(pid, "--uthreads"))
         assert "first" not in named

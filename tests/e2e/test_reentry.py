@@ -64,7 +64,7 @@ def locks(compile_c):
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_an_allocator_that_calls_others_under_its_lock_is_not_re_entered(
+def test_an_allocator_that_calls_functions_under_its_lock_is_not_re_entered(
         all_right, compile_c, library, mode):
     program = compile_c((PROGRAMS / "calling_malloc.c").read_text(),
                         "cc", "-fno-builtin", "-pthread", "-rdynamic")

@@ -105,7 +105,7 @@ def test_the_kernel_changes_no_page_table_once_a_program_with_a_pool_runs(compil
     assert 0 in (faults("pool=64M") for _ in range(3))
 
 
-def test_a_pool_is_locked_or_it_says_that_it_is_not(compile_c, as_nobody, open_build):
+def test_a_pool_is_locked_or_the_failure_is_reported(compile_c, as_nobody, open_build):
     program = compile_c('#include <stdio.h>\nint main(void) { char line[200]; FILE *f = '
                         'fopen("/proc/self/status", "r"); while (fgets(line, 200, f)) if (line[2] '
                         '== '

@@ -43,7 +43,7 @@ def run(command, **options):
                           **options)
 
 
-def test_without_privilege_the_api_says_eperm_once_tells_three_ways_and_changes_nothing(
+def test_without_privilege_the_api_returns_eperm_reports_three_ways_once_and_changes_nothing(
         compile_c, as_nobody, open_build):
     library = open_build / "lib"
     program = compile_c(ASK, "cc", f"-I{INCLUDE}", "-pthread", f"-L{library}",

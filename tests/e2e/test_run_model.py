@@ -178,7 +178,7 @@ def plain_memcached():
         return serve_memcached([], pathlib.Path(directory))
 
 
-def test_memcached_tells_its_clients_the_same(model, tmp_path):
+def test_memcached_answers_its_clients_the_same(model, tmp_path):
     without = plain_memcached()
     assert serve_memcached(model, tmp_path) == without
     assert without[0][0][0] == b"STORED\r\n"
@@ -238,7 +238,7 @@ def named(compile_c):
 
 @pytest.mark.parametrize("end", ["7", "killed"])
 @pytest.mark.parametrize("options", [["m:1"], ["m:n", "--workers", "2"]], ids=["m:1", "m:n"])
-def test_a_trace_tells_who_ran_where_and_why_it_left(tek, named, tmp_path, options, end):
+def test_a_trace_shows_which_thread_ran_where_and_why_it_left(tek, named, tmp_path, options, end):
     path = tmp_path / "trace.json"
     ended = tek("run", "--model", *options, "--quantum", "1ms", "--trace", path, "--",
                 named, end, "gas", "touch", "radio")
@@ -313,7 +313,7 @@ def test_options_that_do_not_fit_together_start_nothing(tek, options, seen):
     assert seen in ended.stderr, ended.stderr
 
 
-def test_what_makes_threads_critical_is_not_followed_on_user_level_threads_and_that_is_told(
+def test_what_makes_threads_critical_is_not_followed_on_user_level_threads_and_that_is_reported(
         tek, tmp_path):
     rules = tmp_path / "config" / "tek"
     rules.mkdir(parents=True)
@@ -334,7 +334,7 @@ def test_what_makes_threads_critical_is_not_followed_on_user_level_threads_and_t
     assert info(followed, TEK_CRITICAL="ui*").startswith("tek: TEK_CRITICAL is not followed")
 
 
-def test_options_that_do_not_fit_together_are_told_with_the_usage_of_their_command(tek):
+def test_options_that_do_not_fit_together_are_reported_with_the_usage_of_their_command(tek):
     ended = tek("run", "--sched", "rr", "--", "true")
     assert "\nUsage: tek run [OPTIONS]" in ended.stderr, ended.stderr
 
@@ -440,7 +440,7 @@ def test_other_libraries_stay_preloaded_and_tek_has_one(tek, compile_c, library)
     assert ended.stdout == f"{library.parent / 'libtek.so'}\n"
 
 
-def test_without_its_library_tek_says_how_to_get_it(tek, open_build, tmp_path):
+def test_without_its_library_tek_reports_how_to_get_it(tek, open_build, tmp_path):
     shutil.copy(open_build / "lib" / "libtek.so", tmp_path)
     environment = {**os.environ, "TEK_LIBRARY": str(tmp_path / "libtek.so")}
     ended = tek("run", "--model", "m:1", "echo", "started", env=environment)
@@ -455,7 +455,7 @@ def test_the_environment_gives_defaults(tek):
     assert (ended.stdout, ended.stderr) == ("sched=psjf,promote=7,workers=1,quantum=1ms\n", "")
 
 
-def test_doctor_tells_what_user_level_threads_can_have(tek, library):
+def test_doctor_reports_what_user_level_threads_can_have(tek, library):
     diagnosis = json.loads(tek("doctor", "--json").stdout)
     checks = {check["id"]: check for check in diagnosis["checks"]}
     assert checks["uthread-library"]["found"] == str(library)

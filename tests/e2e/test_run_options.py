@@ -171,6 +171,6 @@ def test_a_limit_of_arenas_that_cannot_be_meant_starts_nothing(tek, bad):
     assert (ended.returncode, ended.stdout) == (2, "")
 
 
-def test_a_name_that_is_empty_is_seen_in_what_is_said(tek):
+def test_a_name_that_is_empty_is_seen_in_the_message(tek):
     ended = tek("run", "--", "")
     assert ended.returncode == 127 and "cannot run '': not found" in ended.stderr

@@ -117,7 +117,7 @@ def cpus_of(running):
     return [cpus for cpus, _ in threads_of(running.pid)]
 
 
-def test_threads_are_dealt_to_the_cpus_of_a_list_in_turn(crowd, two_cpus):
+def test_threads_are_dealt_to_the_cpus_of_a_list_round_robin(crowd, two_cpus):
     one, other = two_cpus
     with Running("--place", f"cores={other},{one}", crowd) as running:
         threads = threads_of(running.pid)
@@ -159,7 +159,8 @@ def test_rtfifo_makes_all_threads_sched_fifo(crowd, two_cpus):
     assert priority == 2 and running.seen == ""
 
 
-def test_where_real_time_is_not_allowed_it_says_so_once_and_places_all_the_same(crowd, two_cpus):
+def test_where_real_time_is_not_allowed_it_reports_that_once_and_places_all_the_same(
+        crowd, two_cpus):
     # Root keeps its capabilities through setpriv and prlimit by default: this drops the one that
     # matters.
     if shutil.which("setpriv") is None:
@@ -347,7 +348,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(tek, tmp_path):
     assert not trace.exists()
 
 
-def test_explain_tells_where_a_thread_may_run(tek, crowd, two_cpus):
+def test_explain_shows_where_a_thread_may_run(tek, crowd, two_cpus):
     with Running("--place", f"cores={two_cpus[1]}", crowd) as running:
         info = tek("explain", running.pid).stdout
     assert f"It may run on CPU {two_cpus[1]}." in info
@@ -531,6 +532,6 @@ int main(void)
 
 
 @pytest.mark.parametrize("mode", [[], ["--model", "m:1"], ["--model", "m:n"]], ids=" ".join)
-def test_the_attributes_of_a_placed_thread_tell_of_no_binding_of_ours(tek, compile_c, mode):
+def test_the_attributes_of_a_placed_thread_show_no_binding_of_ours(tek, compile_c, mode):
     ran = tek("run", "--no-rules", *mode, "--place", "spread", compile_c(SEEN, *GCC))
     assert ran.stdout == f"{len(ALLOWED)} 1\n" * 2, ran.stderr

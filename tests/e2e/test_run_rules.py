@@ -352,7 +352,7 @@ def test_rules_of_somebody_else_are_not_trusted(tek, user_rules):
     assert f"tek: {path}: these rules are not trusted: user 65534 owns them" in ended.stderr
 
 
-def test_rules_in_a_home_that_the_user_may_not_enter_are_not_the_users(
+def test_rules_in_a_directory_that_the_user_may_not_enter_are_not_the_users(
         tek, open_directory, as_nobody, monkeypatch):
     root = open_directory / "home"
     root.mkdir(mode=0o700)

@@ -122,7 +122,7 @@ again.sendto(b"STOPPING=1", address)
 
 @pytest.mark.parametrize("abstract", [False, True], ids=["path", "abstract"])
 @pytest.mark.parametrize("options", MODELS, ids=" ".join)
-def test_what_the_program_tells_its_manager_comes_from_tek(run, tmp_path, options, abstract):
+def test_what_the_program_reports_to_its_manager_comes_from_tek(run, tmp_path, options, abstract):
     address = f"@tek-test-{os.getpid()}-{time.monotonic_ns()}" if abstract else str(
         tmp_path / "notify")
     manager = Manager(address.replace("@", "\0", 1))

@@ -112,7 +112,7 @@ def test_what_cxx_has_for_threads_works(sync_cxx, lock, at_most, model):
     assert_same([TEK, "run", *LOCKS[lock], *model, "--"], sync_cxx, str(SIZES[lock]), str(pairs))
 
 
-def test_memcached_tells_its_clients_the_same(prefix, at_most, tmp_path):
+def test_memcached_answers_its_clients_the_same(prefix, at_most, tmp_path):
     *served, errors = serve_memcached(prefix, tmp_path, at_most(4))
     assert (*served, without_crowd(errors)) == plain_memcached()
 
@@ -145,7 +145,7 @@ def test_the_locks_come_before_the_engine():
     assert variable == "lock=tp,spin=7"
 
 
-def test_auto_says_with_a_report_what_it_chose():
+def test_auto_reports_what_it_chose_if_a_report_is_wanted():
     _, out, err = outcome([TEK, "run", "--lock", "auto", "--report", "--", sys.executable, "-c",
                            PYTHON, "100", "3"])
     assert out == b"4950\n"
@@ -218,7 +218,7 @@ def test_without_its_library_nothing_runs(tmp_path, open_build):
         assert (status, out) == (125, "") and "is not installed" in err, options
 
 
-def test_a_program_of_another_word_size_is_told_to_go_without(compile_c, library_32):
+def test_a_program_of_another_word_size_goes_without_and_that_is_reported(compile_c, library_32):
     program = compile_c("int main(void) { return 0; }", "gcc", "-m32")
     status, _, err = outcome([TEK, "run", "--lock", "k42", "--", program], text=True)
     assert status == 0 and err.count("another word size than TEK's locks") == 1, err
@@ -268,8 +268,8 @@ def crowd(tek, compile_c, option, kind, threads):
     ("--lock", "ticket-pb", "auto"),
     ("--barrier", "central", "auto"), ("--barrier", "dissemination", "auto"),
     ("--rwlock", "pf", "park")])
-def test_more_threads_than_cpus_are_told_with_the_cure_where_each_needs_a_cpu(tek, compile_c,
-                                                                              option, kind, cure):
+def test_more_threads_than_cpus_are_reported_with_the_cure_where_each_needs_a_cpu(
+        tek, compile_c, option, kind, cure):
     assert crowd(tek, compile_c, option, kind, 3) == [
         f"tek: {option} {kind} is slow with more threads (2) than CPUs (1): use {option} {cure}"]
     assert crowd(tek, compile_c, option, kind, 1) == [] # and the first one, which waits

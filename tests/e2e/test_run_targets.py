@@ -333,7 +333,7 @@ def test_a_program_in_another_root_runs_without_a_word_of_the_loader(tek, other_
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-def test_a_program_of_a_user_who_cannot_open_the_library_runs_without_a_word_of_the_loader(
+def test_a_program_of_a_user_that_cannot_open_the_library_runs_without_a_word_of_the_loader(
         tek, open_build, tmp_path):
     os.chmod(tmp_path, 0o700)
     (tmp_path / "lib").mkdir()

@@ -88,7 +88,7 @@ def budget(tek, *options, **run):
 
 @pytest.mark.alone("thread ids")  # of which there are 32768
 @pytest.mark.parametrize("stack", ["8M", "256K", "64K"])
-def test_the_kernel_lets_as_many_threads_be_made_as_it_says(tek, creates, stack):
+def test_the_kernel_lets_as_many_threads_be_made_as_it_computes(tek, creates, stack):
     bytes_ = {"8M": 8 << 20, "256K": 256 << 10, "64K": 64 << 10}[stack]
     answer = budget(tek, "--threads", 100_000, "--stack", stack, "--limit", "1G", "--no-malloc")
     assert answer["in_the_way"] == "limit"

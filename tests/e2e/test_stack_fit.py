@@ -144,7 +144,8 @@ def test_growth_is_learnt_from_run_to_run_however_few_threads_there_are(run, lea
     run("auto", threads, 90)
 
 
-def test_a_stack_that_is_nearly_full_is_told_while_the_program_runs_once_per_kind(command, program):
+def test_a_stack_that_is_nearly_full_is_reported_while_the_program_runs_once_per_kind(
+        command, program):
     with subprocess.Popen([*command("report"), "--", program, "3", "230", "size=262144", "sleep",
                            "hungry"],
                           stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tek:
@@ -217,7 +218,7 @@ def two(text):
     ([], "normal"), (["--stack-zones", "60%-90%"], "low"), (["--rules"], "high"),
     (["--rules", "--stack-zones", "60%-90%"], "low"),
 ], ids=["usual", "option", "file", "option-and-file"])
-def test_zones_are_told_of_a_running_program_by_the_thresholds_that_were_set(
+def test_zones_are_reported_of_a_running_program_by_the_thresholds_that_were_set(
         tek, command, program, tmp_path, options, zone):
     rules = tmp_path / "zones.toml"
     rules.write_text('[stack]\nlow = "10%"\nhigh = "40%"\n')

@@ -215,8 +215,8 @@ leave(run, 1, [worker()])
     assert time.monotonic() - started < 60
 
 
-def test_a_directory_that_cannot_be_used_is_told_once_and_the_program_runs(run, tmp_path,
-                                                                           as_nobody):
+def test_a_directory_that_cannot_be_used_is_reported_once_and_the_program_runs(
+        run, tmp_path, as_nobody):
     (tmp_path / "file").write_text("")
     result = run("leave(run, 1, [worker()])", profiles=tmp_path / "file" / "profiles")
     assert result.returncode == 0
@@ -346,7 +346,7 @@ def test_a_directory_of_profiles_is_made_but_not_those_that_it_is_in(run, tmp_pa
     assert not (tmp_path / "typo").exists()
 
 
-def test_a_program_that_died_of_sigsegv_is_told_what_was_not_noticed(run):
+def test_after_a_death_by_sigsegv_it_is_reported_what_was_not_noticed(run):
     result = run("leave(run, 1, [worker(stack=12500)]); os.kill(os.getpid(), signal.SIGSEGV)")
     assert result.returncode == -signal.SIGSEGV
     assert ("could not notice" in result.stderr

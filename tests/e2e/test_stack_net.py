@@ -55,7 +55,7 @@ def size_info(stderr):
     return int(float(re.search(r"ran out of its stack of ([\d.]+)K", stderr).group(1)) * 1024)
 
 
-def test_an_overflow_is_told_kills_as_ever_and_happens_once(run, shallow, tmp_path):
+def test_an_overflow_is_reported_kills_as_ever_and_happens_once(run, shallow, tmp_path):
     outcome, info = run(100)
     assert outcome == SEGFAULT
     assert re.search(r"thread gas \(gas detection\) \[\d+\] of program\d+ \[\d+\] ran out of its "
@@ -140,7 +140,7 @@ def test_with_grow_a_system_call_into_the_reserve_fails(run, shallow):
     assert run(1000, "read", stack="report")[0] == ("read\nended\n", 3)
 
 
-def test_with_grow_what_needs_more_than_the_reserve_is_told(run, shallow, tmp_path):
+def test_with_grow_what_needs_more_than_the_reserve_is_reported(run, shallow, tmp_path):
     outcome, info = run(9000, stack="auto,grow")
     assert outcome == SEGFAULT
     assert "ran out of its stack of 8.0M" in info and "dig+0x" in info

@@ -130,11 +130,11 @@ def test_node_with_4_workers_computes_the_same(tmp_path, prefixes):
     same(tmp_path, [outcome([*prefix, needs("node"), str(script)]) for prefix in prefixes])
 
 
-def test_java_says_its_version(tmp_path, prefixes):
+def test_java_prints_its_own_version(tmp_path, prefixes):
     same(tmp_path, [outcome([*prefix, needs("java"), "-version"]) for prefix in prefixes])
 
 
-def test_three_kinds_of_std_thread_are_told_apart(tmp_path, prefixes, compile_c):
+def test_three_kinds_of_std_thread_are_distinguished(tmp_path, prefixes, compile_c):
     source = (PROGRAMS / "stack_kinds.cpp").read_text()
     program = compile_c(source, "g++", "-x", "c++", "-O1", "-pthread")
     same(tmp_path, [outcome([*prefix, str(program)]) for prefix in prefixes], threads=3)

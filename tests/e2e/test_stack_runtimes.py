@@ -350,7 +350,7 @@ def test_threads_of_python_without_a_class_are_of_the_kind_of_their_target_or_na
 
 
 @pytest.mark.parametrize("how", ["itself", "creator"])
-def test_names_that_come_later_tell_kinds_apart(tuned, compile_c, how):
+def test_names_that_come_later_distinguish_kinds(tuned, compile_c, how):
     kinds = check(tuned, compile_c(NAMES, "gcc", "-O1", "-pthread"), how, runs=12)
     threads = {kind["label"]: int(kind["threads"]) for kind in kinds}
     assert threads["name:worker-#"] == 13 * (THREADS - 1) and threads["name:deep"] == 13

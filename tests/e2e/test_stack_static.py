@@ -206,7 +206,7 @@ def test_cxx_functions_are_found_by_their_names(tek, built):
     assert heat["bytes"] >= 3000 - RED_ZONE
 
 
-def test_frames_without_a_call_graph_stand_for_themselves_and_that_is_said(tek, built):
+def test_frames_without_a_call_graph_stand_for_themselves_and_that_is_reported(tek, built):
     directory = built(CHAIN, information=["-fstack-usage"])
     ended = tek("stack", "static", directory, "--function", "middle")
     assert ended.returncode == 0
@@ -217,7 +217,7 @@ def test_frames_without_a_call_graph_stand_for_themselves_and_that_is_said(tek, 
     assert all(root["at_least"] for root in answer["roots"])
 
 
-def test_nothing_found_is_said(tek, built, tmp_path):
+def test_that_nothing_is_found_is_reported(tek, built, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     ended = tek("stack", "static", empty)

@@ -380,7 +380,7 @@ def test_a_signal_reaches_the_program_and_the_rules_are_written(watched):
     assert rules_in(watched["signal rules"].read_text()) == ["click"]
 
 
-def test_nothing_is_started_that_could_not_be_told_of(tek, tmp_path):
+def test_nothing_is_started_whose_result_could_not_be_written(tek, tmp_path):
     started = tmp_path / "started"
     ended = tek("suggest", "-o", tmp_path / "no" / "file", "--", "touch", started)
     assert ended.returncode == 125 and "cannot write" in ended.stderr
@@ -400,12 +400,12 @@ def test_a_file_of_rules_stays_until_there_are_new_ones(tek, tmp_path):
     assert "# mine" not in rules.read_text()
 
 
-def test_rules_that_cannot_be_written_are_told_by_the_status(tek):
+def test_rules_that_cannot_be_written_are_reported_by_the_status(tek):
     ended = tek("suggest", "-o", "/dev/full", "--", "true")
     assert ended.returncode == 125 and "cannot write the rules" in ended.stderr
 
 
-def test_what_is_not_there_is_said(tek):
+def test_what_is_not_there_is_reported(tek):
     assert tek("suggest", "--", "no-such-program-anywhere").returncode == 127
     ended = tek("suggest", "--pid", 2**22 + 1)
     assert ended.returncode == 1

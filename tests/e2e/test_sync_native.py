@@ -8,7 +8,7 @@ from conftest import BUILD, INCLUDE
 LIBRARY = BUILD / "lib" / "libtek-sync-native.so"
 
 
-def test_it_has_the_functions_of_its_header_and_no_others():
+def test_it_has_the_functions_of_its_header_and_no_other_ones():
     listed = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, timeout=60,
                             stdout=subprocess.PIPE, text=True).stdout
     has = {line.split()[-1] for line in listed.splitlines()}

@@ -413,7 +413,7 @@ def test_another_process_is_made_critical_and_normal_by_hand(tekd, waiting):
         program.stdout.close()
 
 
-def test_a_process_that_may_not_change_others_threads_is_refused(daemon, thread):
+def test_a_process_that_may_not_change_foreign_threads_is_refused(daemon, thread):
     client = daemon.start(USUAL + "others = false\n").client()
     answer = client.ask(CRITICAL, thread)
     assert answer.error == errno.EPERM and not is_fast(thread)
@@ -489,7 +489,7 @@ def sleeps_as(pid, name):
     return f"({name}) S " in stat
 
 
-def test_where_the_kernel_tells_no_news_a_program_that_is_executed_is_noticed(daemon):
+def test_where_the_kernel_reports_no_news_a_program_that_is_executed_is_noticed(daemon):
     # The connector is of the first network namespace.
     daemon.start(USUAL, prefix=[needs("unshare"), "--net"])
     client = daemon.client()
@@ -673,7 +673,7 @@ def test_a_replayed_request_gives_no_more_than_the_first(daemon, thread):
     assert len(client.json(STATUS)["fast"]) == 1
 
 
-def test_descriptors_that_a_client_passes_are_not_kept(tekd):
+def test_descriptors_that_a_client_passes_are_closed(tekd):
     before = len(os.listdir(f"/proc/{tekd.process.pid}/fd"))
     for _ in range(20):
         client = tekd.client()
@@ -686,7 +686,7 @@ def test_descriptors_that_a_client_passes_are_not_kept(tekd):
     eventually(lambda: len(os.listdir(f"/proc/{tekd.process.pid}/fd")) <= before)
 
 
-def test_of_600_connections_some_are_sent_away_and_the_others_served(tekd, thread):
+def test_of_600_connections_some_are_sent_away_and_the_rest_is_served(tekd, thread):
     first = tekd.client()
     assert first.ask(HELLO).error == 0
     clients, away = [], 0
@@ -841,7 +841,7 @@ def test_a_configuration_is_read_again_and_a_bad_one_is_not(tekd, thread):
     assert client.ask(ENTER, thread).error == errno.EPERM
 
 
-def test_a_bad_configuration_is_told_with_its_line(daemon):
+def test_a_bad_configuration_is_reported_with_its_line(daemon):
     daemon.config.write_text("[[grant]]\nusers = [0]\nthread = 1\n")
     for options in [], ["--check"]:
         ended = subprocess.run(daemon.command(*options), capture_output=True, text=True, timeout=60,
@@ -909,7 +909,7 @@ def test_tekd_outranks_those_it_serves(tekd):
     assert scheduling(tekd.process.pid)[:2] == (os.SCHED_FIFO | 0x40000000, 51)
 
 
-def test_status_and_explain_tell_which_client_asked(tekd, thread):
+def test_status_and_explain_show_which_client_asked(tekd, thread):
     client = tekd.client()
     assert client.ask(ENTER, thread, priority=-20).error == 0
     status = client.json(STATUS)

@@ -138,7 +138,7 @@ def test_without_descriptors_everything_is_given_back_nevertheless(tekd, thread)
     eventually(lambda: scheduling(thread) == before)
 
 
-def test_a_thread_stays_critical_while_tekd_cannot_look_at_it(tekd, thread):
+def test_a_thread_stays_critical_while_tekd_cannot_examine_it(tekd, thread):
     client = tekd.client()
     assert client.ask(ENTER, thread).error == 0
     _, hard = resource.prlimit(tekd.process.pid, resource.RLIMIT_NOFILE)
@@ -218,7 +218,7 @@ def test_a_socket_that_is_served_is_not_taken_from_its_server(tekd, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM, None])
-def test_a_descriptor_that_is_no_socket_for_tekd_is_told(daemon, kind):
+def test_a_descriptor_that_is_no_socket_for_tekd_is_reported(daemon, kind):
     daemon.config.write_text(USUAL)
     given = socket.socket(socket.AF_UNIX, kind) if kind else open("/dev/null", "rb")
     if kind:

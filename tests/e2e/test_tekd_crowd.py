@@ -56,8 +56,8 @@ def descriptors(of):
 
 
 @pytest.mark.parametrize("users", [1, 20])
-def test_beside_10000_connections_others_are_served_and_tekd_does_not_grow(daemon, open_directory,
-                                                                           thread, users):
+def test_beside_10000_connections_other_clients_are_served_and_tekd_does_not_grow(
+        daemon, open_directory, thread, users):
     daemon.socket = open_directory / "run" / "tekd"
     assert daemon.start(GRANTS).client().ask(HELLO).error == 0
     size, files = resident(daemon), descriptors(daemon)
@@ -85,7 +85,7 @@ def test_beside_10000_connections_others_are_served_and_tekd_does_not_grow(daemo
     assert daemon.client().json(STATUS)["counts"]["connections"] == 1
 
 
-def test_a_process_that_was_given_something_keeps_its_connection_when_others_are_many(
+def test_a_process_that_was_given_something_keeps_its_connection_beside_many_other_ones(
         daemon, open_directory):
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(GRANTS)

@@ -220,7 +220,7 @@ def test_children_of_a_process_with_a_raised_limit_take_little_time(flooded):
     judge(flooded, "heirs", [OTHER] * 4)
 
 
-def test_a_user_gets_its_part_of_the_threads_though_others_have_taken_all(flooded):
+def test_a_user_gets_its_part_of_the_threads_though_other_users_have_taken_all(flooded):
     flooded.daemon.start(f'[[grant]]\nusers = ["*"]\n{TERMS}user_threads = 32\n')
     with contextlib.ExitStack() as holds:
         held = [holds.enter_context(holding(flooded, FIRST_STRANGER + n, 32)) for n in range(33)]

@@ -393,13 +393,13 @@ sys.stdin.readline()
     return int(hello), int(enter), text, fast
 
 
-def test_a_client_in_a_pid_namespace_gets_nothing_and_is_told_why(tekd):
+def test_a_client_in_a_pid_namespace_gets_nothing_but_the_reason(tekd):
     hello, enter, text, fast = ask_in(tekd, needs("unshare"), "--pid", "--fork")
     assert (hello, enter, fast) == (errno.EOPNOTSUPP, errno.EOPNOTSUPP, "False")
     assert "pid namespace" in text
 
 
-def test_root_of_a_user_namespace_is_who_it_is_outside(daemon, open_directory):
+def test_root_of_a_user_namespace_has_the_rights_of_its_user_outside(daemon, open_directory):
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(USUAL)
     program = r"""
@@ -427,7 +427,8 @@ print(os.geteuid(), client.ask(HELLO).error, client.ask(ENTER, tid).error, is_fa
         end(process)
 
 
-def test_a_client_in_a_chroot_and_one_with_its_own_mounts_get_what_the_grant_says(daemon, tmp_path):
+def test_a_client_in_a_chroot_and_one_with_its_own_mounts_get_what_the_grant_permits(
+        daemon, tmp_path):
     daemon.start(f'[[grant]]\nprograms = ["{os.path.realpath(sys.executable)}"]\n')
     assert ask_in(daemon, needs("unshare"), "--mount")[:2] == (0, 0)
     program = r"""

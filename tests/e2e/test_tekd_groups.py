@@ -126,7 +126,7 @@ def test_programs_that_are_executed_while_tekd_starts_get_their_places(daemon):
             process.wait()
 
 
-def test_programs_that_tekd_has_not_heard_of_get_their_places(grouped):
+def test_programs_whose_start_tekd_missed_get_their_places(grouped):
     daemon = grouped(places='[[place]]\ngroup = "service"\nnames = ["sleep"]\n')
     daemon.process.send_signal(signal.SIGSTOP)
     # More events than fit into the buffer, so that the last of them is lost.
@@ -301,8 +301,8 @@ def root():
     directory.rmdir()
 
 
-def test_a_grant_that_is_written_later_means_the_control_group_before_tekd_moved_anybody(daemon,
-                                                                                         root):
+def test_a_grant_that_is_written_later_names_the_control_group_before_tekd_moved_a_process(
+        daemon, root):
     asks = [sys.executable, "-c", ASKS, str(daemon.socket), str(URGENT)]
     with subprocess.Popen(["sh", "-c", 'read line; exec "$@"', "sh", *asks], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as asker:

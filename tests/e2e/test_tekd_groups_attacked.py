@@ -174,7 +174,7 @@ def test_a_process_that_is_critical_by_hand_gets_no_better_group_by_that(evil, d
 
 
 @BACKENDS
-def test_nobody_places_others_whom_it_may_not(evil, daemon, sleeper, backend):
+def test_no_client_places_a_thread_that_it_may_not_change(evil, daemon, sleeper, backend):
     one = evil(backend)
     before = eventually(lambda: group_of(sleeper))
     for tid in sleeper, os.getpid(), daemon.process.pid, 1, 2, 2**31, 2**32 - 1, 2**22 + 5:
@@ -313,8 +313,8 @@ def test_a_process_that_moves_itself_elsewhere_stays_there_and_everybody_else_is
 
 
 @BACKENDS
-def test_where_a_group_was_removed_that_is_told_and_the_rest_goes_on(grouped, sleeper, thread,
-                                                                     backend):
+def test_where_a_group_was_removed_that_is_reported_and_the_rest_goes_on(
+        grouped, sleeper, thread, backend):
     before = {tid: (places_of(tid), scheduling(tid)) for tid in (sleeper, thread, os.getpid())}
     tekd = grouped(backend)
     top = top_of(tekd)
@@ -338,8 +338,8 @@ def test_where_a_group_was_removed_that_is_told_and_the_rest_goes_on(grouped, sl
 
 
 @BACKENDS
-def test_what_others_made_in_a_group_stays_and_what_was_placed_is_brought_back(grouped, sleeper,
-                                                                               thread, backend):
+def test_foreign_groups_in_a_group_stay_and_what_was_placed_is_brought_back(
+        grouped, sleeper, thread, backend):
     before = {tid: (places_of(tid), scheduling(tid)) for tid in (sleeper, thread, os.getpid())}
     tekd = grouped(backend)
     top = top_of(tekd)

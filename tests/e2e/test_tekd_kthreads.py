@@ -267,7 +267,7 @@ def test_the_capabilities_of_its_unit_are_enough(tmp_path, state, task):
         assert daemon.end() == 0
 
 
-def test_without_the_right_to_load_programs_tekd_says_so_and_serves(tmp_path, state, task):
+def test_without_the_right_to_load_programs_tekd_reports_that_and_serves(tmp_path, state, task):
     before = kernel_threads()
     daemon = Daemon(tmp_path)
     daemon.state = state

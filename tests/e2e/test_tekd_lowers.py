@@ -92,7 +92,7 @@ def test_a_thread_that_becomes_real_time_meanwhile_is_found(daemon, process, thr
     wait_until_has(process.pid, os.SCHED_RR, 77)
 
 
-def test_of_lowered_threads_that_end_nothing_is_kept_while_the_mode_lasts(daemon, thread):
+def test_of_lowered_threads_that_end_nothing_is_stored_while_the_mode_lasts(daemon, thread):
     client = daemon.start(USUAL).client()
     assert client.ask(ENTER, thread).error == 0
     before = client.json(STATUS)["counts"]["changes"]

@@ -57,7 +57,7 @@ def with_proc(options):
     return [needs("unshare"), "--mount", *HIDING[:3], options]
 
 
-def test_what_everybody_sees_in_proc_is_told_everybody(asked, as_nobody):
+def test_what_every_user_sees_in_proc_is_reported_to_every_user(asked, as_nobody):
     for prefix in as_nobody, []:
         info, thread = asked(*prefix)
         assert (info["others"][0], info["own"][0]) == (0, 0)
@@ -66,8 +66,8 @@ def test_what_everybody_sees_in_proc_is_told_everybody(asked, as_nobody):
 
 
 @pytest.mark.parametrize("options", ["hidepid=1", "hidepid=2", "hidepid=invisible,gid=7"])
-def test_where_proc_hides_others_a_thread_of_theirs_is_as_one_that_is_not_there(asked, as_nobody,
-                                                                                options):
+def test_where_proc_hides_other_users_a_thread_of_theirs_is_as_one_that_is_not_there(
+        asked, as_nobody, options):
     info, thread = asked(*with_proc(options), *as_nobody)
     assert info["own"][0] == 0
     assert info["others"][0] == errno.ESRCH
@@ -75,7 +75,7 @@ def test_where_proc_hides_others_a_thread_of_theirs_is_as_one_that_is_not_there(
     assert (info["fast"], info["clients"]) == ([], [])
 
 
-def test_root_and_the_group_for_which_proc_hides_nothing_are_told_of_all(asked, as_nobody):
+def test_root_and_the_group_for_which_proc_hides_nothing_see_all_threads(asked, as_nobody):
     info, thread = asked(*with_proc("hidepid=2"))
     assert info["others"][0] == 0 and info["fast"] == [thread]
     member = [word.replace("--regid=65534", "--regid=7") for word in as_nobody]
@@ -83,7 +83,7 @@ def test_root_and_the_group_for_which_proc_hides_nothing_are_told_of_all(asked, 
     assert info["others"][0] == 0 and info["fast"] == [thread]
 
 
-def test_in_another_pid_namespace_no_thread_is_told_of(asked, as_nobody):
+def test_in_another_pid_namespace_no_thread_is_reported(asked, as_nobody):
     for prefix in as_nobody, []:
         info, _ = asked(needs("unshare"), "--pid", "--fork", "--mount-proc", *prefix)
         assert info["others"][0] == info["own"][0] == errno.EOPNOTSUPP

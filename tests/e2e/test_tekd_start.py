@@ -78,7 +78,7 @@ CONFIGURATIONS = pytest.mark.parametrize("make, seen", [
 
 
 @CONFIGURATIONS
-def test_a_file_that_is_no_configuration_is_told_and_nothing_begun(daemon, make, seen):
+def test_a_file_that_is_no_configuration_is_reported_and_nothing_begun(daemon, make, seen):
     make(daemon.config)
     for options in ["--check"], []:
         assert seen in fails(daemon.command(*options))
@@ -198,7 +198,7 @@ def test_a_state_that_somebody_else_could_have_made_is_not_used(daemon, tmp_path
             shutil.rmtree(daemon.state)
 
 
-def test_a_state_in_a_file_system_that_cannot_be_written_is_told(daemon, tmp_path):
+def test_a_state_in_a_file_system_that_cannot_be_written_is_reported(daemon, tmp_path):
     place = tmp_path / "mounted"
     place.mkdir()
     daemon.config.write_text(USUAL)

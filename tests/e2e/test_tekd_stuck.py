@@ -54,7 +54,7 @@ STUCK = pytest.mark.parametrize("how", [BySignal, Stopped, Frozen])
 
 
 @STUCK
-def test_others_are_served_and_what_a_stuck_client_has_can_be_taken_back(tekd, thread, how):
+def test_other_clients_are_served_and_what_a_stuck_client_has_can_be_taken_back(tekd, thread, how):
     client = tekd.client()
     with Other(tekd) as other:
         before = scheduling(other.tid)
@@ -99,7 +99,7 @@ def test_a_grant_that_is_no_more_ends_though_the_client_is_stuck(tekd, how):
             assert tekd.client().ask(HELLO).error == errno.EPERM
 
 
-def test_a_stuck_client_that_is_told_more_than_it_can_hold_is_given_up(daemon, thread):
+def test_a_stuck_client_that_gets_more_messages_than_it_can_hold_is_given_up(daemon, thread):
     daemon.start('[[grant]]\nusers = ["root"]\nrate = 10000\n')
     client = daemon.client()
     with Other(daemon) as other:

@@ -9,7 +9,7 @@ PAGE = ROOT / "docs" / "design" / "thread-state.md"
 CODE = ROOT / "lib" / "uthread" / "posix" / "state_effect.c"
 
 
-def test_the_list_of_thread_state_names_the_calls_that_the_library_looks_at():
+def test_the_list_of_thread_state_names_the_calls_that_the_library_examines():
     in_code = set(re.findall(r"\{(SYS_\w+), ", CODE.read_text()))
     in_page = set(re.findall(r"`(SYS_\w+)`", PAGE.read_text()))
     assert len(in_code) > 30

@@ -78,7 +78,7 @@ SIDES = pytest.mark.parametrize("program,reader", [(True, False), (False, True),
 
 
 @SIDES
-def test_tek_ps_shows_what_a_program_tells_of_its_threads(start, seen, program, reader):
+def test_tek_ps_shows_what_a_program_reports_of_its_threads(start, seen, program, reader):
     before = time.monotonic_ns()
     worker = seen(start(program), reader)["worker"]
     assert worker["role"] == "serves clients"
@@ -105,7 +105,7 @@ def tekd_inside(daemon):
         daemon.process.wait(60)
 
 
-def test_tekd_in_a_namespace_hears_that_a_program_is_executed(tekd_inside):
+def test_tekd_in_a_namespace_notices_that_a_program_is_executed(tekd_inside):
     with Other(tekd_inside) as other:
         client = tekd_inside.client()
         if not client.json(STATUS)["hears_of_exec"]:

@@ -193,7 +193,7 @@ def test_a_thread_of_a_program_is_shown_and_q_gives_the_terminal_back(screen, pr
     assert top.end() == 0
 
 
-def test_what_a_thread_does_is_of_the_time_since_the_last_look(screen, waiting):
+def test_what_a_thread_does_is_of_the_time_since_the_last_sample(screen, waiting):
     with subprocess.Popen([waiting, "spin"], stdout=subprocess.PIPE) as process:
         try:
             spin = tids_by_name(process.pid, ["spin"])["spin"]
@@ -233,7 +233,7 @@ def test_columns_are_sorted_by_and_reversed(screen, program):
     top.end()
 
 
-def test_enter_tells_why_a_thread_runs_as_it_does(screen, program):
+def test_enter_explains_why_a_thread_runs_as_it_does(screen, program):
     top = screen("--filter", "topped-gas")
     top.row("topped-gas")
     top.type(DOWN + ENTER)
@@ -263,7 +263,7 @@ def test_the_kernels_threads_come_on_demand_and_a_tree_has_branches(screen, prog
     top.end()
 
 
-def test_a_pause_stops_the_looks_but_not_the_keys(screen, program):
+def test_a_pause_stops_the_samples_but_not_the_keys(screen, program):
     top = screen("--filter", "topped-")
     top.row("topped-gas")
     top.type("p")

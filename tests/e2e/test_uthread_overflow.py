@@ -206,7 +206,7 @@ def test_a_handler_of_other_faults_runs_where_it_would_have_run(program, environ
     assert outcome([program, "recover"], environment) == (3, "")
 
 
-def test_tek_run_tells_the_backtrace_in_names(tek, program):
+def test_tek_run_reports_the_backtrace_in_names(tek, program):
     ended = tek("run", "--model", "m:1", "--", program)
     lines = ended.stderr.splitlines()
     assert ended.returncode == -signal.SIGSEGV
@@ -216,7 +216,7 @@ def test_tek_run_tells_the_backtrace_in_names(tek, program):
     assert re.search(r"#\d recurse_for_ever\+0x\w+, then \d+ more frames", ended.stderr)
 
 
-def test_a_native_program_is_told_the_same(compile_c):
+def test_a_native_program_gets_the_same_report(compile_c):
     native = BUILD / "lib"
     program = compile_c(NATIVE, "cc", "-O0", f"-I{INCLUDE}", f"-L{native}", f"-Wl,-rpath,{native}",
                         "-Wl,--no-as-needed", "-ltek-uthread-native")

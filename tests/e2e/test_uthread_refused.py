@@ -138,7 +138,7 @@ def test_a_filter_of_system_calls_is_named_once(program, compile_c, options):
 
 
 @pytest.mark.parametrize("refused", [False, True])
-def test_nothing_is_said_where_nothing_is_refused_or_wanted(program, refused):
+def test_nothing_is_reported_where_nothing_is_refused_or_wanted(program, refused):
     assert run([program], "workers=2,preempt=off" if refused else "workers=2",
                env={"LD_PRELOAD": str(LIBRARY)},
                preexec_fn=without_pending_signals if refused else None) == []

@@ -105,5 +105,5 @@ def test_they_do_so_under_other_models(torture, options):
 
 @pytest.mark.parametrize("options",
                          ["workers=1", "workers=1,quantum=200us,preempt=klt", "workers=2"])
-def test_two_threads_that_wait_for_each_other_in_a_loop_both_end(compile_c, options):
+def test_two_threads_that_wait_for_each_other_in_a_loop_end(compile_c, options):
     assert run(compile_c(SPINNERS, "cc", "-O1", "-pthread"), options) == "both have ended\n"

@@ -116,7 +116,7 @@ def test_what_a_job_did_is_put_right(session, number, what):
 
 
 @pytest.mark.parametrize("number, what", list(enumerate(STAYS)))
-def test_what_cannot_be_put_right_is_told_and_the_guest_is_booted_anew(session, number, what):
+def test_what_cannot_be_put_right_is_reported_and_the_guest_is_booted_anew(session, number, what):
     number += len(PUT_RIGHT)
     record = session[f"job-{number}"]
     assert any(STAYS[what][1] in left for left in record["left"]), record["left"]

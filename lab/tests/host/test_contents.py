@@ -25,7 +25,7 @@ def a_machine_can_be_booted():
         pytest.skip(fetched.stderr.strip().splitlines()[-1])
 
 
-def test_a_program_below_tmp_or_home_is_there_although_those_are_new_for_each_command(tmp_path):
+def test_an_added_program_is_there_although_its_directory_is_new_for_each_command(tmp_path):
     program = tmp_path / "counts"
     shutil.copy(shutil.which("wc"), program)
     text = tmp_path / "text"

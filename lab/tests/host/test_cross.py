@@ -37,7 +37,7 @@ def built(request):
     return request.param, directory, lines
 
 
-def test_every_library_and_both_programs_are_built_and_the_compilers_warn_of_nothing(built):
+def test_every_library_and_program_is_built_and_the_compilers_warn_of_nothing(built):
     processor, directory, lines = built
     wanted = {directory / "lib" / name for name in LIBRARIES}
     if processor == "i386":
@@ -50,10 +50,10 @@ def test_every_library_and_both_programs_are_built_and_the_compilers_warn_of_not
     assert not [line for line in lines if re.search(r"\bwarning\b", line, re.I)]
 
 
-def test_the_libraries_look_for_no_name_that_a_program_may_define(built):
+def test_the_libraries_resolve_no_name_that_a_program_may_define(built):
     _, directory, _ = built
     test = TOP / "tests/e2e/test_names.py"
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-k", "looks_for_no_name", test],
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-k", "resolves_no_name", test],
                           env={**os.environ, "TEK_BUILD": str(directory)},
                           text=True, capture_output=True, timeout=600)
     assert done.returncode == 0, done.stdout[-4000:]

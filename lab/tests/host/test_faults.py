@@ -137,7 +137,7 @@ def session(tmp_path_factory):
     return ended, lab
 
 
-def test_every_job_has_an_end_and_the_others_still_ran(session):
+def test_every_job_has_an_end_and_the_other_jobs_still_ran(session):
     ended, lab = session
     assert list(ended) == [job["name"] for job in JOBS]
     for name, record in ended.items():
@@ -160,7 +160,7 @@ def test_every_job_ended_within_its_limit_and_what_ending_it_takes(session):
         assert ended[job["name"]]["seconds"] <= job.get("limit", 60) + ENDING
 
 
-def test_a_panic_of_the_guest_is_told_with_its_console(session):
+def test_a_panic_of_the_guest_is_reported_with_its_console(session):
     record = session[0]["panics"]
     assert record["outcome"] == "panicked"
     assert "sysrq triggered crash" in record["why"]
@@ -174,7 +174,7 @@ def test_a_loop_under_fifo_99_without_throttling_is_a_guest_that_hangs(session):
     assert session[0]["after-loop"]["boot"] > record["boot"]
 
 
-def test_a_program_that_takes_all_memory_is_told_from_one_that_crashed(session):
+def test_a_program_that_takes_all_memory_is_distinguished_from_one_that_crashed(session):
     record = session[0]["fills"]
     assert (record["outcome"], record["signal"], record["out_of_memory"]) == ("killed", 9, True)
     # A second report may have begun before the first program was gone.
@@ -213,7 +213,7 @@ def test_a_lab_that_is_killed_takes_its_machine_with_it(tmp_path, sent):
     assert lab.left() == []
 
 
-def test_a_guest_that_does_not_come_up_is_told_with_its_console(tmp_path):
+def test_a_guest_that_does_not_come_up_is_reported_with_its_console(tmp_path):
     lab = Lab(tmp_path)
     with lab.start("--append", "rdinit=/bin/nothing init=/bin/nothing", "--", "true") as process:
         assert process.wait(timeout=600) == 125
