@@ -135,7 +135,7 @@ class Stress(WithContext):
         case, = self.stress("s: a", a=[SKIPPED])
         self.assertEqual((case.outcome, self.way.runs), (SKIPPED, 1))
 
-    def test_an_unknown_name_fails_and_says_how_tests_are_named(self):
+    def test_an_unknown_name_fails_and_reports_how_tests_are_named(self):
         case, = self.stress("nothing")
         self.assertEqual(case.outcome, FAILED)
         self.assertIn("SUITE: NAME", case.reason)

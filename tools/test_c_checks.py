@@ -89,12 +89,12 @@ class Fuzzing(unittest.TestCase):
         found = fuzz_tests._inputs(self.context, "fuzz_x")  # pylint: disable=protected-access
         return sorted(file.read_bytes() for file in found.iterdir())
 
-    def test_kept_inputs_come_back_byte_by_byte(self):
+    def test_stored_inputs_come_back_byte_by_byte(self):
         inputs = [b"", b"\0\n\xff", b"text"]
         self.held.write_text("".join(f"{base64.b64encode(one).decode()}\n" for one in inputs))
         self.assertEqual(self.inputs(), inputs)
 
-    def test_a_fuzzer_without_kept_inputs_begins_with_none(self):
+    def test_a_fuzzer_without_stored_inputs_begins_with_none(self):
         self.assertEqual(self.inputs(), [])
 
     def test_a_damaged_line_is_an_error(self):

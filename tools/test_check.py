@@ -69,7 +69,7 @@ class MesonRecord(unittest.TestCase):
     def test_a_skip_that_meson_takes_for_a_failure_is_a_skip(self):
         self.assertEqual(self.outcomes("1..1\nnot ok 1 # SKIP a\n", "FAIL"), [SKIPPED])
 
-    def test_a_cmocka_program_that_says_nothing_fails(self):
+    def test_a_cmocka_program_that_reports_nothing_fails(self):
         self.assertEqual(self.outcomes("", env={"CMOCKA_MESSAGE_OUTPUT": "TAP"}), [FAILED])
         self.assertEqual(self.outcomes("garbage\n", env={"CMOCKA_MESSAGE_OUTPUT": "TAP"}), [FAILED])
 
@@ -106,7 +106,7 @@ class Libtest(unittest.TestCase):
     def test_no_tests_are_no_cases(self):
         self.assertEqual(self.parse(0, "", 0, 0, 0), [])
 
-    def test_a_failure_says_what_the_panic_said(self):
+    def test_the_reason_of_a_failure_is_the_message_of_the_panic(self):
         output = ("test a ... FAILED\ntest b ... FAILED\n\nfailures:\n\n---- a stdout ----\n"
                   "some words\n\nthread 'a' (7) panicked at crates/a.rs:1:2:\nit is wrong\n"
                   "  left: 1\n")
@@ -122,7 +122,7 @@ class PytestRecord(unittest.TestCase):
         cases = self.parse({"event": "planned", "name": "t"})
         self.assertEqual(info(cases), [("t", FAILED)])
 
-    def test_a_failing_clean_up_turns_a_pass_into_one_failure(self):
+    def test_a_failing_clean_up_makes_one_failure_of_a_pass(self):
         cases = self.parse({"event": "result", "name": "t", "outcome": "passed", "reason": ""},
                            {"event": "result", "name": "t", "outcome": "failed", "reason": "x"})
         self.assertEqual(info(cases), [("t", FAILED)])
@@ -283,7 +283,7 @@ class EndToEnd(unittest.TestCase):
         cases, _ = self.run_shared(a=LOSES, b=AFTER)
         self.assertIn("no process of pytest ran it", {case.reason for case in cases})
 
-    def test_a_module_that_cannot_be_read_is_told_once(self):
+    def test_a_module_that_cannot_be_read_is_reported_once(self):
         cases, _ = self.run_shared(broken="import nothing_of_that_name\n", together=TOGETHER)
         failed = [case.name for case in cases if case.outcome is FAILED]
         self.assertEqual([name.rpartition("/")[2] for name in failed], ["test_broken.py"])
@@ -389,7 +389,7 @@ class AheadOfTime(unittest.TestCase):
                 signal.signal(number, before)
         self.assertEqual(int(info.split()[1], 16) & 0b111, 0)
 
-    def test_a_gentle_command_leaves_the_cpus_to_others(self):
+    def test_a_gentle_command_leaves_the_cpus_to_other_programs(self):
         gently = process.Context(self.context.top, self.context.build, False, gently=True)
         nice = process.run(gently, "test", ["nice"]).output
         self.assertEqual(nice, f"{min(os.nice(0) + 10, 19)}\n")

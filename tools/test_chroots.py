@@ -211,7 +211,7 @@ class Carried(unittest.TestCase):
             [test["cmd"][0] for test in chosen], ["/b/tests/c/test_one", "/usr/bin/python3"]
         )
 
-    def test_each_program_is_judged_by_what_it_says(self):
+    def test_each_program_is_judged_by_what_it_prints(self):
         with tempfile.TemporaryDirectory() as directory:
             context = process.Context(Path(directory), Path(directory), verbose=False)
             tap = {"CMOCKA_MESSAGE_OUTPUT": "TAP"}
@@ -228,7 +228,7 @@ class Carried(unittest.TestCase):
                 )
                 self.assertEqual([case.outcome.value for case in cases], outcomes, script)
 
-    def test_a_build_for_a_later_c_library_is_told_from_one_that_fails(self):
+    def test_a_build_for_a_later_c_library_is_distinguished_from_one_that_fails(self):
         words = "x: version `GLIBC_2.9' not found\nversion `GLIBC_2.38' not found (required by x)"
         self.assertEqual(carried.TOO_OLD.findall(words), ["GLIBC_2.9", "GLIBC_2.38"])
         with tempfile.TemporaryDirectory() as directory:

@@ -37,7 +37,7 @@ class Version(unittest.TestCase):
             done = self.info(**{"clang_format": "19", name: "14"})
             self.assertEqual((done.returncode, done.stdout), (0, f"{name}: --dry-run\n"))
 
-    def test_another_version_judges_nothing_and_says_why(self):
+    def test_another_version_judges_nothing_and_reports_why(self):
         done = self.info(clang_format="19")
         self.assertEqual(done.returncode, 77)
         self.assertIn(
@@ -49,7 +49,7 @@ class Version(unittest.TestCase):
         done = self.info(clang_format="14", death="kill -9 $$")
         self.assertEqual(done.returncode, 1, done.stdout)
 
-    def test_a_missing_formatter_judges_nothing_and_says_why(self):
+    def test_a_missing_formatter_judges_nothing_and_reports_why(self):
         done = self.info()
         self.assertEqual(done.returncode, 77)
         self.assertIn("clang-format is missing", done.stdout)

@@ -135,7 +135,7 @@ class Plan(unittest.TestCase):
         boot, = boots("rt", *entries, only="own.life")
         self.assertEqual([job.name for job in boot.jobs], ["own.life"])
 
-    def test_one_test_of_a_job_can_be_run_without_the_others(self):
+    def test_one_test_of_a_job_can_be_run_without_the_rest(self):
         boot, = boots("rt", entry(meson="build"), entry(name="b", pytest=["t/test_a.py"]),
                       entry(name="c", rust=["tree"]))
         life, _, module, tree = boot.jobs
@@ -348,7 +348,7 @@ class JobsOfTheGuest(unittest.TestCase):
         case, = self.cases("status", self.exited(77), "\nneeds a disk\n\n")
         self.assertEqual((case.outcome, case.reason), (SKIPPED, "needs a disk"))
 
-    def test_a_job_that_the_lab_does_not_tell_of_failed(self):
+    def test_a_job_that_the_lab_does_not_report_failed(self):
         case, = self.cases("status", None)
         self.assertEqual(case.outcome, FAILED)
         self.assertIn("exit status 125", case.reason)
@@ -365,7 +365,7 @@ class JobsOfTheGuest(unittest.TestCase):
                 outcomes = self.outcomes(format, {"job": "name", **end}, seen, pytest)
                 self.assertIn(FAILED, outcomes, (format, end))
 
-    def test_the_reason_says_what_happened(self):
+    def test_the_reason_is_what_happened(self):
         case, = self.cases("status",
                            {"job": "name", "outcome": "panicked", "why": "sysrq triggered"})
         self.assertEqual(case.reason, "the guest's kernel panicked: sysrq triggered")
@@ -406,7 +406,7 @@ class JobsOfTheGuest(unittest.TestCase):
         self.assertFalse(lab_tests.died_of_emulation(hung | {"console": [waits, waits]}))
         self.assertFalse(lab_tests.died_of_emulation(hung | {"console": trace}))
 
-    def test_its_jobs_are_run_again_and_that_is_told(self):
+    def test_its_jobs_are_run_again_and_that_is_reported(self):
         boot, = boots("rt", entry(command=["a"]), entry(name="b", command=["b"]))
         lost = {"outcome": "panicked", "why": "x", "console": ["Oops: int3: 0000"]}
         runs = iter([{"own": self.exited(0), "b": lost}, {"b": self.exited(0)}])
@@ -456,7 +456,7 @@ class JobsOfTheGuest(unittest.TestCase):
         self.assertEqual(self.outcomes("pytest", self.exited(1), "", "no module named pytest"),
                          [FAILED])
 
-    def test_the_lines_of_the_lab_are_found_among_others(self):
+    def test_the_lines_of_the_lab_are_found_among_other_lines(self):
         text = 'tek: booting\n{"job": "a", "outcome": "hung"}\n{"half": \n{"event": "x"}\n'
         self.assertEqual([record["job"] for record in lab_tests.records(text)], ["a"])
 

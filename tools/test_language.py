@@ -10,7 +10,7 @@ def breaches(name: str, text: str) -> list[str]:
 
 
 class Language(unittest.TestCase):
-    def test_a_sentence_that_begins_with_who_or_whose_is_a_breach(self):
+    def test_a_sentence_that_begins_with_a_relative_pronoun_is_a_breach(self):
         for word in ("Who", "Whom", "Whoever", "Whose"):
             text = f"/* It waits. {word} holds the lock wakes it. */\nint one;\n"
             self.assertEqual(len(breaches("one.c", text)), 1, word)

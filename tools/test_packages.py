@@ -69,7 +69,7 @@ FOUND = re.compile(
 
 
 class List(unittest.TestCase):
-    def test_every_line_says_what_the_package_is_for(self):
+    def test_every_line_has_the_purpose_of_its_package(self):
         for package in packages.listed(TOP):
             self.assertGreater(len(package.about), 5, package)
             self.assertNotRegex(package.about, r"^the same$", package)
@@ -112,14 +112,14 @@ class List(unittest.TestCase):
             self.assertIn(name, PROVIDED)
             self.assertIn(PROVIDED[name], listed | {None})
 
-    def test_names_of_both_debians_are_alternatives(self):
+    def test_names_of_the_two_debians_are_alternatives(self):
         titles = [package.title for package in packages.listed(TOP)]
         self.assertIn("libmimalloc2.0 or libmimalloc3", titles)
         self.assertIn("libtcmalloc-minimal4 or libtcmalloc-minimal4t64", titles)
 
 
 class Versions(unittest.TestCase):
-    def test_compilers_are_told_apart_from_packages(self):
+    def test_compilers_are_distinguished_from_packages(self):
         info = subprocess.run(
             [TOP / "tools/packages", "versions"], stdout=subprocess.PIPE, text=True, check=True
         ).stdout.splitlines()

@@ -77,7 +77,7 @@ class Verdicts(unittest.TestCase):
     def test_what_does_not_end_hangs(self):
         self.assertEqual(self.verdict(None, "waited", hung=True), (HANGS, "waited"))
 
-    def test_the_first_and_the_last_lines_of_standard_error_are_kept(self):
+    def test_the_first_and_the_last_lines_of_standard_error_are_quoted(self):
         self.assertEqual(telling_lines("a\n\nb\n"), ("a", "b"))
         self.assertEqual(
             telling_lines("\n".join("abcdefghij")), ("a", "b", "...", "e", "f", "g", "h", "i", "j")
@@ -130,7 +130,7 @@ class Table(unittest.TestCase):
         Cell("java", "native", SKIPPED, "java is missing"),
     ]
 
-    def test_each_program_has_a_line_and_each_reason_is_told_once(self):
+    def test_each_program_has_a_line_and_each_reason_is_given_once(self):
         text = table.markdown(self.cells, {"date": "today"}, {"nginx": "1.22"}, ())
         self.assertIn("- date: today\n", text)
         self.assertRegex(text, r"\| nginx 1\.22 \| works \|.*\*\*differs\*\* \| \*\*differs\*\* \|")
@@ -214,7 +214,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.run_in(f"print(run.output({ask}) + run.client({ask}))"),
                          "tek\nnothing")
 
-    def test_an_exit_status_is_told(self):
+    def test_an_exit_status_is_reported(self):
         self.assertEqual(self.run_in("run.output('sh', '-c', 'exit 3')"), "Failed exit status 3")
 
     def test_a_program_that_does_not_end_hangs_and_its_daemon_is_ended(self):
@@ -238,7 +238,7 @@ class Runs(unittest.TestCase):
 
 
 class Versions(unittest.TestCase):
-    def test_a_version_is_told_from_a_name(self):
+    def test_a_version_is_distinguished_from_a_name(self):
         for seen, version in (
             ("gst-launch-1.0 version 1.22.0", "1.22.0"),
             ("go version go1.26.8 linux/amd64", "1.26.8"),

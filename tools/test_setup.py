@@ -118,7 +118,7 @@ class Setup(unittest.TestCase):
         self.setup("tests")
         self.assertNotIn("old1", self.installed())
 
-    def test_an_unavailable_package_is_reported_with_its_purpose_and_the_others_are_installed(self):
+    def test_an_unavailable_package_is_reported_with_its_purpose_and_the_rest_is_installed(self):
         info = self.setup("tests")
         self.assertEqual(
             info.count("gone: another library (no apt source of this system has it)"), 1
@@ -131,7 +131,7 @@ class Setup(unittest.TestCase):
         self.assertEqual(self.setup("tests"), "")
         self.assertEqual(self.calls(), calls)
 
-    def test_a_conflicting_package_is_reported_and_the_others_are_installed(self):
+    def test_a_conflicting_package_is_reported_and_the_rest_is_installed(self):
         (self.system / "broken/multi").touch()
         info = self.setup("tests")
         self.assertEqual(self.installed(), ["gcc", "new2"])
@@ -165,7 +165,7 @@ class Setup(unittest.TestCase):
         self.setup("chroot")
         self.assertEqual(self.installed(), ["gcc", "multi", "strap"])
 
-    def test_a_user_who_cannot_become_root_is_told_the_command(self):
+    def test_a_user_that_cannot_become_root_gets_the_command(self):
         info = self.setup("tests", status=1, FAKE_ID="1000")
         self.assertEqual(self.calls(), [])
         self.assertRegex(

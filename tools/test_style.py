@@ -34,7 +34,7 @@ class Clippy(unittest.TestCase):
         self.assertEqual((verdict.outcome, verdict.reason),
                          (FAILED, "exit status 101: error[E0425]: cannot find value `x`"))
 
-    def test_a_remark_about_a_library_of_others_does_not_fail(self):
+    def test_a_remark_about_a_foreign_library_does_not_fail(self):
         self.assertEqual(self.verdict(OF_A_LIBRARY).outcome, PASSED)
         self.assertEqual(self.verdict("").outcome, PASSED)
 
@@ -66,7 +66,7 @@ class RustModules(unittest.TestCase):
                  "lamp.rs": "use crate::door::Door;\n"}
         self.assertEqual(len(self.circles(files)), 1)
 
-    def test_a_circle_within_a_folder_is_told_with_the_folder(self):
+    def test_a_circle_within_a_folder_is_reported_with_the_folder(self):
         files = {"cold/air.rs": "use super::water::W;\n", "cold/water.rs": "use super::air::A;\n"}
         self.assertEqual(self.circles(files), ["fridge::cold: cold::air uses cold::water::W; "
                                                "cold::water uses cold::air::A"])

@@ -30,7 +30,7 @@ class TerminalSvg(unittest.TestCase):
     def test_text_beyond_the_screen_is_left_out(self):
         self.assertEqual(lines(screen("0123456789abc")), ["0123456789", ""])
 
-    def test_colours_and_bold_end_where_the_command_says(self):
+    def test_colours_and_bold_end_where_the_command_ends_them(self):
         cells = screen("\x1b[1;31ma\x1b[22mb\x1b[0mc\x1b[38;5;2;7md").cells[0]
         red, green = terminal_svg.COLOURS[1], terminal_svg.COLOURS[2]
         self.assertEqual([style for _, style in cells[:4]], [

@@ -1,7 +1,8 @@
 """Words that docs/terms.md tells to avoid are absent from identifiers of C, Rust and Python.
 
-An identifier consists of words between underscores or camel humps.  A name of more than four words
-is a sentence about behaviour, as of a test: it only must not begin with `who` or its like.
+An identifier consists of words between underscores or camel humps.  Names of tests, which are
+sentences about behaviour, are read as well.  `whose` is absent at the beginning only: it may follow
+a thing, as in a_wait_whose_time_is_over.
 
 Three words of the glossary are judged by place.  `zone` is a stack zone except in the engine, which
 has non-preemptible sections.  `guard` and `profile` need a second word in texts; in code the module
@@ -24,8 +25,8 @@ AVOIDED = frozenset("""
     parks calm wish wishes home homes others means both unborn coming quick""".split())
 # Words that are avoided only below a folder.
 AVOIDED_IN = {"lib/uthread/": frozenset(("zone", "zones"))}
-SUBJECTS = frozenset(("who", "whom", "whoever", "whose"))
-SENTENCE = 5  # words
+# Words that are avoided only at the beginning, and after `test`.
+SUBJECTS = frozenset(("whoever", "whose"))
 
 # Interfaces that other programs use: their names stay.
 PUBLIC = {
@@ -35,6 +36,8 @@ PUBLIC = {
     "quick", "QUICK", "in_turns",
     # The C library, the kernel, Rust's standard library, crossterm, the environment.
     "who", "__rusage_who_t", "IOPRIO_WHO_PROCESS", "Both", "Home", "HOME",
+    # The red zone below the stack pointer is a term of the processors' ABIs.
+    "TEK_STACK_RED_ZONE_BYTES",
 }
 PUBLIC_IN = {
     "who": {"lib/preload/uthread/state.c"},  # a parameter of getrusage(2) and setpriority(2)
@@ -74,10 +77,9 @@ def _is_public(name: str, identifier: str) -> bool:
 
 def _wrong(identifier: str, avoided: frozenset[str]) -> list[str]:
     words = words_of(identifier)
-    if len(words) < SENTENCE:
-        return [word for word in words if word in avoided][:1]
-    begin = words[1] if words[0] == "test" else words[0]
-    return [begin] if begin in SUBJECTS else []
+    begin = words[1:2] if words[:1] == ["test"] else words[:1]
+    return ([word for word in words if word in avoided]
+            + [word for word in begin if word in SUBJECTS])[:1]
 
 
 def words_of(identifier: str) -> list[str]:
