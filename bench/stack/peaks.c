@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * peaks - what does it cost to ask how much of its stack a running thread has used, and does it
- * make memory resident?  Each batch asks all of many threads with default stacks, on one CPU.
+ * make memory resident?  Each batch asks all of many threads with default stacks, on one CPU, and
+ * then makes as many bare system calls, which are the measure of the machine.
  * Prints one line of JSON.
  */
 #include "maps.h"
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <tek/tek.h>
 #include <unistd.h>
 
@@ -75,6 +77,23 @@ static double batch_ns(void)
 	return (double)(end - begin) / THREADS;
 }
 
+static double system_call_ns(void)
+{
+	uint64_t begin = clock_ns();
+
+	for (unsigned int i = 0; i < THREADS; i++)
+		syscall(SYS_gettid);
+	return (double)(clock_ns() - begin) / THREADS;
+}
+
+static void print(const char *name, const double *ns, int batches)
+{
+	printf(",\"%s\":[", name);
+	for (int i = 0; i < batches; i++)
+		printf("%s%.1f", i ? "," : "", ns[i]);
+	printf("]");
+}
+
 int main(int argc, char **argv)
 {
 	int batches = argc > 1 ? atoi(argv[1]) : DEFAULT_BATCHES;
@@ -85,28 +104,32 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	alarm(120); /* it must end by itself, however busy the CPU is */
-	double *ns = malloc((size_t)batches * sizeof(*ns));
+	double *ns = malloc(2 * (size_t)batches * sizeof(*ns));
 	if (!ns)
 		err(EXIT_FAILURE, "no memory");
-	memset(ns, 1, (size_t)batches * sizeof(*ns)); /* resident before it is measured */
+	double *call_ns = ns + batches;
+	memset(ns, 1, 2 * (size_t)batches * sizeof(*ns)); /* resident before it is measured */
 	start();
 	pin_to_last_cpu(NULL);
 	errno = tek_stack_get(threads[0], &first);
 	if (errno)
 		err(EXIT_FAILURE, "cannot measure the stack of a thread");
 	batch_ns();
+	system_call_ns();
 	resident_bytes();
 
 	uint64_t before = resident_bytes();
-	for (int i = 0; i < batches; i++)
+	for (int i = 0; i < batches; i++) {
 		ns[i] = batch_ns();
+		call_ns[i] = system_call_ns();
+	}
 	uint64_t after = resident_bytes();
 	printf("{\"under_tek\":true,\"threads\":%d,\"stack_bytes\":%" PRIu64
-	       ",\"resident_before\":%" PRIu64 ",\"resident_after\":%" PRIu64 ",\"ns\":[",
+	       ",\"resident_before\":%" PRIu64 ",\"resident_after\":%" PRIu64,
 	       THREADS, first.stack_bytes, before, after);
-	for (int i = 0; i < batches; i++)
-		printf("%s%.1f", i ? "," : "", ns[i]);
-	printf("]}\n");
+	print("ns", ns, batches);
+	print("system_call_ns", call_ns, batches);
+	printf("}\n");
 	free(ns);
 	return EXIT_SUCCESS;
 }

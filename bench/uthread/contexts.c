@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * contexts [ROUNDS] - what a switch between two contexts costs: TEK's, Boost.Context's if it was
- * there when this was built, and swapcontext(3), which makes a system call.  Each round times one
- * batch of each. Prints one line of JSON.
+ * there when this was built, and swapcontext(3), which makes a system call.  Beside them is a bare
+ * system call, by which the switches of all machines can be compared.  Each round times one batch
+ * of each.  Prints one line of JSON.
  */
 #include "contexts.h"
 
@@ -12,6 +13,7 @@
 #include <err.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -37,6 +39,14 @@ void switch_swapcontext(char *stack, uint64_t times)
 		swapcontext(&own, &other);
 }
 
+/* Two each time, as the others switch there and back. */
+static void make_system_calls(char *stack, uint64_t times)
+{
+	(void)stack;
+	for (uint64_t i = 0; i < 2 * times; i++)
+		syscall(SYS_gettid);
+}
+
 /* `tek bench uthread` knows the names. */
 static const struct {
 	const char *name;
@@ -48,6 +58,7 @@ static const struct {
 	{"Boost.Context", switch_boost, 200000},
 #endif
 	{"swapcontext", switch_swapcontext, 2000},
+	{"system call", make_system_calls, 2000},
 };
 #define WAYS (sizeof(ways) / sizeof(ways[0]))
 
