@@ -5,6 +5,7 @@ use super::host::Host;
 use super::json::{self, Document, NotRun, Row};
 use super::table;
 use super::terminal::Terminal;
+use super::verdict::Verdicts;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::io::{self, StdoutLock, Write};
@@ -34,9 +35,9 @@ pub struct JudgeOptions {
 }
 
 impl JudgeOptions {
-    /// The exit status, given the bars that were missed.
-    pub fn exit_code(&self, failures: impl FnOnce() -> Vec<String>) -> ExitCode {
-        let failures = if self.assert { failures() } else { Vec::new() };
+    /// The exit status, given the judgement, and the reasons beside the bars why --assert fails.
+    pub fn exit_code(&self, judged: &Verdicts, beside: Vec<String>) -> ExitCode {
+        let failures = if self.assert { [judged.failures(), beside].concat() } else { Vec::new() };
         for failure in &failures {
             eprintln!("tek: --assert: {failure}");
         }

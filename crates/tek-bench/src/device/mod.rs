@@ -8,18 +8,19 @@ mod faults;
 mod fixture;
 mod floor;
 mod load;
+mod quantities;
 mod rest;
 mod rounds;
 mod setup;
 mod summary;
 mod switches;
-mod verdict;
 
 use super::appliance;
 use super::daemon::{Backend, Daemon, Settings};
 use super::ground::{Copied, Ground};
 use super::json::{without_numbers, NotRun, Row};
 use super::output::{spinner, JudgeOptions, Output, Results};
+use super::verdict::{judge, Verdicts};
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use serde::ser::SerializeMap;
@@ -27,6 +28,7 @@ use serde::{Serialize, Serializer};
 use setup::{Setup, SESSIONS, TWENTY, TWO_HUNDRED};
 use std::process::ExitCode;
 use switches::{Beside, Way};
+use tek_command::values::lock::name_of;
 
 /// Arguments of `tek bench device`.
 #[derive(clap::Args)]
@@ -73,11 +75,6 @@ enum Part {
     Rest,
     /// Kills at any moment, and whether everything is as before
     Faults,
-}
-
-impl Part {
-    #[cfg(test)]
-    const ALL: [Part; 5] = [Part::Response, Part::Floor, Part::Switches, Part::Rest, Part::Faults];
 }
 
 /// Programs of the benchmark, with the names under which they are started. Rules of tekd name them.
@@ -158,7 +155,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let (measured, not_run) = measure(args, &parts)?;
     let terminal = output.terminal;
-    let judged = verdict::judge(&measured, &parts);
+    let judged = judge("device", parts.iter().map(|&part| name_of(part)), &measured.quantities());
     let session = measured.response.as_ref();
     let summaries = session.map(summary::summarize).unwrap_or_default();
     let failed = session.map_or(&[][..], |session| &session.failed);
@@ -168,7 +165,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         switches::report(&measured.switches, terminal),
         measured.rest.as_ref().map_or_else(String::new, rest::report),
         measured.faults.as_ref().map_or_else(String::new, faults::report),
-        super::verdict::report(&judged, terminal),
+        judged.report(terminal),
         without_numbers(&not_run, failed),
         output.caution(),
         summary::headline(&summaries),
@@ -181,20 +178,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         raw: &measured,
     };
     output.end(sections, results)?;
-    Ok(args.judge.exit_code(|| verdict::failures(&judged, &measured, &parts)))
+    Ok(args.judge.exit_code(&judged, Vec::new()))
 }
 
-fn rows(
-    measured: &Measured,
-    summaries: &summary::Summaries,
-    judged: &[super::verdict::Verdict],
-) -> Vec<Row> {
+fn rows(measured: &Measured, summaries: &summary::Summaries, judged: &Verdicts) -> Vec<Row> {
     let mut rows = summary::rows(summaries);
     rows.extend(floor::rows(&measured.floor));
     rows.extend(switches::rows(&measured.switches));
     rows.extend(measured.rest.iter().flat_map(rest::rows));
     rows.extend(measured.faults.iter().flat_map(faults::rows));
-    rows.extend(super::verdict::rows(judged));
+    rows.extend(judged.rows());
     rows
 }
 

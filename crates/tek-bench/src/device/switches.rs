@@ -180,9 +180,9 @@ pub fn rows(all: &[Measured]) -> Vec<Row> {
     rows
 }
 
-/// The time to become critical of one of them, in us, p99.
-pub fn enter_p99(all: &[Measured], way: &str, beside: Beside) -> Option<f64> {
-    all.iter().find(|it| it.way == way && it.beside == beside).map(|it| it.enter.p99)
+/// The time to become critical of one of them, in us.
+pub fn enter<'a>(all: &'a [Measured], way: &str, beside: Beside) -> Option<&'a Summary> {
+    all.iter().find(|it| it.way == way && it.beside == beside).map(|it| &it.enter)
 }
 
 #[cfg(test)]
@@ -202,8 +202,8 @@ pub mod tests {
             measured("rt", Beside::Hogs(20), 150.0),
             measured("fair", Beside::Hogs(20), 170.0),
         ];
-        assert_eq!(enter_p99(&all, "rt", Beside::Hogs(20)), Some(150.0));
-        assert_eq!(enter_p99(&all, "fair", Beside::Nothing), None);
+        assert_eq!(enter(&all, "rt", Beside::Hogs(20)).unwrap().p99, 150.0);
+        assert_eq!(enter(&all, "fair", Beside::Nothing), None);
         assert_eq!(rows(&all).len(), 12);
     }
 }

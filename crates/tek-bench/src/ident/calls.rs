@@ -28,6 +28,8 @@ pub struct Call {
 
 /// The loop around each call, measured as a call that does nothing.
 pub const LOOP: &str = "empty loop";
+/// The measure of the machine.
+pub const EMPTY_CALL: &str = "call that only returns";
 
 impl Measured {
     /// The time of a call in ns, less that of the loop around it: the median of the rounds'
@@ -36,6 +38,11 @@ impl Measured {
         let (call, empty) = (self.times(name)?, self.times(LOOP)?);
         let differences: Vec<f64> = call.iter().zip(empty).map(|(ns, empty)| ns - empty).collect();
         median(&differences)
+    }
+
+    /// The time of a call as a multiple of that of a call that only returns.
+    pub fn by_empty_call(&self, name: &str) -> Option<f64> {
+        Some(self.call_ns(name)? / self.call_ns(EMPTY_CALL)?)
     }
 
     fn times(&self, name: &str) -> Option<&[f64]> {
@@ -128,7 +135,7 @@ pub fn report(measured: &Measured, terminal: Terminal) -> String {
     }
     format!(
         "{}\n(made by one of {} threads, on one CPU; the bars are for the time less that of the \
-         loop)\n",
+         loop,\nby that of a call that only returns)\n",
         table.trim_fmt(),
         measured.threads
     )

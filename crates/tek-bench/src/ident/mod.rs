@@ -5,10 +5,11 @@ mod births;
 mod calls;
 mod memory;
 mod ps;
+mod quantities;
 mod snapshot;
-mod verdict;
 
 use super::output::{spinner, JudgeOptions, Output, Results};
+use super::verdict::judge;
 use anyhow::Context;
 use std::process::ExitCode;
 
@@ -62,7 +63,7 @@ pub struct Measured {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let output = Output::begin("", &args.judge.options)?;
     let measured = measure(args.threads, if args.judge.quick { &QUICK } else { &FULL })?;
-    let judged = verdict::judge(&measured);
+    let judged = judge("ident", quantities::PARTS, &measured.quantities());
     let terminal = output.terminal;
     let sections = vec![
         calls::report(&measured.calls, terminal),
@@ -70,7 +71,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ps::report(&measured.ps),
         births::report(&measured.births, &measured.unpinned_births, terminal),
         memory::report(&measured.memory),
-        super::verdict::report(&judged, terminal),
+        judged.report(terminal),
         output.caution(),
     ];
     let mut rows = calls::rows(&measured.calls);
@@ -79,10 +80,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     rows.extend(births::rows("create and join", &measured.births));
     rows.extend(births::rows("create and join, unpinned", &measured.unpinned_births));
     rows.extend(memory::rows(&measured.memory));
-    rows.extend(super::verdict::rows(&judged));
+    rows.extend(judged.rows());
     let results = Results { bench: "ident", rows, not_run: &[], failed: &[], raw: &measured };
     output.end(sections, results)?;
-    Ok(args.judge.exit_code(|| verdict::failures(&judged, &measured)))
+    Ok(args.judge.exit_code(&judged, Vec::new()))
 }
 
 fn measure(threads: u16, plan: &Plan) -> anyhow::Result<Measured> {

@@ -3,7 +3,7 @@
 
 use super::calls::Crowd;
 use crate::json::Row;
-use crate::stats::{median_of_ratios, summarize};
+use crate::stats::{median, median_of_ratios, summarize};
 use crate::table::table;
 use crate::terminal::Terminal;
 use anyhow::{ensure, Context};
@@ -28,6 +28,11 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// How long reading /proc usually takes, in ms.
+    pub fn proc_ms(&self) -> Option<f64> {
+        Some(median(&self.proc_us)? / 1e3)
+    }
+
     /// How much longer /proc takes than a table that is opened anew.
     pub fn ratio(&self) -> Option<f64> {
         median_of_ratios(&self.proc_us, &self.table_us)

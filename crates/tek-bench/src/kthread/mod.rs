@@ -12,16 +12,17 @@ mod keeper;
 mod late;
 mod losses;
 mod overhead;
+mod quantities;
 mod reaction;
 mod session;
 mod stage;
 mod summary;
 mod threads;
 mod variant;
-mod verdict;
 
 use super::json::{without_numbers, NotRun, Row};
 use super::output::{spinner, JudgeOptions, Output, Results};
+use super::verdict::{judge, Verdicts};
 use anyhow::bail;
 use clap::ValueEnum;
 use experiments::Extent;
@@ -32,6 +33,7 @@ use stage::Stage;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tek_command::values::lock::name_of;
 use variant::Variant;
 
 /// Arguments of `tek bench kthread`.
@@ -178,7 +180,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let (measured, not_run) = measure(args, &parts)?;
     let terminal = output.terminal;
-    let judged = verdict::judge(&measured, &parts);
+    let judged = judge("kthread", parts.iter().map(|&part| name_of(part)), &measured.quantities());
     let failed: Vec<NotRun> =
         measured.sessions.iter().flat_map(|session| session.failed.clone()).collect();
     let mut sections = Vec::new();
@@ -198,7 +200,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         measured.reaction.as_ref().map_or_else(String::new, reaction::report),
         measured.overhead.as_ref().map_or_else(String::new, |it| overhead::report(it, terminal)),
         measured.faults.as_ref().map_or_else(String::new, faults::report),
-        super::verdict::report(&judged, terminal),
+        judged.report(terminal),
         without_numbers(&not_run, &failed),
         output.caution(),
     ]);
@@ -210,10 +212,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         raw: &measured,
     };
     output.end(sections, results)?;
-    Ok(args.judge.exit_code(|| verdict::failures(&judged, &measured, &parts)))
+    Ok(args.judge.exit_code(&judged, Vec::new()))
 }
 
-fn rows(measured: &Measured, judged: &[super::verdict::Verdict]) -> Vec<Row> {
+fn rows(measured: &Measured, judged: &Verdicts) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for session in &measured.sessions {
         rows.extend(match session.part {
@@ -225,7 +227,7 @@ fn rows(measured: &Measured, judged: &[super::verdict::Verdict]) -> Vec<Row> {
     rows.extend(measured.reaction.iter().flat_map(reaction::rows));
     rows.extend(measured.overhead.iter().flat_map(overhead::rows));
     rows.extend(measured.faults.iter().flat_map(faults::rows));
-    rows.extend(super::verdict::rows(judged));
+    rows.extend(judged.rows());
     rows
 }
 

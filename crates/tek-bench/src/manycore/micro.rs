@@ -9,7 +9,7 @@ use super::Part;
 use crate::alternate::order;
 use crate::json::{NotRun, Row};
 use crate::programs;
-use crate::stats::{median, median_difference, median_of_ratios};
+use crate::stats::{median, median_of_ratios};
 use crate::table::table;
 use crate::terminal::Terminal;
 use anyhow::{bail, Context};
@@ -55,11 +55,6 @@ impl Measured {
     /// One variant's value as a multiple of another one's there: the median of the rounds.
     pub fn ratio(&self, part: Part, at: &str, one: &str, other: &str) -> Option<f64> {
         median_of_ratios(self.values(part, one, at), self.values(part, other, at))
-    }
-
-    /// One variant's value minus another one's there: the median of the rounds.
-    pub fn difference(&self, part: Part, at: &str, one: &str, other: &str) -> Option<f64> {
-        median_difference(self.values(part, one, at), self.values(part, other, at))
     }
 
     /// Its value divided by the best of all variants but Concurrency Kit's.

@@ -9,14 +9,14 @@ mod overhead;
 mod paper;
 mod plan;
 mod programs;
+mod quantities;
 mod retained;
 mod setting;
-mod verdict;
 
 use super::json::{without_numbers, NotRun, Row};
 use super::output::{spinner, JudgeOptions, Output, Results};
 use super::terminal::Terminal;
-use super::verdict::Verdict;
+use super::verdict::{judge, Verdicts};
 use plan::Plan;
 use serde::{Deserialize, Serialize};
 use setting::{Model, Preset};
@@ -125,6 +125,10 @@ pub enum Part {
 }
 
 impl Measured {
+    fn judge(&self, parts: &[Part]) -> Verdicts {
+        judge("manycore", parts.iter().map(|part| part.name()), &self.quantities())
+    }
+
     /// The parts for which there are numbers.
     fn parts(&self) -> Vec<Part> {
         let mut parts: Vec<Part> = self.micro.points.iter().map(|it| it.part).collect();
@@ -184,10 +188,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (not_run, failed) = measure(&plan, &mut measured);
 
     let terminal = output.terminal;
-    let judged = verdict::judge(&measured, &plan.parts);
+    let judged = measured.judge(&plan.parts);
     let mut sections = report(&measured, terminal);
     sections.extend([
-        super::verdict::report(&judged, terminal),
+        judged.report(terminal),
         without_numbers(&summarized(&not_run), &failed),
         output.caution(),
     ]);
@@ -199,11 +203,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         raw: &measured,
     };
     output.end(sections, results)?;
-    Ok(args.judge.exit_code(|| {
-        let mut failures = verdict::failures(&judged, &measured, &plan.parts);
-        failures.extend(failed.iter().map(|it| format!("{}: {}", it.variant, it.reason)));
-        failures
-    }))
+    let failed = failed.iter().map(|it| format!("{}: {}", it.variant, it.reason)).collect();
+    Ok(args.judge.exit_code(&judged, failed))
 }
 
 /// All tables.
@@ -226,12 +227,12 @@ fn report(measured: &Measured, terminal: Terminal) -> Vec<String> {
     sections
 }
 
-fn rows(measured: &Measured, judged: &[Verdict]) -> Vec<Row> {
+fn rows(measured: &Measured, judged: &Verdicts) -> Vec<Row> {
     let mut rows = micro::rows(&measured.micro);
     rows.extend(programs::rows(&measured.programs));
     rows.extend(breakdown::rows(&measured.breakdowns));
     rows.extend(overhead::rows(&measured.overhead));
-    rows.extend(super::verdict::rows(judged));
+    rows.extend(judged.rows());
     rows
 }
 

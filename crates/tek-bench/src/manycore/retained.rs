@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stored results (bench/manycore/data): the document of `--json`, shown again.
 
-use super::{report, verdict, Measured};
+use super::{report, Measured};
 use crate::terminal::Terminal;
 use anyhow::{bail, Context};
 use serde::Deserialize;
@@ -22,8 +22,7 @@ pub fn show(path: &Path) -> anyhow::Result<ExitCode> {
     let measured = read(&text).with_context(|| path.display().to_string())?;
     let terminal = Terminal::of_stdout();
     let mut sections = report(&measured, terminal);
-    let judged = verdict::judge(&measured, &measured.parts());
-    sections.push(crate::verdict::report(&judged, terminal));
+    sections.push(measured.judge(&measured.parts()).report(terminal));
     sections.retain(|section| !section.is_empty());
     let mut out = io::stdout().lock();
     writeln!(out, "{}\nby {}\n", measured.machine, measured.command.join(" "))?;

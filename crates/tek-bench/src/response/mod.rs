@@ -2,15 +2,14 @@
 //! `tek bench response` (tek-2020, V-B and V-C; cpu-mediator-2019, 4.1): touch events
 //! answered by an ordinary pthread program while its other threads use every CPU.
 
-mod assertion;
 #[cfg(test)]
 mod fixture;
 mod plot;
+mod quantities;
 pub mod report;
 mod rounds;
 mod summary;
 mod variant;
-mod verdict;
 
 use super::census::Census;
 use super::json::{self, without_numbers, Row};
@@ -88,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let changes = before.changes(&Census::take());
 
     let summaries = summary::summarize(&session);
-    let judged = verdict::judge(&summaries);
+    let judged = quantities::judged(&summaries);
     let mut sections = vec![report::responses(&summaries, output.terminal)];
     if !args.brief {
         sections.push(report::switches(&summaries, output.terminal));
@@ -101,7 +100,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report::headline(&summaries, hogs, output.terminal),
     ]);
     let mut rows = summary::rows(&summaries);
-    rows.extend(verdict::rows(&judged));
+    rows.extend(judged.rows());
     let changed = changes.len() as f64;
     rows.push(Row::number("machine", "all", "threads left changed", "1", changed));
     let runs: BTreeMap<&str, _> =
@@ -117,9 +116,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         file.write_text(&plot::svg(&summaries, hogs, &output.host))?;
     }
     output.end(sections, results)?;
-    Ok(args
-        .judge
-        .exit_code(|| assertion::failures(&plan.variants, &summaries, &judged, changes.len())))
+    let beside = quantities::failures(&plan.variants, &summaries, changes.len());
+    Ok(args.judge.exit_code(&judged, beside))
 }
 
 fn plan(args: &Args, programs: &Programs) -> anyhow::Result<Plan> {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report of a run, for people.
 
+use super::quantities::{change_percent, noise};
 use super::summary::{Summaries, VariantSummary};
 use super::variant::{Variant, CRITICAL, ORDINARY};
-use super::verdict::{change_percent, noise, too_few, Bar, Verdict};
 use crate::census::Change;
 use crate::stats::{median, median_of_ratios};
 use crate::table::table;
 use crate::terminal::{bar_chart, Terminal};
+use crate::verdict::Verdicts;
 
 /// The responses of all variants, as numbers and as bars.
 pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
@@ -103,38 +104,18 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
     )
 }
 
-/// The bars, beside the papers' figures.
-pub fn verdicts(
-    judged: &[(&Bar, Vec<Verdict>)],
-    summaries: &Summaries,
-    terminal: Terminal,
-) -> String {
-    let teks: Vec<Variant> = summaries.keys().copied().filter(|it| it.is_tek()).collect();
-    if teks.is_empty() {
-        return String::new();
-    }
-    let mut header = vec!["TEK beside the papers", "paper", "must be"];
-    header.extend(teks.iter().map(|variant| variant.name()));
-    let mut table = table(&header, terminal);
-    for (bar, verdicts) in judged.iter().filter(|(_, verdicts)| !verdicts.is_empty()) {
-        let mut row = vec![bar.what.to_owned(), bar.paper.to_owned(), bar.must.to_owned()];
-        for tek in &teks {
-            row.push(match verdicts.iter().find(|it| it.variant == *tek) {
-                None => "-".to_owned(),
-                Some(it) if it.met => format!("{} PASS", it.text),
-                Some(it) => format!("{} short", it.text),
-            });
-        }
-        table.add_row(row);
-    }
+/// The bars, beside the papers' figures, and the noise of the first.
+pub fn verdicts(judged: &Verdicts, summaries: &Summaries, terminal: Terminal) -> String {
     let noise = noise(summaries).map_or_else(String::new, |noise| {
         format!(
             "noise: p99 of a round of alone-2 / alone, median, is {noise:.3}, and both do the \
              same\n"
         )
     });
-    let caution = too_few(summaries).map_or_else(String::new, |text| format!("caution: {text}\n"));
-    format!("{}\n{noise}{caution}", table.trim_fmt())
+    match judged.report(terminal) {
+        text if text.is_empty() => text,
+        text => text + &noise,
+    }
 }
 
 /// Whether the whole machine's threads are as they were.
@@ -187,7 +168,7 @@ pub fn headline(summaries: &Summaries, hogs: usize, terminal: Terminal) -> Strin
 mod tests {
     use super::*;
     use crate::census::Scheduling;
-    use crate::response::{fixture::session, summary::summarize, verdict::judge};
+    use crate::response::{fixture::session, quantities::judged, summary::summarize};
 
     const TERMINAL: Terminal = Terminal { width: 80, unicode: false };
 
@@ -207,7 +188,7 @@ mod tests {
         let text = responses(&summaries, TERMINAL);
         assert!(text.contains("p99: of the events of all rounds together"), "{text}");
         assert!(text.contains("which is judged: the p99 of each"), "{text}");
-        let text = verdicts(&judge(&summaries), &summaries, TERMINAL);
+        let text = verdicts(&judged(&summaries), &summaries, TERMINAL);
         assert!(text.contains("p99 of a round / alone, median"), "{text}");
     }
 
@@ -223,7 +204,7 @@ mod tests {
         let mut session = session();
         session.runs.get_mut(&Variant::TekName).unwrap()[0].responses_ns = vec![40_000_000; 3];
         let summaries = summarize(&session);
-        let text = verdicts(&judge(&summaries), &summaries, TERMINAL);
+        let text = verdicts(&judged(&summaries), &summaries, TERMINAL);
         assert!(
             text.contains("PASS") && text.contains("short") && text.contains("1.050"),
             "{text}"

@@ -31,8 +31,9 @@ pub struct VariantSummary {
     pub stall_ms: Option<f64>,
     /// CPU time that the CPU-bound threads got, in s per s.
     pub load_cpus: f64,
-    /// Whether the critical threads left with the policy, priority, nice and flags of their start.
-    pub left_clean: bool,
+    /// How many critical threads left with another policy, priority, nice or flags than at their
+    /// start.
+    pub left_otherwise: usize,
 }
 
 /// The summaries of all variants that ran.
@@ -73,10 +74,11 @@ fn of_variant(runs: &[Measured]) -> Option<VariantSummary> {
             .map(|thread| thread.stall_ns as f64 / 1e6)
             .reduce(f64::max),
         load_cpus: total(Some(Kind::Hog), |thread| thread.cpu_ns) / 1e9 / seconds,
-        left_clean: runs
+        left_otherwise: runs
             .iter()
             .flat_map(|run| run.threads_of(Kind::Event))
-            .all(|thread| thread.after == thread.before),
+            .filter(|thread| thread.after != thread.before)
+            .count(),
     })
 }
 
@@ -199,20 +201,21 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_left_clean_when_it_has_what_it_had() {
-        let clean = |change: fn(&mut Thread)| {
+    fn a_thread_is_left_otherwise_unless_it_has_what_it_had() {
+        let left_otherwise = |change: fn(&mut Thread)| {
             let mut session = session();
             change(&mut session.runs.get_mut(&Variant::TekName).unwrap()[1].threads[0]);
-            summarize(&session)[&Variant::TekName].left_clean
+            summarize(&session)[&Variant::TekName].left_otherwise
         };
-        assert!(clean(|_| ()));
-        assert!(!clean(|thread| thread.after.nice = -5));
-        assert!(!clean(|thread| thread.after.policy = libc::SCHED_RR));
-        assert!(!clean(|thread| thread.after.flags = 1));
-        assert!(clean(|thread| {
+        assert_eq!(left_otherwise(|_| ()), 0);
+        assert_eq!(left_otherwise(|thread| thread.after.nice = -5), 1);
+        assert_eq!(left_otherwise(|thread| thread.after.policy = libc::SCHED_RR), 1);
+        assert_eq!(left_otherwise(|thread| thread.after.flags = 1), 1);
+        let same = left_otherwise(|thread| {
             thread.before.nice = 3;
             thread.after.nice = 3;
-        }));
+        });
+        assert_eq!(same, 0);
     }
 
     #[test]

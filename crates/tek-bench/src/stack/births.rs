@@ -6,7 +6,7 @@
 use super::lab::{Lab, Limits, Tek};
 use crate::json::Row;
 use crate::programs;
-use crate::stats::{median, median_difference, summarize};
+use crate::stats::{median, median_difference, median_of_ratios, summarize};
 use crate::table::table;
 use crate::terminal::Terminal;
 use anyhow::{ensure, Context};
@@ -90,8 +90,13 @@ impl Measured {
         self.0.values().map(Vec::len).min().unwrap_or(0)
     }
 
+    /// The time of a variant as a multiple of glibc's: the median of the rounds' ratios.
+    pub fn ratio(&self, variant: Variant) -> Option<f64> {
+        median_of_ratios(self.times(variant), self.times(variant.base()))
+    }
+
     /// The time that a variant takes beyond glibc's, in ns: the median of the rounds' differences.
-    pub fn added_ns(&self, variant: Variant) -> Option<f64> {
+    fn added_ns(&self, variant: Variant) -> Option<f64> {
         median_difference(self.times(variant), self.times(variant.base()))
     }
 }

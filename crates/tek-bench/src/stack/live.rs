@@ -4,7 +4,7 @@
 use super::lab::{Lab, Limits, Tek};
 use crate::json::Row;
 use crate::programs;
-use crate::stats::summarize;
+use crate::stats::{median_of_ratios, summarize};
 use serde::{Deserialize, Serialize};
 
 /// The output of the program.
@@ -15,15 +15,17 @@ pub struct Measured {
     pub stack_bytes: u64,
     /// Time of a measure, in each batch.
     pub ns: Vec<f64>,
+    /// Time of a bare system call, after each batch.
+    pub system_call_ns: Vec<f64>,
     /// Resident bytes of the process, before and after all measures.
     pub resident_before: u64,
     pub resident_after: u64,
 }
 
 impl Measured {
-    /// The usual time of a measure.
-    pub fn usual_ns(&self) -> Option<f64> {
-        Some(summarize(&self.ns)?.p50)
+    /// The time of a measure as a multiple of a bare system call's: the median of the batches.
+    pub fn by_system_call(&self) -> Option<f64> {
+        median_of_ratios(&self.ns, &self.system_call_ns)
     }
 
     /// The memory that measuring made resident.
@@ -41,17 +43,20 @@ pub fn measure(lab: &Lab) -> anyhow::Result<Measured> {
 
 /// For people.
 pub fn report(measured: &Measured) -> String {
-    let Some(summary) = summarize(&measured.ns) else {
+    let (Some(summary), Some(call)) =
+        (summarize(&measured.ns), summarize(&measured.system_call_ns))
+    else {
         return String::new();
     };
     format!(
         "measuring a running thread's stack of {} KiB, one of {} in turns: {:.0} ns (least {:.0}, \
-         {} batches); resident memory before {} KiB, after {}\n",
+         {} batches; a bare system call {:.0} ns); resident memory before {} KiB, after {}\n",
         measured.stack_bytes / 1024,
         measured.threads,
         summary.p50,
         summary.min,
         summary.n,
+        call.p50,
         measured.resident_before / 1024,
         measured.resident_after / 1024
     )
@@ -77,10 +82,11 @@ mod tests {
             threads: 50,
             stack_bytes: 8 << 20,
             ns: vec![900.0, 1000.0, 5000.0],
+            system_call_ns: vec![100.0; 3],
             resident_before: 4096,
             resident_after: 8192,
         };
-        assert_eq!(measured.usual_ns(), Some(1000.0));
+        assert_eq!(measured.by_system_call(), Some(10.0));
         assert_eq!(measured.resident_added(), 4096.0);
         assert!(report(&measured).contains("before 4 KiB, after 8"));
     }

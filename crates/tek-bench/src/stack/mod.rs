@@ -9,13 +9,13 @@ mod fit;
 mod lab;
 mod live;
 mod locked;
+mod quantities;
 mod spread;
 mod steady;
-mod verdict;
 
 use super::json::{without_numbers, NotRun};
 use super::output::{spinner, JudgeOptions, Output, Results};
-use super::verdict::missed;
+use super::verdict::judge;
 use fit::Place;
 use indicatif::ProgressBar;
 use lab::Lab;
@@ -84,10 +84,8 @@ pub struct Measured {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let output = Output::begin("", &args.judge.options)?;
     let (measured, not_run) = measure(args)?;
-    let judged = match args.figures {
-        true => verdict::judge_figures(&measured),
-        false => verdict::judge(&measured),
-    };
+    let parts = if args.figures { &["figures"][..] } else { &quantities::PARTS };
+    let judged = judge("stack", parts, &measured.quantities());
     let terminal = output.terminal;
     let sections = vec![
         spread::report(&measured.spread, terminal),
@@ -98,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         measured.births.as_ref().map_or_else(String::new, |it| births::report(it, terminal)),
         beside::report(&measured.beside, terminal),
         locked::report(&measured.locked),
-        super::verdict::report(&judged, terminal),
+        judged.report(terminal),
         without_numbers(&not_run, &[]),
         output.caution(),
     ];
@@ -110,13 +108,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     rows.extend(measured.births.iter().flat_map(births::rows));
     rows.extend(beside::rows(&measured.beside));
     rows.extend(locked::rows(&measured.locked));
-    rows.extend(super::verdict::rows(&judged));
+    rows.extend(judged.rows());
     let results = Results { bench: "stack", rows, not_run: &not_run, failed: &[], raw: &measured };
     output.end(sections, results)?;
-    Ok(args.judge.exit_code(|| match args.figures {
-        true => missed(&judged),
-        false => verdict::failures(&judged, &measured),
-    }))
+    Ok(args.judge.exit_code(&judged, Vec::new()))
 }
 
 /// Runs the parts, one after the other. A part that fails is named with its reason, and the next

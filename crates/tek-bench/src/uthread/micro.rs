@@ -50,6 +50,8 @@ const CALLS: [&str; 4] = [YIELD, CREATE, MUTEX, COND];
 /// The ways of switching between contexts, as the program names them.
 pub const SWITCH: &str = "TEK";
 pub const SWITCH_BOOST: &str = "Boost.Context";
+/// What the same program measures beside them.
+pub const SYSTEM_CALL: &str = "system call";
 const CONTEXTS: [&str; 3] = [SWITCH, SWITCH_BOOST, "swapcontext"];
 
 impl On {
@@ -154,9 +156,9 @@ impl Measured {
         times.map_or(&[], Vec::as_slice)
     }
 
-    /// Its usual time, in ns.
-    pub fn ns(&self, on: On, call: &str) -> Option<f64> {
-        median(self.times(on, call))
+    /// Its time as a multiple of a bare system call's: the median of the rounds' ratios.
+    pub fn by_system_call(&self, on: On, call: &str) -> Option<f64> {
+        median_of_ratios(self.times(on, call), self.times(On::Contexts, SYSTEM_CALL))
     }
 
     /// Its time as a multiple of another's: the median of the rounds' ratios.
@@ -247,8 +249,11 @@ pub fn report(measured: &Measured, terminal: Terminal) -> String {
         row.extend(CALLS.iter().map(|call| spread(measured.times(on, call))));
         calls.add_row(row);
     }
-    let mut contexts = table(&["a switch between contexts, ns", "median (least to max)"], terminal);
-    for way in CONTEXTS {
+    let mut contexts = table(
+        &["a switch between contexts, and a bare system call, ns", "median (least to max)"],
+        terminal,
+    );
+    for way in CONTEXTS.into_iter().chain([SYSTEM_CALL]) {
         let times = measured.times(On::Contexts, way);
         if !times.is_empty() {
             contexts.add_row([way.to_owned(), spread(times)]);
@@ -277,6 +282,7 @@ pub fn rows(measured: &Measured) -> Vec<Row> {
         for call in calls.keys().filter(|call| on.has(call)) {
             if let Some(summary) = summarize(measured.times(on, call)) {
                 let (case, variant) = match on {
+                    On::Contexts if call == SYSTEM_CALL => (SYSTEM_CALL, "bare"),
                     On::Contexts => ("switch between contexts", call.as_str()),
                     _ => (call.as_str(), on.name()),
                 };
@@ -298,8 +304,10 @@ mod tests {
         it.set(On::NativeMany, YIELD, 8.0, 3);
         it.set(On::Glibc, MUTEX, 16.0, 3);
         assert_eq!(it.ratio(MUTEX, On::NativeMany, On::Glibc), Some(0.5));
-        assert_eq!(it.ns(On::NativeMany, YIELD), None);
-        assert_eq!(rows(&it).len(), 2);
+        it.set(On::Contexts, SYSTEM_CALL, 80.0, 3);
+        assert_eq!(it.by_system_call(On::NativeMany, MUTEX), Some(0.1));
+        assert_eq!(it.by_system_call(On::NativeMany, YIELD), None);
+        assert_eq!(rows(&it).len(), 3);
     }
 
     #[test]

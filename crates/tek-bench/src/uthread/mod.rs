@@ -8,17 +8,18 @@ mod micro;
 mod million;
 mod preemption;
 mod programs;
+mod quantities;
 mod scale;
 mod tables;
-mod verdict;
 
 use super::json::{without_numbers, NotRun, Row};
 use super::output::{spinner, JudgeOptions, Output, Results};
-use super::verdict::Verdict;
+use super::verdict::{judge, Verdicts};
 use clap::ValueEnum;
 use programs::Extent;
 use serde::Serialize;
 use std::process::ExitCode;
+use tek_command::values::lock::name_of;
 
 /// Arguments of `tek bench uthread`.
 #[derive(clap::Args)]
@@ -155,7 +156,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let (measured, not_run) = measure(args, &parts, output.host.cpus)?;
     let terminal = output.terminal;
-    let judged = verdict::judge(&measured, &parts);
+    let judged = judge("uthread", parts.iter().map(|&part| name_of(part)), &measured.quantities());
     let mut sections = Vec::new();
     sections.extend(measured.programs.iter().flat_map(|it| tables::report(it, terminal)));
     sections.extend(measured.micro.iter().map(|it| micro::report(it, terminal)));
@@ -164,7 +165,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     sections.extend(measured.fairness.iter().map(|it| fairness::report(it, terminal)));
     sections.extend(measured.scale.iter().flat_map(|it| scale::report(it, terminal)));
     sections.extend([
-        super::verdict::report(&judged, terminal),
+        judged.report(terminal),
         without_numbers(&not_run, &measured.failed),
         output.caution(),
     ]);
@@ -176,10 +177,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         raw: &measured,
     };
     output.end(sections, results)?;
-    Ok(args.judge.exit_code(|| verdict::failures(&judged, &measured, &parts)))
+    Ok(args.judge.exit_code(&judged, Vec::new()))
 }
 
-fn rows(measured: &Measured, judged: &[Verdict]) -> Vec<Row> {
+fn rows(measured: &Measured, judged: &Verdicts) -> Vec<Row> {
     let mut rows = Vec::new();
     rows.extend(measured.programs.iter().flat_map(programs::rows));
     rows.extend(measured.micro.iter().flat_map(micro::rows));
@@ -187,7 +188,7 @@ fn rows(measured: &Measured, judged: &[Verdict]) -> Vec<Row> {
     rows.extend(measured.million.iter().flat_map(million::rows));
     rows.extend(measured.fairness.iter().flat_map(fairness::rows));
     rows.extend(measured.scale.iter().flat_map(scale::rows));
-    rows.extend(super::verdict::rows(judged));
+    rows.extend(judged.rows());
     rows
 }
 
