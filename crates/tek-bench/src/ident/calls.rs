@@ -42,7 +42,8 @@ impl Measured {
 
     /// The time of a call as a multiple of that of a call that only returns.
     pub fn by_empty_call(&self, name: &str) -> Option<f64> {
-        Some(self.call_ns(name)? / self.call_ns(EMPTY_CALL)?)
+        let empty = self.call_ns(EMPTY_CALL).filter(|ns| *ns > 0.0)?;
+        Some(self.call_ns(name)? / empty)
     }
 
     fn times(&self, name: &str) -> Option<&[f64]> {
@@ -166,5 +167,17 @@ mod tests {
         assert_eq!(measured.call_ns("gettid"), Some(2.0));
         assert_eq!(measured.call_ns(LOOP), Some(0.0));
         assert_eq!(measured.call_ns("unknown"), None);
+    }
+
+    #[test]
+    fn without_an_empty_call_no_call_is_compared() {
+        let call = |name: &str, ns| Call { name: name.to_owned(), ns: vec![ns] };
+        let mut measured = Measured {
+            threads: 2,
+            calls: vec![call(LOOP, 0.5), call("gettid", 4.5), call(EMPTY_CALL, 2.5)],
+        };
+        assert_eq!(measured.by_empty_call("gettid"), Some(2.0));
+        measured.calls[2].ns = vec![0.5];
+        assert_eq!(measured.by_empty_call("gettid"), None);
     }
 }

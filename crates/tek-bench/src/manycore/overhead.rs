@@ -137,15 +137,16 @@ pub mod tests {
     use super::super::programs::tests::run_of;
     use super::*;
 
-    /// With these times in ms.
-    pub fn measured(program: Part, plain: &[f64], profiled: &[f64]) -> Measured {
+    /// Each program with these times in ms.
+    pub fn measured(programs: &[Part], plain: &[f64], profiled: &[f64]) -> Measured {
         let runs = |all: &[f64]| all.iter().copied().map(run_of).collect();
-        Measured { pairs: vec![Pair { program, plain: runs(plain), profiled: runs(profiled) }] }
+        let pair = |&program| Pair { program, plain: runs(plain), profiled: runs(profiled) };
+        Measured { pairs: programs.iter().map(pair).collect() }
     }
 
     #[test]
     fn a_profiled_run_is_compared_with_the_plain_one_of_its_round() {
-        let it = measured(Part::Streamcluster, &[100.0, 200.0, 300.0], &[102.0, 204.0, 900.0]);
+        let it = measured(&[Part::Streamcluster], &[100.0, 200.0, 300.0], &[102.0, 204.0, 900.0]);
         assert_eq!(it.ratio(Part::Streamcluster), Some(1.02));
         assert_eq!((it.ratio(Part::Swaptions), it.rounds()), (None, 3));
         let text = report(&it, Terminal { width: 100, unicode: false });

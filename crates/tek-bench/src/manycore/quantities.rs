@@ -93,46 +93,55 @@ mod tests {
         assert!(failures(&all)[0].contains("is 1.15 times"));
     }
 
-    #[test]
-    fn a_value_at_its_limit_passes() {
-        let all = [
-            (Part::Alloc, "mimalloc", "2", 15.0),
-            (Part::Alloc, "glibc", "2", 10.0),
-            (Part::Spin, "auto", "1", 9.0),
-            (Part::Spin, "tas", "1", 10.0),
-            (Part::Spin, "ck-fas", "1", 10.5),
-        ];
-        let own = Setting::default();
-        let measured = Measured {
-            micro: micro::tests::measured(&all),
-            programs: programs::Measured {
-                series: vec![
-                    programs::tests::series(Part::Streamcluster, own, 2, &[300.0]),
-                    programs::tests::series(
-                        Part::Streamcluster,
-                        with_barrier("block"),
-                        2,
-                        &[100.0],
-                    ),
-                ],
-            },
-            overhead: overhead::tests::measured(Part::Swaptions, &[100.0], &[101.0]),
-            ..Measured::default()
+    /// A measurement of all that is judged, at its limits.
+    fn measured() -> Measured {
+        let mut points =
+            vec![(Part::Alloc, "mimalloc", "2", 15.0), (Part::Alloc, "glibc", "2", 10.0)];
+        for at in ["1", "2", "4", "8", "32"] {
+            points
+                .extend(["ck-fas", "ck-ticket-pb", "ck-mcs"].map(|it| (Part::Spin, it, at, 10.5)));
+            points.extend(["tas", "ticket-pb", "mcs"].map(|it| (Part::Spin, it, at, 10.0)));
+            points.extend(["tp", "park", "futex", "pi"].map(|it| (Part::Spin, it, at, 5.0)));
+            points.extend([(Part::Spin, "auto", at, 9.0), (Part::Spin, "pthread_mutex", at, 10.0)]);
+        }
+        let series = |setting, threads, ms| {
+            programs::tests::series(Part::Streamcluster, setting, threads, &[ms; 5])
         };
-        let parts = [Part::Spin, Part::Alloc, Part::Streamcluster, Part::Profile];
-        let judged = measured.judge(&parts);
-        let measured: Vec<_> = judged.rows().map(|it| it.metric).collect();
-        assert_eq!(
-            measured,
-            [
-                "TAS by Concurrency Kit's, 1 thread",
-                "auto by the best lock, 1 thread",
-                "mimalloc by glibc, 2 threads",
-                "streamcluster: own barrier by block, 2 threads",
-                "swaptions under tek profile, CPU time"
-            ]
-        );
-        let failures = judged.failures();
-        assert!(!failures.iter().any(|it| measured.iter().any(|met| it.starts_with(met))));
+        let own = Setting::default;
+        let series = vec![
+            series(own(), 2, 300.0),
+            series(with_barrier("block"), 2, 100.0),
+            series(own(), 8, 300.0),
+            series(with_barrier("auto"), 8, 300.0),
+        ];
+        let profiled = [Part::Dedup, Part::Swaptions];
+        Measured {
+            micro: micro::tests::measured(&points.repeat(5)),
+            programs: programs::Measured { series },
+            overhead: overhead::tests::measured(&profiled, &[100.0; 40], &[101.0; 40]),
+            ..Measured::default()
+        }
+    }
+
+    const PARTS: [Part; 4] = [Part::Spin, Part::Alloc, Part::Streamcluster, Part::Profile];
+
+    #[test]
+    fn values_at_their_limits_pass() {
+        let judged = measured().judge(&PARTS);
+        assert_eq!(judged.failures(), [""; 0]);
+        assert_eq!(judged.rows().count(), 21 + 1 + 2 + 2);
+    }
+
+    #[test]
+    fn a_slow_lock_a_slow_barrier_and_a_short_run_fall_short() {
+        let mut measured = measured();
+        for point in measured.micro.points.iter_mut().filter(|it| it.variant == "auto") {
+            point.values.fill(8.9);
+        }
+        measured.programs.series[3].runs.truncate(4);
+        let failures = measured.judge(&PARTS).failures();
+        assert_eq!(failures.len(), 5 + 2, "{failures:?}");
+        assert!(failures[..5].iter().all(|it| it.starts_with("auto by the best lock")));
+        assert!(failures[6].contains("5 rounds of streamcluster; this run had 4"), "{failures:?}");
     }
 }
