@@ -197,13 +197,13 @@ static void breed(struct worker *self)
 	if (strcmp(order, "exec\n") == 0)
 		execlp("sleep", "sleep", "60", (char *)NULL);
 	const int64_t until = now(CLOCK_MONOTONIC) + atoi(order) * (SECOND / 1000);
-	while (now(CLOCK_MONOTONIC) < until) {
+	do {
 		bear_thread(NULL);
 		bear_thread("by a system call");
 		bear_process();
 		bear_program();
 		usleep(1000);
-	}
+	} while (now(CLOCK_MONOTONIC) < until);
 	create_lasting();
 }
 

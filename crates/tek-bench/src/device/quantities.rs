@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_says_that_it_is_one() {
+    fn a_short_run_is_reported_as_one() {
         let mut measured = measured();
         measured.faults.as_mut().unwrap().kills = 50;
         for runs in measured.response.as_mut().unwrap().runs.values_mut() {

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_says_that_it_is_one() {
+    fn a_short_run_is_reported_as_one() {
         let mut measured = measured();
         measured.births = births::Measured::of([7000.0; 4], 5);
         assert!(failures(&measured)[0].ends_with("this run had 5"));

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_says_that_it_is_one() {
+    fn a_short_run_is_reported_as_one() {
         let mut measured = measured();
         measured.faults.as_mut().unwrap().kills = 20;
         measured.sessions[0].cases[0].runs.get_mut(&Variant::Tek).unwrap().truncate(1);

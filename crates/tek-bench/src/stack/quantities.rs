@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_says_that_it_is_one() {
+    fn a_short_run_is_reported_as_one() {
         let mut measured = measured();
         measured.steady[1].runs = 20;
         assert_eq!(
