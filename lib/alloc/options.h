@@ -10,20 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEK_POOL_LEAST ((size_t)64 << 10)
-#if SIZE_MAX > UINT32_MAX
-#define TEK_POOL_MOST ((size_t)512 << 30)
-#else
-#define TEK_POOL_MOST ((size_t)1 << 30)
-#endif
-
 struct tek_alloc_options {
 	size_t pool; /* bytes; 0: no pool */
 };
 
 /*
- * "tlsf" or "pool=SIZE", as in pool=65536, pool=64K, pool=8M, pool=1G.  False, and nothing is set:
- * it is neither.
+ * "tlsf" or "pool=SIZE", as in pool=65536, pool=64K, pool=8M, pool=1G: TEK_ALLOC_KINDS of
+ * tek_options.h.  False, and nothing is set: it is neither.
  */
 bool tek_alloc__options_parse(struct tek_alloc_options *options, const char *text);
 

@@ -6,6 +6,8 @@
 #ifndef TEK_BASE_PARSE_H
 #define TEK_BASE_PARSE_H
 
+#include "tek_options.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,10 +19,6 @@ struct tek_budget {
 	uint64_t cpu_ns; /* 0: no limit */
 	uint64_t window_ns;
 };
-
-/* Limits of a budget's window. */
-#define TEK_WINDOW_MIN_NS UINT64_C(10000000)      /* 10 ms */
-#define TEK_WINDOW_MAX_NS UINT64_C(3600000000000) /* 1 hour */
 
 /* Exactly that word. */
 bool tek__parse_word(const char **text, const char *word);

@@ -63,9 +63,9 @@ bool tek__config_parse_range(struct tek_config *config, const char *text)
 {
 	uint64_t low, high;
 
-	/* 99 is for the guard of a range that ends at 98. */
-	if (!tek__parse_number(&text, 98, &low) || !tek__parse_word(&text, "-") ||
-	    !tek__parse_number(&text, 98, &high) || *text || low < 1 || low > high)
+	if (!tek__parse_number(&text, TEK_RT_MOST, &low) || !tek__parse_word(&text, "-") ||
+	    !tek__parse_number(&text, TEK_RT_MOST, &high) || *text || low < TEK_RT_LEAST ||
+	    low > high)
 		return false;
 	config->rt_low = (unsigned char)low;
 	config->rt_high = (unsigned char)high;

@@ -7,15 +7,14 @@
 #define TEK_MEDIATE_CONFIG_H
 
 #include "base/parse.h"
+#include "tek_options.h"
 
 #include <stdbool.h>
 #include <sys/un.h>
 
-enum { TEK_MAX_CRITICAL = 64 };
-
 /* Threads by name that become Fast. */
 struct tek_critical {
-	char glob[64]; /* fnmatch(3) */
+	char glob[TEK_PATTERN_BYTES + 1]; /* fnmatch(3) */
 	signed char nice;
 };
 

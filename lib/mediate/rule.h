@@ -9,8 +9,7 @@
 
 #include "base/parse.h"
 #include "tek_abi.h"
-
-enum { TEK_MAX_RULES = 64 };
+#include "tek_options.h"
 
 /* The settings of a rule. */
 enum tek_setting {
@@ -25,10 +24,10 @@ enum tek_setting {
 
 struct tek_rule {
 	/* Patterns for fnmatch(3), all of which must fit; an empty one is not asked. */
-	char program[64];
-	char thread[64];
-	char role_is[64];
-	char function[256];
+	char program[TEK_PATTERN_BYTES + 1];
+	char thread[TEK_PATTERN_BYTES + 1];
+	char role_is[TEK_PATTERN_BYTES + 1];
+	char function[TEK_FUNCTION_PATTERN_BYTES + 1];
 
 	unsigned char sets; /* a bit, 1 << TEK_SET_*, for each of these that it sets */
 	char role[TEK_ROLE_BYTES];

@@ -6,13 +6,9 @@
 #ifndef TEK_PLACE_CONFIG_H
 #define TEK_PLACE_CONFIG_H
 
-#include <stdbool.h>
+#include "tek_options.h"
 
-enum {
-	TEK_PLACE_MOST_CPUS = 1024,   /* of the list, and the numbers in it are smaller */
-	TEK_PLACE_MOST_PRIORITY = 49, /* the kernel's interrupt threads have 50 */
-	TEK_PLACE_USUAL_PRIORITY = 1, /* below SCHED_TEK's */
-};
+#include <stdbool.h>
 
 struct tek_place_config {
 	unsigned short cpus[TEK_PLACE_MOST_CPUS]; /* in the order in which they are dealt */

@@ -9,12 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	MOST_MARGIN_PERCENT = 10000,
-	MOST_FLOOR_BYTES = 1 << 30,
-	MOST_PERIOD_MS = 3600000,
-};
-
 struct tek_stack_config tek__stack_config = {
 	.low_percent = 25,
 	.high_percent = 80,
@@ -65,15 +59,16 @@ static bool parse_number(struct tek_stack_config *config, const char **text)
 			return false;
 		config->high_percent = (unsigned char)number;
 	} else if (tek__parse_word(text, "margin=")) {
-		if (!tek__parse_number(text, MOST_MARGIN_PERCENT, &number) || number < 100)
+		if (!tek__parse_number(text, TEK_STACK_MARGIN_MOST, &number) ||
+		    number < TEK_STACK_MARGIN_LEAST)
 			return false;
 		config->margin_percent = (unsigned int)number;
 	} else if (tek__parse_word(text, "floor=")) {
-		if (!tek__parse_number(text, MOST_FLOOR_BYTES, &number))
+		if (!tek__parse_number(text, TEK_STACK_FLOOR_MOST, &number))
 			return false;
 		config->floor_bytes = (size_t)number;
 	} else if (tek__parse_word(text, "period=")) {
-		if (!tek__parse_number(text, MOST_PERIOD_MS, &number))
+		if (!tek__parse_number(text, TEK_STACK_PERIOD_MOST_MS, &number))
 			return false;
 		config->period_ms = (unsigned int)number;
 	} else {

@@ -6,6 +6,8 @@
 #ifndef TEK_STACK_CONFIG_H
 #define TEK_STACK_CONFIG_H
 
+#include "tek_options.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,7 +20,7 @@ struct tek_stack_config {
 	unsigned int margin_percent; /* of the learnt bound that a stack gets; 0: the mode's own */
 	size_t floor_bytes;          /* no stack is made smaller; 0: the mode's own */
 	unsigned int period_ms; /* between two looks at the stacks of running threads; 0: none */
-	char profiles[512];     /* directories of profiles, separated by `:`; empty: none */
+	char profiles[TEK_STACK_PROFILES_MOST_BYTES + 1]; /* directories, separated by `:` */
 };
 
 /* Constant once the process has started. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Barriers, one kind in each file: barrier_NAME.c. The callers are the functions of
- * preload/sync/barrier.c.
+ * Barriers, one kind in each file: barrier_NAME.c; TEK_BARRIER_KINDS of tek_options.h lists them.
+ * The callers are the functions of preload/sync/barrier.c.
  *
  * A barrier lies in a pthread_barrier_t. The state that the threads share lies elsewhere, in cache
  * lines of its own, which init() allocates.
@@ -19,6 +19,8 @@
 #ifndef TEK_SYNC_BARRIER_H
 #define TEK_SYNC_BARRIER_H
 
+#include "tek_options.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,9 +34,8 @@ struct tek_sync_barrier {
 };
 
 struct tek_barrier_kind {
-	const char *name;  /* as --barrier has it */
-	const char *about; /* a few words for --help */
-	bool sleeps;       /* a long wait sleeps */
+	const char *name; /* as --barrier has it */
+	bool sleeps;      /* a long wait sleeps */
 
 	/* 0, ENOMEM. The count is valid. */
 	int (*init)(struct tek_sync_barrier *barrier, unsigned int count);
@@ -44,20 +45,17 @@ struct tek_barrier_kind {
 	int (*destroy)(struct tek_sync_barrier *barrier);
 };
 
-/* Ends with NULL; the order is that of --help. */
+/* Those of TEK_BARRIER_KINDS, in its order. Ends with NULL. */
 extern const struct tek_barrier_kind *const tek_sync__barrier_kinds[]
 	__attribute__((visibility("hidden")));
 
 /* NULL: no kind has that name. */
 const struct tek_barrier_kind *tek_sync__barrier_kind_named(const char *name);
 
-#define TEK_BARRIER_KIND(kind) \
+#define TEK_BARRIER_KIND(kind, name, about) \
 	extern const struct tek_barrier_kind tek_sync__barrier_##kind \
-		__attribute__((visibility("hidden")))
-TEK_BARRIER_KIND(central);
-TEK_BARRIER_KIND(dissemination);
-TEK_BARRIER_KIND(block);
-TEK_BARRIER_KIND(mutex);
-TEK_BARRIER_KIND(auto);
+		__attribute__((visibility("hidden")));
+TEK_BARRIER_KINDS(TEK_BARRIER_KIND)
+#undef TEK_BARRIER_KIND
 
 #endif

@@ -42,7 +42,6 @@ static bool wait(struct tek_sync_barrier *barrier)
 
 const struct tek_barrier_kind tek_sync__barrier_auto = {
 	.name = "auto",
-	.about = "spins while there are CPUs for all, sleeps otherwise",
 	.sleeps = true,
 	.init = init,
 	.wait = wait,

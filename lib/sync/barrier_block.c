@@ -19,7 +19,6 @@ static bool wait(struct tek_sync_barrier *barrier)
 
 const struct tek_barrier_kind tek_sync__barrier_block = {
 	.name = "block",
-	.about = "spins for a while, then sleeps",
 	.sleeps = true,
 	.init = tek_sync__round_init,
 	.wait = wait,

@@ -25,7 +25,6 @@ static bool wait(struct tek_sync_barrier *barrier)
 
 const struct tek_barrier_kind tek_sync__barrier_central = {
 	.name = "central",
-	.about = "counts in one place; spins until the last one has come",
 	.init = tek_sync__round_init,
 	.wait = wait,
 	.destroy = tek_sync__round_destroy,

@@ -100,7 +100,6 @@ static int destroy(struct tek_sync_barrier *barrier)
 
 const struct tek_barrier_kind tek_sync__barrier_dissemination = {
 	.name = "dissemination",
-	.about = "log2(threads) steps, each spins on a line of its own",
 	.init = init,
 	.wait = wait,
 	.destroy = destroy,

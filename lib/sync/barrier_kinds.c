@@ -3,10 +3,8 @@
 
 #include <string.h>
 
-const struct tek_barrier_kind *const tek_sync__barrier_kinds[] = {
-	&tek_sync__barrier_block,         &tek_sync__barrier_auto,  &tek_sync__barrier_central,
-	&tek_sync__barrier_dissemination, &tek_sync__barrier_mutex, NULL,
-};
+#define KIND(kind, name, about) &tek_sync__barrier_##kind,
+const struct tek_barrier_kind *const tek_sync__barrier_kinds[] = {TEK_BARRIER_KINDS(KIND) NULL};
 
 const struct tek_barrier_kind *tek_sync__barrier_kind_named(const char *name)
 {

@@ -75,7 +75,6 @@ static int destroy(struct tek_sync_barrier *barrier)
 
 const struct tek_barrier_kind tek_sync__barrier_mutex = {
 	.name = "mutex",
-	.about = "mutex and condition variable: the baseline",
 	.sleeps = true,
 	.init = init,
 	.wait = wait,

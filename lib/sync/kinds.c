@@ -4,12 +4,15 @@
 
 #include <string.h>
 
-const struct tek_lock_kind *const tek_sync__lock_kinds[] = {
-	&tek_sync__lock_tas,       &tek_sync__lock_tatas, &tek_sync__lock_ticket,
-	&tek_sync__lock_ticket_pb, &tek_sync__lock_k42,   &tek_sync__lock_mcs,
-	&tek_sync__lock_tp,        &tek_sync__lock_park,  &tek_sync__lock_futex,
-	&tek_sync__lock_pi,        &tek_sync__lock_auto,  NULL,
-};
+#define KIND(kind, name, about) &tek_sync__lock_##kind,
+const struct tek_lock_kind *const tek_sync__lock_kinds[] = {TEK_LOCK_KINDS(KIND) NULL};
+
+#define ABOUT(kind, name, about) about,
+const char *tek_sync__lock_kind_about(unsigned int number)
+{
+	static const char *const about[] = {TEK_LOCK_KINDS(ABOUT)};
+	return number < sizeof(about) / sizeof(about[0]) ? about[number] : NULL;
+}
 
 const struct tek_spin_kind *const tek_sync__spin_kinds[] = {
 	&tek_sync__spin_tas,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Locks, one kind in each file: lock_NAME.c. The callers are the functions of preload/sync/.
+ * Locks, one kind in each file: lock_NAME.c; TEK_LOCK_KINDS of tek_options.h lists them. The
+ * callers are the functions of preload/sync/.
  *
  * A lock is two words that fit into a pthread_mutex_t beside the fields of the C library
  * (preload/sync/mutex.c). All zero is a free lock of any kind. It has no owner, its holder cannot
@@ -18,6 +19,7 @@
 #define TEK_SYNC_LOCK_H
 
 #include "base/until.h"
+#include "tek_options.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,10 +35,9 @@ struct tek_lock {
  * the sense of C11: the next holder sees what was written under the lock.
  */
 struct tek_lock_kind {
-	const char *name;  /* as --lock has it */
-	const char *about; /* a few words for --help */
-	bool fifo;         /* waiters get it in FIFO order */
-	bool sleeps;       /* a long wait sleeps */
+	const char *name; /* as --lock has it */
+	bool fifo;        /* waiters get it in FIFO order */
+	bool sleeps;      /* a long wait sleeps */
 
 	/* Returns 0, as unlock() does: so pthread_mutex_lock(3) ends with a jump. */
 	int (*lock)(struct tek_lock *lock);
@@ -57,9 +58,12 @@ struct tek_lock_kind {
 	void (*leave)(const struct tek_lock *lock);
 };
 
-/* Ends with NULL; the order is that of --help. */
+/* Those of TEK_LOCK_KINDS, in its order. Ends with NULL. */
 extern const struct tek_lock_kind *const tek_sync__lock_kinds[]
 	__attribute__((visibility("hidden")));
+
+/* A few words about the kind of that place in the list. */
+const char *tek_sync__lock_kind_about(unsigned int number);
 
 /* NULL: no kind has that name. */
 const struct tek_lock_kind *tek_sync__lock_kind_named(const char *name);
@@ -70,20 +74,11 @@ static inline bool tek_sync__lock_has_first(const struct tek_lock *lock)
 	return atomic_load_explicit(&lock->first, memory_order_relaxed) != 0;
 }
 
-#define TEK_LOCK_KIND(kind) \
+#define TEK_LOCK_KIND(kind, name, about) \
 	extern const struct tek_lock_kind tek_sync__lock_##kind \
-		__attribute__((visibility("hidden")))
-TEK_LOCK_KIND(tas);
-TEK_LOCK_KIND(tatas);
-TEK_LOCK_KIND(ticket);
-TEK_LOCK_KIND(ticket_pb);
-TEK_LOCK_KIND(k42);
-TEK_LOCK_KIND(mcs);
-TEK_LOCK_KIND(tp);
-TEK_LOCK_KIND(park);
-TEK_LOCK_KIND(futex);
-TEK_LOCK_KIND(pi);
-TEK_LOCK_KIND(auto);
+		__attribute__((visibility("hidden")));
+TEK_LOCK_KINDS(TEK_LOCK_KIND)
+#undef TEK_LOCK_KIND
 
 /* Counts of all locks of kind auto since this process began (lock_auto.c). */
 struct tek_lock_auto_counts {

@@ -371,7 +371,6 @@ bool tek_sync__lock_auto_changed(unsigned int number, const struct tek_lock **lo
 
 const struct tek_lock_kind tek_sync__lock_auto = {
 	.name = "auto",
-	.about = "spins or sleeps, by what it has seen",
 	.sleeps = true,
 	.lock = lock,
 	.try = try,

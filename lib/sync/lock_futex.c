@@ -36,7 +36,6 @@ static int unlock(struct tek_lock *lock)
 
 const struct tek_lock_kind tek_sync__lock_futex = {
 	.name = "futex",
-	.about = "sleeps at once",
 	.sleeps = true,
 	.lock = lock,
 	.try = try,

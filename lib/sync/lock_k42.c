@@ -136,7 +136,6 @@ static int unlock(struct tek_lock *lock)
 
 const struct tek_lock_kind tek_sync__lock_k42 = {
 	.name = "k42",
-	.about = "spin lock: a queue with its nodes on the stacks of the waiting threads",
 	.fifo = true,
 	.lock = lock,
 	.try = try,

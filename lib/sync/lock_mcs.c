@@ -158,7 +158,6 @@ static int unlock(struct tek_lock *lock)
 
 const struct tek_lock_kind tek_sync__lock_mcs = {
 	.name = "mcs",
-	.about = "spin lock: a queue of nodes, one for each lock that a thread has",
 	.fifo = true,
 	.lock = lock,
 	.try = try,

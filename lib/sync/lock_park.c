@@ -134,7 +134,6 @@ static bool is_locked(const struct tek_lock *lock)
 
 const struct tek_lock_kind tek_sync__lock_park = {
 	.name = "park",
-	.about = "spins for a while, then sleeps",
 	.sleeps = true,
 	.lock = lock,
 	.try = try,

@@ -143,7 +143,6 @@ static int unlock(struct tek_lock *lock)
 
 const struct tek_lock_kind tek_sync__lock_pi = {
 	.name = "pi",
-	.about = "spins for a while, then sleeps, with priority inheritance",
 	.sleeps = true,
 	.lock = lock,
 	.try = try,

@@ -47,7 +47,6 @@ static int unlock(struct tek_lock *lock)
 
 const struct tek_lock_kind tek_sync__lock_tas = {
 	.name = "tas",
-	.about = "spin lock: test-and-set",
 	.lock = lock,
 	.try = try,
 	.lock_until = lock_until,

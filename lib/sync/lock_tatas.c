@@ -59,7 +59,6 @@ static int unlock(struct tek_lock *lock)
 
 const struct tek_lock_kind tek_sync__lock_tatas = {
 	.name = "tatas",
-	.about = "spin lock: reads until it is free, then test-and-set",
 	.lock = lock,
 	.try = try,
 	.lock_until = lock_until,

@@ -56,7 +56,6 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 
 const struct tek_lock_kind tek_sync__lock_ticket = {
 	.name = "ticket",
-	.about = "spin lock: tickets, with exponential back-off",
 	.fifo = true,
 	.lock = lock,
 	.try = tek_sync__ticket_try,

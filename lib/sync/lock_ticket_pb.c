@@ -44,7 +44,6 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 
 const struct tek_lock_kind tek_sync__lock_ticket_pb = {
 	.name = "ticket-pb",
-	.about = "spin lock: tickets, with proportional back-off",
 	.fifo = true,
 	.lock = lock,
 	.try = tek_sync__ticket_try,

@@ -229,7 +229,6 @@ static bool is_locked(const struct tek_lock *lock)
 
 const struct tek_lock_kind tek_sync__lock_tp = {
 	.name = "tp",
-	.about = "spins in a queue that passes over those that are preempted",
 	.lock = lock,
 	.try = try,
 	.lock_until = lock_until,

@@ -91,8 +91,7 @@ TEK_EXPORT const char *tek_lock_kind_name(unsigned int number)
 
 TEK_EXPORT const char *tek_lock_kind_about(unsigned int number)
 {
-	const struct tek_lock_kind *kind = numbered(number);
-	return kind ? kind->about : NULL;
+	return tek_sync__lock_kind_about(number);
 }
 
 TEK_EXPORT void tek_lock_auto_changes(unsigned long *to_sleeping, unsigned long *to_spinning)

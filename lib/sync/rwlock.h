@@ -17,6 +17,7 @@
 #define TEK_SYNC_RWLOCK_H
 
 #include "base/until.h"
+#include "tek_options.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -64,10 +65,9 @@ struct tek_sync_rwlock {
  * after all earlier reads.
  */
 struct tek_rwlock_kind {
-	const char *name;  /* as --rwlock has it */
-	const char *about; /* a few words for --help */
-	bool recursive;    /* a reader may lock again past a waiting writer, if readers go first */
-	bool sleeps;       /* a long wait sleeps */
+	const char *name; /* as --rwlock has it */
+	bool recursive;   /* a reader may lock again past a waiting writer, if readers go first */
+	bool sleeps;      /* a long wait sleeps */
 
 	bool (*try_read)(struct tek_sync_rwlock *lock);
 	bool (*try_write)(struct tek_sync_rwlock *lock);
@@ -85,18 +85,17 @@ struct tek_rwlock_kind {
 	void (*unlock_write)(struct tek_sync_rwlock *lock);
 };
 
-/* Ends with NULL; the order is that of --help. */
+/* Those of TEK_RWLOCK_KINDS, in its order. Ends with NULL. */
 extern const struct tek_rwlock_kind *const tek_sync__rwlock_kinds[]
 	__attribute__((visibility("hidden")));
 
 /* NULL: no kind has that name. */
 const struct tek_rwlock_kind *tek_sync__rwlock_kind_named(const char *name);
 
-#define TEK_RWLOCK_KIND(kind) \
+#define TEK_RWLOCK_KIND(kind, name, about) \
 	extern const struct tek_rwlock_kind tek_sync__rwlock_##kind \
-		__attribute__((visibility("hidde" \
-					  "n")))
-TEK_RWLOCK_KIND(pf);
-TEK_RWLOCK_KIND(park);
+		__attribute__((visibility("hidden")));
+TEK_RWLOCK_KINDS(TEK_RWLOCK_KIND)
+#undef TEK_RWLOCK_KIND
 
 #endif

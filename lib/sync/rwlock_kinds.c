@@ -3,11 +3,8 @@
 
 #include <string.h>
 
-const struct tek_rwlock_kind *const tek_sync__rwlock_kinds[] = {
-	&tek_sync__rwlock_park,
-	&tek_sync__rwlock_pf,
-	NULL,
-};
+#define KIND(kind, name, about) &tek_sync__rwlock_##kind,
+const struct tek_rwlock_kind *const tek_sync__rwlock_kinds[] = {TEK_RWLOCK_KINDS(KIND) NULL};
 
 const struct tek_rwlock_kind *tek_sync__rwlock_kind_named(const char *name)
 {

@@ -317,8 +317,6 @@ static void adopt(struct tek_sync_rwlock *lock, bool written)
 
 const struct tek_rwlock_kind tek_sync__rwlock_park = {
 	.name = "park",
-	.about = "spins for a while, then sleeps; prefers readers or writers as the program's "
-		 "attribute says",
 	.recursive = true,
 	.sleeps = true,
 	.try_read = try_read,

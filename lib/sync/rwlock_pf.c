@@ -191,7 +191,6 @@ static int write_until(struct tek_sync_rwlock *lock, struct tek_until until)
 
 const struct tek_rwlock_kind tek_sync__rwlock_pf = {
 	.name = "pf",
-	.about = "phase-fair ticket spin lock: readers and writers take turns",
 	.try_read = try_read,
 	.try_write = try_write,
 	.read_until = read_until,

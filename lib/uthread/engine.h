@@ -3,16 +3,20 @@
 #ifndef TEK_UTHREAD_ENGINE_H
 #define TEK_UTHREAD_ENGINE_H
 
+#include "tek_options.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define TEK_QUANTUM_LEAST_NS 50000ull
-#define TEK_QUANTUM_MOST_NS 10000000000ull
+#define TEK_PREEMPT(mode, name, about) TEK_PREEMPT_##mode,
+enum tek_preempt { TEK_PREEMPT_MODES(TEK_PREEMPT) };
+#undef TEK_PREEMPT
 
-enum tek_preempt { TEK_PREEMPT_DEFER, TEK_PREEMPT_KLT, TEK_PREEMPT_OFF };
-
-enum { TEK_PIN_MAX = 256 }; /* the maximum of workers */
+/* What has a lock of its own in the scheduler fifo. */
+#define TEK_LOCK(lock, name, about) TEK_LOCK_##lock,
+enum tek_engine_lock { TEK_ENGINE_LOCKS(TEK_LOCK) };
+#undef TEK_LOCK
 
 struct tek_engine_options {
 	unsigned int workers; /* 1 to TEK_WORKERS_MAX */
@@ -23,13 +27,13 @@ struct tek_engine_options {
 	bool own_tls;           /* each thread has thread-local storage of its own */
 	bool pin;               /* each worker's carriers stay on one CPU, in turn of */
 	unsigned int pin_count; /* these CPUs; 0: of all that the process may use */
-	unsigned short pin_cpus[TEK_PIN_MAX];
+	unsigned short pin_cpus[TEK_WORKERS_MAX];
 	bool foreign;            /* kernel threads that are not the engine's may call it */
 	uint64_t promote_quanta; /* mlfq: after this number the lowest level goes to the top */
 	unsigned int
 		pool; /* of fifo: threads that are made at the start, and no more; 0: as needed */
-	enum { TEK_LOCK_GIANT, TEK_LOCK_WORKER, TEK_LOCK_OBJECT } lock; /* of fifo */
-	const char *trace;                                              /* path; NULL: none */
+	enum tek_engine_lock lock; /* of fifo */
+	const char *trace;         /* path; NULL: none */
 };
 
 extern struct tek_engine_options tek_ut__engine __attribute__((visibility("hidden")));

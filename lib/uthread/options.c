@@ -61,6 +61,10 @@ static bool amount(const char *text, size_t size, const struct unit *units, size
 	return false;
 }
 
+/* The names of a list, for messages and in the order of their enum. */
+#define SHOWN(kind, name, about) " " name
+#define NAME(kind, name, about) name,
+
 static const char *set_sched(struct tek_engine_options *options, const char *text, size_t size)
 {
 	const struct tek_sched *sched;
@@ -71,32 +75,31 @@ static const char *set_sched(struct tek_engine_options *options, const char *tex
 			return NULL;
 		}
 	}
-	return "no such scheduler: rr, mlfq, psjf, fifo, steal";
+	return "no such scheduler: there are" TEK_SCHEDULERS(SHOWN);
 }
 
 static const char *set_preempt(struct tek_engine_options *options, const char *text, size_t size)
 {
-	static const char *const names[] = {"defer", "klt", "off"};
+	static const char *const names[] = {TEK_PREEMPT_MODES(NAME)};
 	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (is(text, size, names[i])) {
 			options->preempt = (enum tek_preempt)i;
 			return NULL;
 		}
 	}
-	return "preempt is defer, klt or off";
+	return "preempt is one of" TEK_PREEMPT_MODES(SHOWN);
 }
 
 static const char *set_lock(struct tek_engine_options *options, const char *text, size_t size)
 {
-	if (is(text, size, "giant"))
-		options->lock = TEK_LOCK_GIANT;
-	else if (is(text, size, "worker"))
-		options->lock = TEK_LOCK_WORKER;
-	else if (is(text, size, "object"))
-		options->lock = TEK_LOCK_OBJECT;
-	else
-		return "lock is giant, worker or object";
-	return NULL;
+	static const char *const names[] = {TEK_ENGINE_LOCKS(NAME)};
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (is(text, size, names[i])) {
+			options->lock = (enum tek_engine_lock)i;
+			return NULL;
+		}
+	}
+	return "lock is one of" TEK_ENGINE_LOCKS(SHOWN);
 }
 
 /* CPUs with colons between them: at most as many as workers. */
@@ -109,7 +112,7 @@ static const char *set_pin(struct tek_engine_options *options, const char *text,
 		const char *rest;
 		size_t rest_size;
 		if (!number(text, (size_t)(end - text), &cpu, &rest, &rest_size) ||
-		    cpu >= CPU_SETSIZE || (rest_size && *rest != ':') || count == TEK_PIN_MAX)
+		    cpu >= CPU_SETSIZE || (rest_size && *rest != ':') || count == TEK_WORKERS_MAX)
 			return "pin is a list of CPUs, as in 0:2:1";
 		options->pin_cpus[count++] = (unsigned short)cpu;
 		if (!rest_size)
@@ -151,15 +154,18 @@ const char *tek_ut__engine_option(struct tek_engine_options *options, const char
 			return "quantum is a time from 50us to 10s, as in 200us, 5ms or 1s";
 		options->quantum_ns = number;
 	} else if (is(text, name, "promote")) {
-		if (!amount(value, value_size, WITH_UNITS(no_units), 1, 1000000000, &number))
+		if (!amount(value, value_size, WITH_UNITS(no_units), 1, TEK_MOST_PROMOTE_QUANTA,
+			    &number))
 			return "promote is a number of quanta, 1 or more";
 		options->promote_quanta = number;
 	} else if (is(text, name, "pool")) {
-		if (!amount(value, value_size, WITH_UNITS(no_units), 1, 10000000, &number))
+		if (!amount(value, value_size, WITH_UNITS(no_units), 1, TEK_MOST_POOL_THREADS,
+			    &number))
 			return "pool is a number of threads, 1 to 10000000";
 		options->pool = (unsigned int)number;
 	} else if (is(text, name, "stack")) {
-		if (!amount(value, value_size, WITH_UNITS(byte_units), 16384, 1 << 30, &number))
+		if (!amount(value, value_size, WITH_UNITS(byte_units), TEK_UTHREAD_STACK_LEAST,
+			    TEK_UTHREAD_STACK_MOST, &number))
 			return "stack is a size from 16K to 1G";
 		options->stack_bytes = (size_t)number;
 	} else if (is(text, name, "sched")) {

@@ -3,10 +3,8 @@
 
 #include <string.h>
 
-static const struct tek_sched *const all[] = {
-	&tek_ut__sched_rr,   &tek_ut__sched_mlfq,  &tek_ut__sched_psjf,
-	&tek_ut__sched_fifo, &tek_ut__sched_steal,
-};
+#define SCHED(name, text, about) &tek_ut__sched_##name,
+static const struct tek_sched *const all[] = {TEK_SCHEDULERS(SCHED)};
 
 const struct tek_sched *tek_ut__sched_at(unsigned int number)
 {

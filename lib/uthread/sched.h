@@ -12,6 +12,7 @@
 #ifndef TEK_UTHREAD_SCHED_H
 #define TEK_UTHREAD_SCHED_H
 
+#include "tek_options.h"
 #include "uthread/thread.h"
 
 #include <stdbool.h>
@@ -73,8 +74,9 @@ struct tek_sched {
 	struct tek_worker *(*reprioritise)(struct tek_uthread *thread, signed char priority);
 };
 
-extern const struct tek_sched tek_ut__sched_rr, tek_ut__sched_mlfq, tek_ut__sched_psjf,
-	tek_ut__sched_fifo, tek_ut__sched_steal;
+#define TEK_SCHED(name, text, about) extern const struct tek_sched tek_ut__sched_##name;
+TEK_SCHEDULERS(TEK_SCHED)
+#undef TEK_SCHED
 
 /* By its name; NULL: there is none. */
 const struct tek_sched *tek_ut__sched_find(const char *name);

@@ -23,8 +23,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TEK_WORKERS_MAX 256
-
 struct tek_carrier;
 
 /* The treatment of a thread that was switched away from. */

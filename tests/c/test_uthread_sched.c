@@ -13,15 +13,10 @@
 static const struct variant {
 	const char *name;
 	int lock;
-} variants[] = {
-	{"rr", 0},
-	{"mlfq", 0},
-	{"psjf", 0},
-	{"steal", 0},
-	{"fifo", TEK_LOCK_GIANT},
-	{"fifo", TEK_LOCK_WORKER},
-	{"fifo", TEK_LOCK_OBJECT},
-};
+} variants[] = {{"fifo", TEK_LOCK_WORKER},
+		{"fifo", TEK_LOCK_OBJECT},
+#define VARIANT(kind, text, about) {text, TEK_LOCK_GIANT},
+		TEK_SCHEDULERS(VARIANT)};
 #define VARIANTS (sizeof(variants) / sizeof(variants[0]))
 
 static const struct tek_sched *start_variant(const struct variant *variant, unsigned int workers)
@@ -38,10 +33,12 @@ static void each_scheduler_is_found_by_its_name(void **state)
 {
 	(void)state;
 	unsigned int number = 0;
-	for (const struct tek_sched *sched; (sched = tek_ut__sched_at(number)); number++)
-		assert_ptr_equal(tek_ut__sched_find(sched->name), sched);
-	assert_int_equal(number, 5);
-	assert_ptr_equal(tek_ut__sched_find("rr"), &tek_ut__sched_rr);
+#define ASSERT_FOUND(kind, text, about) \
+	assert_ptr_equal(tek_ut__sched_at(number), &tek_ut__sched_##kind); \
+	assert_string_equal(tek_ut__sched_at(number++)->name, text); \
+	assert_ptr_equal(tek_ut__sched_find(text), &tek_ut__sched_##kind);
+	TEK_SCHEDULERS(ASSERT_FOUND)
+	assert_null(tek_ut__sched_at(number));
 	assert_null(tek_ut__sched_find("cfs"));
 	assert_null(tek_ut__sched_find(""));
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+use tek_abi::options::{WINDOW_MAX_NS, WINDOW_MIN_NS};
 
 /// `CPU/WINDOW` or `off`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +29,8 @@ impl Budget {
     /// [`Invalid`] if out of range: a window has 10 ms to 1 h, and a budget is above 0 and at most
     /// its window.
     pub fn limit(cpu: Duration, window: Duration) -> Result<Self, Invalid> {
-        if window < Duration::from_millis(10) || window > Duration::from_secs(3600) {
+        let (least, most) = (WINDOW_MIN_NS.into(), WINDOW_MAX_NS);
+        if !(Duration::from_nanos(least)..=Duration::from_nanos(most)).contains(&window) {
             return Err(Invalid::Window);
         }
         if cpu > window {

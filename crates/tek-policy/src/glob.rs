@@ -5,6 +5,7 @@ use crate::value::Invalid;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::ffi::CString;
 use std::fmt;
+use tek_abi::options::{FUNCTION_PATTERN_BYTES, PATTERN_BYTES};
 
 /// The kind of names that a pattern is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +24,8 @@ impl Subject {
     /// libtek.so takes patterns of at most so many bytes.
     fn pattern_bytes(self) -> usize {
         match self {
-            Self::Function => 255,
-            _ => 63,
+            Self::Function => FUNCTION_PATTERN_BYTES as usize,
+            _ => PATTERN_BYTES as usize,
         }
     }
 

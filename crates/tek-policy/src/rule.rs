@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// libtek.so takes at most so many rules.
-pub const MOST_RULES: usize = 64;
+pub const MOST_RULES: usize = tek_abi::options::MAX_RULES as usize;
 
 /// One `[[rule]]` of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]

@@ -5,6 +5,7 @@ use crate::Size;
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::str::FromStr;
+use tek_abi::options::{STACK_FLOOR_MOST, STACK_MARGIN_LEAST, STACK_MARGIN_MOST};
 
 /// The mistake in a setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,8 +44,10 @@ pub struct Margin(pub u32);
 
 impl Margin {
     fn new(factor: f64) -> Result<Self, InvalidStack> {
-        let valid = (1.0..=100.0).contains(&factor);
-        valid.then(|| Self((factor * 100.0).round() as u32)).ok_or(InvalidStack::Margin)
+        let (least, most) = (f64::from(STACK_MARGIN_LEAST), f64::from(STACK_MARGIN_MOST));
+        let percent = factor * 100.0;
+        let valid = (least..=most).contains(&percent);
+        valid.then(|| Self(percent.round() as u32)).ok_or(InvalidStack::Margin)
     }
 }
 
@@ -67,7 +70,7 @@ impl FromStr for StackSize {
 
     fn from_str(text: &str) -> Result<Self, InvalidStack> {
         let Size(bytes) = text.parse().map_err(|_| InvalidStack::Size)?;
-        (bytes <= 1 << 30).then_some(Self(bytes)).ok_or(InvalidStack::Size)
+        (bytes <= STACK_FLOOR_MOST.into()).then_some(Self(bytes)).ok_or(InvalidStack::Size)
     }
 }
 

@@ -74,7 +74,7 @@ pub struct Role(String);
 
 impl Role {
     /// The thread table has room for so many bytes.
-    pub const MOST_BYTES: usize = 63;
+    pub const MOST_BYTES: usize = tek_abi::ROLE_BYTES - 1;
 
     /// The role as text.
     pub fn as_str(&self) -> &str {

@@ -9,12 +9,11 @@
 #include "preload/sync/variable.h"
 #include "sync/forked.h"
 #include "sync/waiting.h"
+#include "tek_options.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SPINS_MAX 1000000000ul
 
 struct tek_sync_chosen tek_sync__chosen;
 
@@ -98,7 +97,7 @@ static bool choose_spins(const char *number)
 	char *end;
 	unsigned long spins = strtoul(number, &end, 10);
 
-	if (*number < '0' || *number > '9' || *end || spins > SPINS_MAX)
+	if (*number < '0' || *number > '9' || *end || spins > TEK_MOST_SPINS)
 		return false;
 	tek_sync__spin_limit = (unsigned int)spins;
 	return true;

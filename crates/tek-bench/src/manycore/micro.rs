@@ -17,7 +17,8 @@ use clap::ValueEnum;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
-use tek_command::values::lock::{name_of, Lock};
+use tek_command::values::kind::name_of;
+use tek_command::values::lock::Lock;
 
 const LIMIT: Duration = Duration::from_secs(300);
 

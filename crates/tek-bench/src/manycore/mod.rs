@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use setting::{Model, Preset};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tek_command::values::lock::name_of;
+use tek_command::values::kind::name_of;
 
 /// Arguments of `tek bench manycore`.
 #[derive(clap::Args)]

@@ -6,7 +6,8 @@ use super::setting::{Setting, GLIBC};
 use super::{Measured, Part};
 use crate::verdict::Quantities;
 use clap::ValueEnum;
-use tek_command::values::lock::{name_of, Lock};
+use tek_command::values::kind::name_of;
+use tek_command::values::lock::Lock;
 
 /// The locks with which others are compared.
 const PEERS: [&str; 4] = ["ck-fas", "ck-ticket-pb", "ck-mcs", "pthread_mutex"];

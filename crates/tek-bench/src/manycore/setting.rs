@@ -4,7 +4,8 @@
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tek_command::values::alloc::Alloc;
-use tek_command::values::lock::{name_of, Barrier, Lock};
+use tek_command::values::kind::name_of;
+use tek_command::values::lock::{Barrier, Lock};
 use tek_command::values::place::Place;
 
 /// The model of a program's threads. The aliases are the names in results that were kept earlier.

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The allocators that a program can have: values of `--alloc`.
 use crate::suggested::Suggested;
+use clap::builder::PossibleValue;
 use std::fmt;
 use std::str::FromStr;
+use tek_abi::options::{ALLOC_KINDS, POOL_LEAST, POOL_MOST};
 use tek_advice::Package;
 
 /// Parses the option, and has the values for shells' completion.
 pub const ALLOCS: Suggested<Alloc> = Suggested {
     parse: |text| text.parse(),
     names: || {
-        ["glibc", "mimalloc", "jemalloc", "tcmalloc", "tlsf", "pool=64M"].map(Into::into).into()
+        let installed = INSTALLED.iter().map(|installed| installed.name);
+        let own = ALLOC_KINDS.iter().map(|kind| match kind.name {
+            "pool" => "pool=64M",
+            name => name,
+        });
+        ["glibc"].into_iter().chain(installed).chain(own).map(PossibleValue::from).collect()
     },
 };
 
@@ -56,8 +63,8 @@ pub static INSTALLED: [Installed; 3] = [
     },
 ];
 
-/// The sizes of a pool: the limits of lib/alloc/options.h.
-const POOL: std::ops::RangeInclusive<u64> = 64 << 10..=512 << 30;
+/// The sizes of a pool.
+const SIZES: std::ops::RangeInclusive<u64> = POOL_LEAST as u64..=POOL_MOST;
 
 impl FromStr for Alloc {
     type Err = String;
@@ -90,7 +97,7 @@ fn pool(text: &str) -> Option<u64> {
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    digits.parse::<u64>().ok()?.checked_mul(scale).filter(|bytes| POOL.contains(bytes))
+    digits.parse::<u64>().ok()?.checked_mul(scale).filter(|bytes| SIZES.contains(bytes))
 }
 
 impl fmt::Display for Alloc {
@@ -132,6 +139,16 @@ mod tests {
         }
         assert_eq!("pool=64M".parse(), Ok(Alloc::Pool(64 << 20)));
         assert_eq!("pool=512G".parse(), Ok(Alloc::Pool(512 << 30)));
+    }
+
+    #[test]
+    fn each_kind_of_the_library_is_known() {
+        for kind in ALLOC_KINDS {
+            let names: Vec<_> = (ALLOCS.names)();
+            let name = names.iter().find(|name| name.get_name().starts_with(kind.name)).unwrap();
+            assert!(matches!(name.get_name().parse(), Ok(Alloc::Tlsf | Alloc::Pool(_))));
+        }
+        assert_eq!((ALLOCS.names)().len(), 1 + INSTALLED.len() + ALLOC_KINDS.len());
     }
 
     #[test]

@@ -4,13 +4,14 @@ use crate::suggested::Suggested;
 use crate::system::topology;
 use std::fmt::Write as _;
 use std::str::FromStr;
+use tek_abi::options;
 
 /// libtek.so knows CPUs below this number.
-pub const MOST_CPUS: u32 = 1024;
+pub const MOST_CPUS: u32 = options::PLACE_MOST_CPUS;
 
 /// The priority of a plain `rtfifo`, and the highest: the kernel's interrupt threads have 50.
-pub const USUAL_PRIORITY: u8 = 1;
-const MOST_PRIORITY: u8 = 49;
+pub const USUAL_PRIORITY: u8 = options::PLACE_USUAL_PRIORITY as u8;
+const MOST_PRIORITY: u8 = options::PLACE_MOST_PRIORITY as u8;
 
 /// The form of the option, with an example that works on this machine.
 fn form() -> String {

@@ -6,10 +6,11 @@
 use anyhow::{anyhow, bail};
 use std::fmt;
 use std::str::FromStr;
+use tek_abi::options::{MAX_CRITICAL, RT_LEAST, RT_MOST};
 use tek_policy::{Glob, Match, Priority, Role, Rule, Set, Subject};
 
 /// libtek.so takes at most so many patterns.
-pub const MOST_PATTERNS: usize = 64;
+pub const MOST_PATTERNS: usize = MAX_CRITICAL as usize;
 
 /// `GLOB[=NICE]`: threads by name that become time-critical.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +86,8 @@ impl FromStr for RtRange {
         let (low, high) = text.split_once('-').ok_or(FORM)?;
         let number = |text: &str| {
             let all_digits = text.bytes().all(|byte| byte.is_ascii_digit());
-            text.parse().ok().filter(|n| all_digits && (1..=98).contains(n)).ok_or(FORM)
+            let number: Option<u8> = text.parse().ok().filter(|_| all_digits);
+            number.filter(|&n| (RT_LEAST..=RT_MOST).contains(&n.into())).ok_or(FORM)
         };
         let (low, high) = (number(low)?, number(high)?);
         if low > high {

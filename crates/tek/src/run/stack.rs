@@ -8,6 +8,7 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use tek_abi::options;
 use tek_policy::{Margin, StackSettings, StackSize, StackZones};
 use tek_stack::{Costs, Mode, Rule, Store, Zones};
 
@@ -83,7 +84,8 @@ pub struct Modes {
 }
 
 /// As the engine of user-level threads accepts it: libtek-uthread(7).
-const UTHREAD_STACKS: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 30;
+const UTHREAD_STACKS: std::ops::RangeInclusive<u64> =
+    options::UTHREAD_STACK_LEAST as u64..=options::UTHREAD_STACK_MOST as u64;
 
 const MODES: [&str; 4] = ["off", "report", "auto", "tight"];
 const SWITCHES: [&str; 3] = ["override", "grow", "exact"];

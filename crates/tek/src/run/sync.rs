@@ -5,13 +5,12 @@
 //! They are checked here, because the library can only complain when the program runs already.
 use clap::ValueEnum;
 use std::ffi::OsStr;
-use tek_command::values::lock::{name_of, Barrier, Lock, Rwlock};
+use tek_abi::options::MOST_SPINS;
+use tek_command::values::kind::name_of;
+use tek_command::values::lock::{Barrier, Lock, Rwlock};
 
 /// The variable that the library reads.
 pub const VARIABLE: &str = "TEK_SYNC";
-
-/// The most spin iterations that the library counts.
-const MOST_SPINS: i64 = 1_000_000_000;
 
 /// The options.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -34,7 +33,7 @@ pub struct Options {
     /// How many turns of about 50 ns a thread spins at most before it sleeps, where its lock has it
     /// sleep; fewer where that has not paid [default: 100]
     #[arg(long, value_name = "N", allow_negative_numbers = true,
-          value_parser = clap::value_parser!(u32).range(0..=MOST_SPINS))]
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_SPINS)))]
     pub spin: Option<u32>,
 }
 
@@ -75,7 +74,7 @@ impl Options {
                  sleeps",
             );
         }
-        if on_uthreads && self.lock == Some(Lock::Pi) {
+        if on_uthreads && self.lock.map(name_of).as_deref() == Some("pi") {
             notes.push(
                 "--lock pi is a futex here: user-level threads have no priorities of the kernel's \
                  to lend",

@@ -6,7 +6,6 @@
 use super::place;
 use super::Args;
 use crate::trace::Recorder;
-use clap::builder::PossibleValue;
 use clap::ValueEnum;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -16,12 +15,15 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread;
 use std::time::Duration;
+use tek_abi::options;
+use tek_command::kinds;
+use tek_command::values::kind::name_of;
 
 /// The variable that the engine reads.
 pub const VARIABLE: &str = "TEK_UTHREAD";
 
 /// The engine has room for so many workers.
-const MOST_WORKERS: u32 = 256;
+const MOST_WORKERS: u32 = options::WORKERS_MAX;
 
 /// The options.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -50,7 +52,7 @@ pub struct Options {
     pub preempt: Option<Preempt>,
 
     /// With --sched mlfq, after so many quanta all of the lowest level go to the top [default: 200]
-    #[arg(long, value_name = "QUANTA", value_parser = up_to(1_000_000_000))]
+    #[arg(long, value_name = "QUANTA", value_parser = up_to(options::MOST_PROMOTE_QUANTA))]
     pub promote: Option<u32>,
 
     /// With --sched fifo, what has a lock of its own [default: worker]
@@ -58,7 +60,7 @@ pub struct Options {
     pub engine_lock: Option<EngineLock>,
 
     /// With --sched fifo, make so many threads at the start, and never more at the same time
-    #[arg(long, value_name = "N", value_parser = up_to(10_000_000))]
+    #[arg(long, value_name = "N", value_parser = up_to(options::MOST_POOL_THREADS))]
     pub pool: Option<u32>,
 
     /// Keep each thread of the kernel that runs user-level threads on a CPU of its own
@@ -84,45 +86,19 @@ pub enum Model {
     ManyToMany,
 }
 
-/// The engine's schedulers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Sched {
-    /// In turn, a quantum each
-    Rr,
-    /// Four levels: a thread that uses up its quantum sinks, one that waits stays above
-    Mlfq,
-    /// The thread that has used the fewest quanta first
-    Psjf,
-    /// By priority; a thread runs until it waits or one of a higher priority is ready
-    Fifo,
-    /// A queue for each worker; one with an empty queue takes from another's
-    Steal,
+kinds! {
+    /// The engine's schedulers: `TEK_SCHEDULERS`.
+    Sched of SCHEDULERS
 }
 
-/// Ways of preemption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Preempt {
-    /// By a timer, and never in the C library or an allocator
-    Defer,
-    /// By a timer, anywhere: the thread of the kernel stays where it is and another one goes on
-    Klt,
-    /// Not at all: a thread runs until it waits or yields
-    Off,
+kinds! {
+    /// Ways of preemption: `TEK_PREEMPT_MODES`.
+    Preempt of PREEMPT_MODES
 }
 
-/// What has a lock of its own in the scheduler fifo.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum EngineLock {
-    /// The scheduler, one lock for all
-    Giant,
-    /// Each worker's run queues together
-    Worker,
-    /// Each run queue: one a worker and priority
-    Object,
-}
-
-fn name_of<T: ValueEnum>(value: T) -> String {
-    value.to_possible_value().as_ref().map(PossibleValue::get_name).unwrap_or_default().to_owned()
+kinds! {
+    /// What has a lock of its own in the scheduler fifo: `TEK_ENGINE_LOCKS`.
+    EngineLock of ENGINE_LOCKS
 }
 
 /// Reads a number from 1 to `most`.
@@ -139,7 +115,8 @@ pub struct Quantum(Duration);
 
 impl Quantum {
     const UNITS: [(&str, u64); 3] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
-    const RANGE: std::ops::RangeInclusive<u64> = 50_000..=10_000_000_000;
+    const RANGE: std::ops::RangeInclusive<u64> =
+        options::QUANTUM_LEAST_NS as u64..=options::QUANTUM_MOST_NS;
 }
 
 impl FromStr for Quantum {
@@ -305,10 +282,10 @@ impl Settings {
             (Model::ManyToMany, None) => self.set_default("workers", cpus.to_string()),
             _ => self.set("workers", "1"),
         }
-        let usual = if model == Model::ManyToMany { Sched::Steal } else { Sched::Rr };
+        let usual = if model == Model::ManyToMany { "steal" } else { "rr" };
         match options.sched {
             Some(sched) => self.set("sched", name_of(sched)),
-            None => self.set_default("sched", name_of(usual)),
+            None => self.set_default("sched", usual.to_owned()),
         }
         let given = [
             ("quantum", options.quantum.map(|quantum| quantum.to_string())),
