@@ -20,24 +20,26 @@
 	lock(tatas, "tatas", "spin lock: reads until it is free, then test-and-set") \
 	lock(ticket, "ticket", "spin lock: tickets, with exponential back-off") \
 	lock(ticket_pb, "ticket-pb", "spin lock: tickets, with proportional back-off") \
-	lock(k42, "k42", "spin lock: a queue with its nodes on the stacks of the waiting threads") \
+	lock(k42, "k42", "spin lock: a queue with its nodes on the stacks of the waiting " \
+		"threads") \
 	lock(mcs, "mcs", "spin lock: a queue of nodes, one for each lock that a thread has") \
 	lock(tp, "tp", "spins in a queue that passes over those that are preempted") \
 	lock(park, "park", "spins for a while, then sleeps") \
 	lock(futex, "futex", "sleeps at once") \
 	lock(pi, "pi", "spins for a while, then sleeps, with priority inheritance") \
-	lock(auto, "auto", "spins or sleeps, by what it has seen; --report says what locks came to")
+	lock(auto, "auto", "spins or sleeps, by what it has seen")
 
 /* --rwlock: lib/sync/rwlock_IDENTIFIER.c defines tek_sync__rwlock_IDENTIFIER. */
 #define TEK_RWLOCK_KINDS(rwlock) \
 	rwlock(pf, "pf", "phase-fair ticket spin lock: readers and writers take turns") \
-	rwlock(park, "park", "spins for a while, then sleeps; prefers readers or writers as the " \
-			     "program's attribute says")
+	rwlock(park, "park", "spins for a while, then sleeps; prefers readers or writers as " \
+		"the program's attribute says")
 
 /* --barrier: lib/sync/barrier_IDENTIFIER.c defines tek_sync__barrier_IDENTIFIER. */
 #define TEK_BARRIER_KINDS(barrier) \
 	barrier(central, "central", "counts in one place; spins until the last one has come") \
-	barrier(dissemination, "dissemination", "log2(threads) steps, each spins on a line of its own") \
+	barrier(dissemination, "dissemination", "log2(threads) steps, each spins on a line of " \
+		"its own") \
 	barrier(block, "block", "spins for a while, then sleeps") \
 	barrier(mutex, "mutex", "mutex and condition variable: the baseline") \
 	barrier(auto, "auto", "spins while there are CPUs for all, sleeps otherwise")
@@ -45,18 +47,19 @@
 /* --sched: lib/uthread/sched_IDENTIFIER.c defines tek_ut__sched_IDENTIFIER. */
 #define TEK_SCHEDULERS(sched) \
 	sched(rr, "rr", "in turn, a quantum each") \
-	sched(mlfq, "mlfq", "four levels: a thread that uses up its quantum sinks, one that waits " \
-			    "stays above") \
+	sched(mlfq, "mlfq", "four levels: a thread that uses up its quantum sinks, one that " \
+		"waits stays above") \
 	sched(psjf, "psjf", "the thread that has used the fewest quanta first") \
-	sched(fifo, "fifo", "by priority; a thread runs until it waits or one of a higher priority " \
-			    "is ready") \
-	sched(steal, "steal", "a queue for each worker; one with an empty queue takes from another's")
+	sched(fifo, "fifo", "by priority; a thread runs until it waits or one of a higher " \
+		"priority is ready") \
+	sched(steal, "steal", "a queue for each worker; one with an empty queue takes from " \
+		"another's")
 
 /* --preempt: enum tek_preempt has them in this order. */
 #define TEK_PREEMPT_MODES(preempt) \
 	preempt(DEFER, "defer", "by a timer, and never in the C library or an allocator") \
-	preempt(KLT, "klt", "by a timer, anywhere: the thread of the kernel stays where it is and " \
-			    "another one goes on") \
+	preempt(KLT, "klt", "by a timer, anywhere: the thread of the kernel stays where it is " \
+		"and another one goes on") \
 	preempt(OFF, "off", "not at all: a thread runs until it waits or yields")
 
 /* --engine-lock: enum tek_engine_lock has them in this order. */
@@ -66,8 +69,8 @@
 	engine_lock(OBJECT, "object", "each run queue: one a worker and priority")
 
 /*
- * --alloc: those of libtek-alloc.so. crates/tek-command/src/values/alloc.rs adds the C library's and
- * installed ones, which TEK preloads as they are.
+ * --alloc: those of libtek-alloc.so. crates/tek-command/src/values/alloc.rs adds the C library's
+ * and installed ones, which TEK preloads as they are.
  */
 #define TEK_ALLOC_KINDS(alloc) \
 	alloc(TLSF, "tlsf", "takes bounded time, and grows") \

@@ -83,6 +83,16 @@ static bool parse_setting(const char **text, struct tek_rule *rule, int setting)
 	}
 }
 
+/* A setting that is no text; its bytes may be escaped, too. */
+static bool take_setting(const char **text, struct tek_rule *rule, int setting)
+{
+	char value[256];
+	const char *rest = value;
+
+	return take_value(text, value, sizeof(value)) && parse_setting(&rest, rule, setting) &&
+	       !*rest;
+}
+
 /* FIELD=VALUE; a bit for the field in *seen, which must not be there already. */
 static bool parse_field(const char **text, struct tek_rule *rule, unsigned int *seen)
 {
@@ -100,11 +110,30 @@ static bool parse_field(const char **text, struct tek_rule *rule, unsigned int *
 		if (field->size)
 			return take_value(text, (char *)rule + field->offset, field->size);
 		if (field->kind != INFORMATION)
-			return parse_setting(text, rule, field->kind);
+			return take_setting(text, rule, field->kind);
 		*text += strcspn(*text, ",;");
 		return true;
 	}
 	return false;
+}
+
+/* UTF-8 without control characters, U+0080 to U+009F too. take_value() has seen those of ASCII. */
+static bool is_text(const char *value)
+{
+	const size_t length = strlen(value);
+
+	for (size_t i = 0; i + 1 < length; i++)
+		if (value[i] == '\xc2' && (value[i + 1] & 0xe0) == 0x80)
+			return false;
+	return tek__is_utf8(value, length);
+}
+
+static bool are_texts(const struct tek_rule *rule)
+{
+	for (unsigned int i = 0; i < FIELDS; i++)
+		if (fields[i].size && !is_text((const char *)rule + fields[i].offset))
+			return false;
+	return true;
 }
 
 static bool parse_rule(const char **text, struct tek_rule *rule)
@@ -117,8 +146,7 @@ static bool parse_rule(const char **text, struct tek_rule *rule)
 			return false;
 	} while (tek__parse_word(text, ","));
 	bool asks = rule->program[0] || rule->thread[0] || rule->role_is[0] || rule->function[0];
-	return asks && rule->sets && tek__is_utf8(rule->role, strlen(rule->role)) &&
-	       (!**text || **text == ';');
+	return asks && rule->sets && are_texts(rule) && (!**text || **text == ';');
 }
 
 const char *tek__rules_parse(struct tek_rules *rules, const char *text)

@@ -6,11 +6,11 @@
 #include "base/real.h"
 #include "base/symbol.h"
 #include "mediate/config.h"
+#include "mediate/decide.h"
 #include "mediate/effect.h"
 #include "mediate/group.h"
 #include "mediate/guard.h"
 #include "mediate/region.h"
-#include "mediate/rule.h"
 #include "threads/process.h"
 #include "threads/record.h"
 #include "threads/report.h"
@@ -34,16 +34,6 @@ static struct {
 	uint64_t rules;
 } functions[64];
 
-static uint64_t bit_of(unsigned int index)
-{
-	return UINT64_C(1) << index % TEK_MAX_RULES;
-}
-
-static bool fits(const char *glob, const char *name)
-{
-	return !glob[0] || (name[0] && fnmatch(glob, name, 0) == 0);
-}
-
 void tek__rules_read(void)
 {
 	const char *text = secure_getenv("TEK_RULES");
@@ -51,15 +41,10 @@ void tek__rules_read(void)
 
 	if (bad)
 		tek__report_bad_option("TEK_RULES", *bad ? bad : "an empty rule at its end");
-	for (unsigned int i = 0; i < rules.count; i++) {
-		const struct tek_rule *rule = &rules.rule[i];
-		if (!fits(rule->program, __progname))
-			continue;
-		here |= bit_of(i);
-		tek__rules_by_name |= rule->thread[0] != '\0';
-		if (rule->function[0])
-			function_rules |= bit_of(i);
-	}
+	here = tek__decide_by_program(&rules, __progname);
+	function_rules = here & tek__decide_with_function(&rules);
+	for (unsigned int i = 0; i < rules.count; i++)
+		tek__rules_by_name |= here & tek__decide_bit(i) && rules.rule[i].thread[0];
 	tek__rules_any = here || tek__config.critical_count > 0;
 	tek__rules_by_name |= tek__config.critical_count > 0;
 }
@@ -83,16 +68,6 @@ static bool symbol_of(uintptr_t function, char *symbol, size_t size)
 	       strncmp(symbol, vtable, strlen(vtable)) == 0;
 }
 
-/* The rules that a symbol fits. */
-static uint64_t rules_of_symbol(const char *symbol)
-{
-	uint64_t result = 0;
-	for (unsigned int i = 0; i < rules.count; i++)
-		if (function_rules & bit_of(i) && fits(rules.rule[i].function, symbol))
-			result |= bit_of(i);
-	return result;
-}
-
 uint64_t tek__rules_of_function(uintptr_t function)
 {
 	size_t slot = (function >> 4) % (sizeof(functions) / sizeof(functions[0]));
@@ -109,7 +84,7 @@ uint64_t tek__rules_of_function(uintptr_t function)
 		return result;
 
 	if (symbol_of(function, symbol, sizeof(symbol)))
-		result = rules_of_symbol(symbol);
+		result = tek__decide_by_function(&rules, function_rules, symbol);
 	if (tek__lock()) {
 		functions[slot].function = function;
 		functions[slot].rules = result;
@@ -118,29 +93,10 @@ uint64_t tek__rules_of_function(uintptr_t function)
 	return result;
 }
 
-/* For each setting the rule that gives it; NULL where none does. */
-struct verdict {
-	const struct tek_rule *by[TEK_SETTINGS];
-};
-
-static struct verdict try_rules(const struct tek_thread *thread)
+static struct tek_decision decide(const struct tek_thread *thread)
 {
-	uint64_t asked = here & (~function_rules | thread->birth.functions);
-	struct verdict verdict = {0};
-	const char *name = thread->named ? thread->name : "";
-	const char *role = thread->own_role;
-
-	for (unsigned int i = 0; i < rules.count; i++) {
-		const struct tek_rule *rule = &rules.rule[i];
-		if (!(asked & bit_of(i)) || !fits(rule->thread, name) || !fits(rule->role_is, role))
-			continue;
-		for (unsigned int setting = 0; setting < TEK_SETTINGS; setting++)
-			if (rule->sets & 1u << setting)
-				verdict.by[setting] = rule;
-		if (verdict.by[TEK_SET_ROLE])
-			role = verdict.by[TEK_SET_ROLE]->role;
-	}
-	return verdict;
+	const uint64_t asked = here & (~function_rules | thread->birth.functions);
+	return tek__decide(&rules, asked, thread->named ? thread->name : "", thread->own_role);
 }
 
 /* The best priority (lowest nice value) that TEK_CRITICAL has for its name; NULL: none. */
@@ -185,12 +141,12 @@ void tek__rules_apply(struct tek_thread *thread)
 {
 	if (!tek__rules_any)
 		return;
-	const struct verdict verdict = try_rules(thread);
-	const struct tek_rule *group = verdict.by[TEK_SET_GROUP];
-	const struct tek_rule *mark = verdict.by[TEK_SET_MARK];
-	const struct tek_rule *budget = verdict.by[TEK_SET_BUDGET];
+	const struct tek_decision decision = decide(thread);
+	const struct tek_rule *group = decision.by[TEK_SET_GROUP];
+	const struct tek_rule *mark = decision.by[TEK_SET_MARK];
+	const struct tek_rule *budget = decision.by[TEK_SET_BUDGET];
 
-	apply_role(thread, verdict.by[TEK_SET_ROLE]);
+	apply_role(thread, decision.by[TEK_SET_ROLE]);
 	if (group)
 		tek__group_give(thread, group->group);
 	if (mark)
@@ -198,7 +154,7 @@ void tek__rules_apply(struct tek_thread *thread)
 	tek__guard_set_budget(thread, budget ? &budget->budget : NULL);
 	if (thread->member.connection && !thread->member.paused)
 		tek__effect_move(thread->tid, &thread->member);
-	apply_critical(thread, verdict.by[TEK_SET_CRITICAL], verdict.by[TEK_SET_PRIORITY]);
+	apply_critical(thread, decision.by[TEK_SET_CRITICAL], decision.by[TEK_SET_PRIORITY]);
 }
 
 void tek__rules_main_thread(void)

@@ -237,8 +237,9 @@ def _run_jobs(context: Context, boot: lab_plan.Boot, results: Path) -> tuple[dic
     jobs.write_text(json.dumps([job.as_json() for job in boot.jobs], indent=1))
     command = [_lab(context), "lab", "run", "--kind", boot.kind, "--jobs", str(jobs),
                "--results", str(results), "--boot-limit", str(BOOT_LIMIT),
-               # at the same path, which is compiled into the C tests
-               "--add", str(context.top / "tests/profiles")]
+               # at the same paths, which are compiled into the C tests
+               "--add", str(context.top / "tests/profiles"),
+               "--add", str(context.top / "tests/vectors")]
     if boot.sets:
         command += ["--manifest", str(context.top / "lab/manifest.toml")]
     command += [word for name in boot.sets for word in ("--with", name)]

@@ -147,22 +147,6 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_budget_is_cpu_time_in_a_window() {
-        let limit = |cpu, window| {
-            let (cpu, window) = (Duration::from_nanos(cpu), Duration::from_nanos(window));
-            Ok(Budget::Limit { cpu, window })
-        };
-        assert_eq!("800ms/1s".parse(), limit(800_000_000, 1_000_000_000));
-        assert_eq!("1ns/10000us".parse(), limit(1, 10_000_000));
-        assert_eq!("off".parse(), Ok(Budget::Off));
-        for bad in ["", "1s", "1/1", "0s/1s", "2s/1s", "1ms/9ms", "1s/3601s", "-1s/1s", "1.5s/2s"] {
-            assert!(bad.parse::<Budget>().is_err(), "{bad:?} was taken");
-        }
-        assert!("99999999999999999999s/1s".parse::<Budget>().is_err());
-        assert!("18446744073709551615s/1s".parse::<Budget>().is_err());
-    }
-
-    #[test]
     fn a_budget_is_shown_in_units_that_one_reads() {
         for text in ["200ms/1s", "1500us/20ms", "1ns/3600s", "off"] {
             assert_eq!(text.parse::<Budget>().unwrap().to_string(), text);

@@ -97,6 +97,11 @@ fn read_rule(text: &str) -> Result<Rule, String> {
             return Err(format!("`{name}` is given twice"));
         }
         seen.push(name);
+        if name == "source" {
+            // It decides nothing, so the library does not read it.
+            rule.source = unescape(value).unwrap_or_else(|_| value.to_owned());
+            continue;
+        }
         read_field(&mut rule, name, &unescape(value)?)
             .map_err(|reason| format!("{name}: {reason}"))?;
     }
@@ -111,7 +116,7 @@ fn read_field(rule: &mut Rule, name: &str, value: &str) -> Result<(), String> {
         value.parse().map(Some).map_err(|error: T::Err| error.to_string())
     }
     let glob = |subject| Glob::new(value, subject).map(Some).map_err(|error| error.to_string());
-    let Rule { matches, set, source } = rule;
+    let Rule { matches, set, .. } = rule;
     match name {
         "program" => matches.program = glob(Subject::Program)?,
         "thread" => matches.thread = glob(Subject::Thread)?,
@@ -123,7 +128,6 @@ fn read_field(rule: &mut Rule, name: &str, value: &str) -> Result<(), String> {
         "mark" => set.mark = Some(switch(value)?),
         "priority" => set.priority = parsed(value)?,
         "budget" => set.budget = parsed(value)?,
-        "source" => value.clone_into(source),
         _ => return Err("there is no such field".to_owned()),
     }
     Ok(())

@@ -18,7 +18,8 @@ pub const VARIABLE: &str = "TEK_SYNC";
 #[command(next_help_heading = "Locks")]
 pub struct Options {
     /// What the program's mutexes, condition variables and spin locks are, instead of the C
-    /// library's; robust mutexes and those of several processes stay as they are
+    /// library's; robust mutexes and those of several processes stay as they are. With auto
+    /// --report says what locks came to
     #[arg(long, value_name = "NAME")]
     pub lock: Option<Lock>,
 
