@@ -186,5 +186,5 @@ def test_more_patterns_than_the_library_takes_start_nothing(tek, tmp_path):
     # The largest number of patterns is accepted, without a warning of the library.
     ended = tek("run", *patterns[:63], f"--critical={'*' * 63}", "--", "touch", started)
     assert ended.returncode == 0
-    assert "TEK_CRITICAL" not in ended.stderr
+    assert "TEK_" not in ended.stderr
     assert started.exists()

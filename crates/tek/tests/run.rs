@@ -431,10 +431,30 @@ fn the_library_is_preloaded_first_and_gets_the_options() {
     let mut command = tek();
     command.args(["run", "--critical=ui*=-5", "--critical=gas", "--budget=1ms/10ms"]);
     command.args(["--rt-range=5-6", "--no-follow-marked", "sh", "-c"]);
-    command.arg("echo $LD_PRELOAD $TEK_CRITICAL $TEK_BUDGET $TEK_RT_RANGE $TEK_FOLLOW_MARKED");
-    let output = command.env("LD_PRELOAD", "").output().unwrap();
-    let expected = format!("{} ui*=-5,gas 1ms/10ms 5-6 0\n", library().display());
+    command.arg("echo \"$LD_PRELOAD $TEK_RULES\" $TEK_BUDGET $TEK_RT_RANGE $TEK_FOLLOW_MARKED");
+    let output = command.env("LD_PRELOAD", "").env_remove("TEK_CRITICAL").output().unwrap();
+    let expected = format!(
+        "{} thread=gas,critical=1,priority=0,source=--critical gas;\
+         thread=ui*,critical=1,priority=-5,source=--critical ui*=-5 1ms/10ms 5-6 0\n",
+        library().display()
+    );
     assert_eq!(output.stdout.as_bstr(), expected.as_bytes().as_bstr());
+}
+
+#[test]
+fn the_option_takes_the_place_of_the_variable() {
+    let seen = |options: &[&str]| {
+        let mut command = tek();
+        command.arg("run").args(options).args(["sh", "-c", "echo \"$TEK_CRITICAL $TEK_RULES\""]);
+        let output = command.env("TEK_CRITICAL", "ui").env("TEK_RULES", "").output().unwrap();
+        output.stdout.as_bstr()
+    };
+    assert_eq!(seen(&[]), "ui \n");
+    assert_eq!(
+        seen(&["--critical=gas"]),
+        " thread=gas,critical=1,priority=0,source=--critical gas\n"
+    );
+    assert_eq!(seen(&["--role=a=b"]), "ui thread=a,role=b,source=--role a=b\n");
 }
 
 /// Byte strings that read well in a failed assertion.

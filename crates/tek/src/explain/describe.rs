@@ -302,9 +302,12 @@ fn why(reason: &str, tek: &Tek) -> String {
 
 fn by_rule(tek: &Tek) -> String {
     match (tek.rule, &tek.critical_pattern) {
-        (0, Some(pattern)) => format!("its name fits `--critical {pattern}`"),
-        (0, None) => "its name is in TEK_CRITICAL (`tek run --critical`)".into(),
+        (0, Some(pattern)) => format!("its name fits `{pattern}` of TEK_CRITICAL"),
+        (0, None) => "its name is in TEK_CRITICAL".into(),
         (number, _) => match tek.rules.iter().find(|rule| rule.sets.contains(&"critical")) {
+            Some(rule) if rule.source.starts_with("--critical ") => {
+                format!("its name fits `{}`", rule.source)
+            }
             Some(rule) => format!("{} makes it so", called(rule)),
             None => format!("rule {number} makes it so"),
         },
@@ -488,9 +491,16 @@ mod tests {
         let mut tek = Tek::default();
         assert!(why("rule", &tek).contains("TEK_CRITICAL"));
         tek.critical_pattern = Some("mc-lru*".into());
-        assert_eq!(why("rule", &tek), "its name fits `--critical mc-lru*`");
+        assert_eq!(why("rule", &tek), "its name fits `mc-lru*` of TEK_CRITICAL");
         tek.rule = 3;
         assert_eq!(why("rule", &tek), "rule 3 makes it so");
+        tek.rules.push(RuleFact {
+            number: 3,
+            source: "--critical mc-lru*".into(),
+            text: String::new(),
+            sets: vec!["critical", "priority"],
+        });
+        assert_eq!(why("rule", &tek), "its name fits `--critical mc-lru*`");
     }
 
     #[test]

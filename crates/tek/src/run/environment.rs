@@ -37,8 +37,8 @@ pub fn set(
     env::set_var("TEK_EVENTS", directory.events_path());
     env::set_var("TEK_RUN_DIR", directory.path());
     if !args.critical.is_empty() {
-        let patterns: Vec<_> = args.critical.iter().map(ToString::to_string).collect();
-        env::set_var("TEK_CRITICAL", patterns.join(","));
+        // They are among the rules, and take the place of the variable.
+        env::remove_var("TEK_CRITICAL");
     }
     if let Some(rules) = rules {
         env::set_var("TEK_RULES", rules);

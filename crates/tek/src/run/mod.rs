@@ -38,7 +38,7 @@ use child::End;
 use directory::RunDirectory;
 use harvest::Harvest;
 use nix::poll::PollTimeout;
-use options::{Critical, RoleOption, RtRange, MOST_PATTERNS};
+use options::{Critical, RoleOption, RtRange};
 use report::{Collector, Report};
 use rules::{Gathered, Sources};
 use stack::{Modes, Tuning};
@@ -49,7 +49,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use target::Target;
 use tek_command::values::place::{Place, PLACES};
-use tek_policy::{Budget, Group};
+use tek_policy::{Budget, Group, MOST_RULES};
 use under::{under_tek, Under};
 use uthread::Plan;
 
@@ -269,7 +269,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Runs the program on user-level threads.
 fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
-    let sources = Sources { no_defaults: args.no_rules, files: &[], roles: &args.role };
+    let sources =
+        Sources { no_defaults: args.no_rules, files: &[], roles: &args.role, critical: &[] };
     let gathered = sources.gather().map_err(|error| error.to_string());
     let tuned =
         gathered.and_then(|gathered| Ok((Tuning::of(&args.stack, gathered.stack)?, gathered)));
@@ -305,15 +306,20 @@ fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
 }
 
 fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
-    if args.critical.len() > MOST_PATTERNS {
+    if args.critical.len() > MOST_RULES {
         let problem = format!(
-            "--critical was given {} times, at most {MOST_PATTERNS} patterns can be used: let one \
+            "--critical was given {} times, at most {MOST_RULES} patterns can be used: let one \
              stand for several names, as in ui*",
             args.critical.len()
         );
         return Err(Misuse::of("run", problem).into());
     }
-    let sources = Sources { no_defaults: args.no_rules, files: &args.rules, roles: &args.role };
+    let sources = Sources {
+        no_defaults: args.no_rules,
+        files: &args.rules,
+        roles: &args.role,
+        critical: &args.critical,
+    };
     let gathered = sources.gather().map_err(|error| error.to_string());
     let tuned =
         gathered.and_then(|gathered| Ok((Tuning::of(&args.stack, gathered.stack)?, gathered)));
@@ -395,7 +401,7 @@ pub fn run_measured(
 ) -> anyhow::Result<Result<(End, Learnt), ExitCode>> {
     let stack = stack::Options { modes: Some(Modes::REPORT), profiles, ..Default::default() };
     let args = Args { program, stack, is_watched: true, ..Args::default() };
-    let gathered = Sources { no_defaults: false, files: &[], roles: &[] }.gather();
+    let gathered = Sources { no_defaults: false, files: &[], roles: &[], critical: &[] }.gather();
     let tuned = gathered
         .map_err(|error| error.to_string())
         .and_then(|gathered| Ok((Tuning::of(&args.stack, gathered.stack)?, gathered.rules)));

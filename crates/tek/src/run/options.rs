@@ -6,18 +6,15 @@
 use anyhow::{anyhow, bail};
 use std::fmt;
 use std::str::FromStr;
-use tek_abi::options::{MAX_CRITICAL, RT_LEAST, RT_MOST};
+use tek_abi::options::{RT_LEAST, RT_MOST};
 use tek_policy::{Glob, Match, Priority, Role, Rule, Set, Subject};
-
-/// libtek.so takes at most so many patterns.
-pub const MOST_PATTERNS: usize = MAX_CRITICAL as usize;
 
 /// `GLOB[=NICE]`: threads by name that become time-critical.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Critical {
     /// The pattern.
     pub glob: Glob,
-    /// SCHED_TEK priority; `None` leaves the default to the library.
+    /// SCHED_TEK priority.
     pub nice: Option<Priority>,
 }
 
@@ -43,6 +40,29 @@ impl FromStr for Critical {
         }
         Ok(Self { glob: Glob::new(glob, Subject::Thread)?, nice })
     }
+}
+
+impl Critical {
+    /// The priority: 0 unless one was given.
+    pub fn priority(&self) -> Priority {
+        self.nice.unwrap_or_default()
+    }
+
+    fn rule(&self) -> Rule {
+        Rule {
+            matches: Match { thread: Some(self.glob.clone()), ..Match::default() },
+            set: Set { critical: Some(true), priority: Some(self.priority()), ..Set::default() },
+            source: format!("--critical {self}"),
+        }
+    }
+}
+
+/// The rules for `--critical`. The last matching rule wins, and of several patterns the one with
+/// the best priority shall, as in TEK_CRITICAL. So that one comes last, and the first of equals.
+pub fn critical_rules(patterns: &[Critical]) -> Vec<Rule> {
+    let mut patterns: Vec<_> = patterns.iter().rev().collect();
+    patterns.sort_by_key(|pattern| std::cmp::Reverse(pattern.priority()));
+    patterns.into_iter().map(Critical::rule).collect()
 }
 
 fn priority(text: &str) -> anyhow::Result<Priority> {
@@ -137,6 +157,20 @@ mod tests {
         assert!("*".repeat(63).parse::<Critical>().is_ok());
         assert!("*".repeat(64).parse::<Critical>().is_err());
         assert!(format!("{}=-20", "*".repeat(63)).parse::<Critical>().is_ok());
+    }
+
+    #[test]
+    fn of_several_patterns_that_fit_the_one_with_the_best_priority_wins() {
+        let patterns = ["ui*=-5", "ui1=3", "u*", "*=-5", "u?1"].map(|text| text.parse().unwrap());
+        let rules = critical_rules(&patterns);
+        let sources: Vec<_> = rules.iter().map(|rule| &*rule.source).collect();
+        let expected =
+            ["ui1=3", "u?1", "u*", "*=-5", "ui*=-5"].map(|it| format!("--critical {it}"));
+        assert_eq!(sources, expected);
+        let thread = tek_policy::Facts { thread: Some(b"ui1"), ..Default::default() };
+        let decision = tek_policy::decide(&rules, &thread);
+        assert_eq!(decision.critical.map(|given| (given.value, given.rule)), Some((true, 5)));
+        assert_eq!(decision.priority.map(|given| given.value.nice()), Some(-5));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of a run: files of the system, of the user and of the command line, in this order,
-//! then `--role`. Errors in them are reported before anything starts.
-use super::options::RoleOption;
+//! then `--role` and `--critical`. Errors in them are reported before anything starts.
+use super::options::{critical_rules, Critical, RoleOption};
 use crate::message;
 use std::env;
 use std::ffi::OsStr;
@@ -64,6 +64,8 @@ pub struct Sources<'a> {
     pub files: &'a [PathBuf],
     /// `--role`.
     pub roles: &'a [RoleOption],
+    /// `--critical`.
+    pub critical: &'a [Critical],
 }
 
 /// The contents of the files and options.
@@ -105,7 +107,7 @@ impl Gathered {
 
 /// The default files' settings for the Stack Tuner.
 pub fn stack_settings() -> Result<StackSettings, Error> {
-    Ok(Sources { no_defaults: false, files: &[], roles: &[] }.gather()?.stack)
+    Ok(Sources { no_defaults: false, files: &[], roles: &[], critical: &[] }.gather()?.stack)
 }
 
 impl Sources<'_> {
@@ -129,6 +131,7 @@ impl Sources<'_> {
             add(read(open, path)?);
         }
         rules.extend(self.roles.iter().map(|RoleOption(rule)| rule.clone()));
+        rules.extend(critical_rules(self.critical));
         let text = tek_policy::to_environment(&rules)?;
         Ok(Gathered { rules: (!rules.is_empty()).then_some(text), stack, list: rules })
     }
