@@ -15,7 +15,8 @@ static bool parse_cpus(struct tek_place_config *config, const char **text)
 	bool seen[TEK_PLACE_MOST_CPUS] = {false};
 	uint64_t cpu;
 
-	config->count = 0;
+	if (config->count > 0)
+		return false;
 	do {
 		if (!tek__parse_number(text, TEK_PLACE_MOST_CPUS - 1, &cpu) || seen[cpu])
 			return false;

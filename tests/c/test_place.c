@@ -2,7 +2,7 @@
 /* Threads are dealt to CPUs; the program's own setting precedes.  Each test is a new process. */
 #include "life/confine.h"
 #include "patience.h"
-#include "support.h"
+#include "vectors.h"
 
 #include "base/real.h"
 #include "place/config.h"
@@ -767,39 +767,41 @@ static void a_stack_that_becomes_local_is_as_it_was(void **state)
 	}
 }
 
-static void the_variable_is_understood_wholly_or_not_at_all(void **state)
+/* As tek writes it. */
+static void write_placement(const struct tek_place_config *config, char *text, size_t size)
 {
-	static const char *const bad[] = {
-		"",
-		"rtfifo",
-		"cpus=",
-		"cpus=1,",
-		"cpus=1:",
-		"cpus=1:1",
-		"cpus=1024",
-		"cpus=0 ",
-		"numa",
-		"rtfifo=0,cpus=1",
-		"rtfifo=50,cpus=1",
-		"rtfifo=,cpus=1",
-		"cpus=-1",
-		"spread,cpus=1",
-	};
-	struct tek_place_config config = {.count = 7};
+	int length = 0;
 
+	if (config->fifo_priority)
+		length = snprintf(text, size, "rtfifo=%u,", config->fifo_priority);
+	length += snprintf(text + length, size - (size_t)length, "%scpus",
+			   config->numa ? "numa," : "");
+	for (unsigned int i = 0; i < config->count; i++)
+		length += snprintf(text + length, size - (size_t)length, "%c%u", i ? ':' : '=',
+				   config->cpus[i]);
+}
+
+static void check_placement(const struct vector *vector)
+{
+	struct tek_place_config config = {.count = 7};
+	const bool option = vector_is(vector, "option");
+	char text[256];
+
+	if (vector_is(vector, "refused")) {
+		vector_assert(vector, !tek__place_config_parse(&config, vector->words[1]));
+		vector_assert(vector, config.count == 7);
+		return;
+	}
+	vector_assert(vector, tek__place_config_parse(&config, vector->words[option ? 2 : 1]));
+	write_placement(&config, text, sizeof(text));
+	if (strcmp(text, vector->words[2]) != 0)
+		vector_fail(vector, "it is %s", text);
+}
+
+static void the_variable_is_read_as_tek_does(void **state)
+{
 	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_false(tek__place_config_parse(&config, bad[i]));
-	assert_int_equal(config.count, 7);
-	assert_true(tek__place_config_parse(&config, "rtfifo=49,numa,cpus=3:0:1023"));
-	assert_int_equal(config.count, 3);
-	assert_int_equal(config.cpus[0], 3);
-	assert_int_equal(config.cpus[2], 1023);
-	assert_int_equal(config.fifo_priority, 49);
-	assert_true(config.numa);
-	assert_true(tek__place_config_parse(&config, "cpus=5,rtfifo"));
-	assert_int_equal(config.fifo_priority, 1);
-	assert_false(config.numa);
+	for_each_vector("placement.txt", check_placement);
 }
 
 int main(void)
@@ -833,7 +835,7 @@ int main(void)
 		cmocka_unit_test(a_program_that_takes_the_place_of_another_goes_on_with_its_number),
 		cmocka_unit_test(pages_on_other_nodes_are_strangers),
 		cmocka_unit_test(a_stack_that_becomes_local_is_as_it_was),
-		cmocka_unit_test(the_variable_is_understood_wholly_or_not_at_all),
+		cmocka_unit_test(the_variable_is_read_as_tek_does),
 	};
 	return cmocka_run_group_tests_name("place", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads the files of this directory, as tests/c/vectors.h does. Tests include it by its path.
+// Reads the files of this directory, as tests/c/vectors.h does. Tests include this file.
 
 /// A line.
 pub struct Vector {

@@ -122,6 +122,10 @@ impl fmt::Display for Alloc {
 mod tests {
     use super::*;
 
+    mod reader {
+        include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/reader.rs"));
+    }
+
     #[test]
     fn an_allocator_is_written_as_it_is_read() {
         for text in [
@@ -152,27 +156,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_allocator_is_refused() {
-        for text in [
-            "",
-            "malloc",
-            "TLSF",
-            "tlsf ",
-            "pool",
-            "pool=",
-            "pool=0",
-            "pool=63K",
-            "pool=1T",
-            "pool=64m",
-            "pool=64MK",
-            "pool=+65536",
-            "pool=-1",
-            "pool= 64M",
-            "pool=513G",
-            "pool=99999999999999999999",
-            "pool=K",
-        ] {
-            assert!(text.parse::<Alloc>().is_err(), "{text}");
+    fn the_variable_is_read_as_in_the_library() {
+        let vectors = reader::read("options.txt").into_iter();
+        for vector in vectors.filter(|vector| vector.word(0) == "TEK_ALLOC") {
+            let expected = match vector.word(1) {
+                "refused" => None,
+                _ if vector.word(3) == "0" => Some(Alloc::Tlsf),
+                _ => Some(Alloc::Pool(vector.word(3).parse().unwrap())),
+            };
+            assert_eq!(vector.word(2).parse().ok(), expected, "{}", vector.place);
         }
     }
 }
