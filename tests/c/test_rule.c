@@ -199,7 +199,7 @@ static void check_decision(const struct vector *vector)
 		vector_fail(vector, "it is %s", shown.text);
 }
 
-static void rules_decide_as_tek_says(void **state)
+static void rules_decide_as_tek_does(void **state)
 {
 	(void)state;
 	for_each_vector("decisions.txt", check_decision);
@@ -233,7 +233,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_rule_is_what_it_matches_and_what_it_sets),
 		cmocka_unit_test(rules_are_taken_and_refused_as_tek_does),
-		cmocka_unit_test(rules_decide_as_tek_says),
+		cmocka_unit_test(rules_decide_as_tek_does),
 		cmocka_unit_test(the_first_rule_that_is_not_understood_is_shown),
 		cmocka_unit_test(there_are_64_rules_at_most),
 	};
