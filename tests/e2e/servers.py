@@ -6,10 +6,43 @@ import re
 import shutil
 import subprocess
 
-from conftest import eventually, needs
-from test_programs import outcome
+from conftest import eventually, listens_at, needs
 
 SUMS = "select count(*), sum(length(pad)) from test.sbtest1"
+
+
+def outcome(command, **options):
+    ended = subprocess.run(command, capture_output=True, timeout=120, check=False, **options)
+    # TEK's report on the threads that it sent back is not the program's output.
+    stderr = [line for line in ended.stderr.splitlines() if not line.startswith(b"tek: ")]
+    return ended.returncode, ended.stdout, stderr
+
+
+def serve_redis(prefix, directory):
+    """The results of redis's own client and benchmark for a server, and how the server ends."""
+    socket = directory / "redis.sock"
+    server = subprocess.Popen(
+        [*prefix, needs("redis-server"), "--port", "0", "--unixsocket", str(socket), "--save", "",
+         "--dir", str(directory), "--io-threads", "2"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        eventually(lambda: listens_at(socket))
+        client = [*prefix, needs("redis-cli"), "-s", str(socket)]
+        seen = [outcome([*client, *words]) for words in (
+            ["set", "key", "value"], ["get", "key"], ["lrange", "none", "0", "-1"], ["nonsense"])]
+        benchmark = outcome([*prefix, needs("redis-benchmark"), "-s", str(socket), "-q",
+                             "-n", "5000",
+                             "-t", "set,get,lpush", "--threads", "2"])
+        tests = re.findall(rb"^([A-Z]+): [0-9.]+ requests per second",
+                           benchmark[1].replace(b"\r", b"\n"),
+                           re.MULTILINE)
+        seen.append((benchmark[0], sorted(set(tests))))
+        seen.append(outcome([*client, "shutdown", "nosave"]))
+        return seen, server.wait(timeout=60)
+    finally:
+        if server.poll() is None:
+            server.kill()
+            server.wait()
 
 
 class Server:

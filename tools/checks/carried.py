@@ -92,7 +92,8 @@ def c_tests(context: Context) -> list[Case]:
 
 
 def end_to_end(context: Context) -> list[Case]:
-    modules = [context.top / "tests/e2e" / f"{name}.py" for name in END_TO_END]
+    modules = [module for name in END_TO_END
+               for module in (context.top / "tests/e2e").glob(f"*/{name}.py")]
     return e2e_tests.run_pytest(context, "carried-e2e", modules)
 
 

@@ -38,7 +38,7 @@ def end_to_end(context: Context) -> list[Case]:
     """All modules, shared by several processes."""
     if wrong := build(context):
         return wrong
-    modules = sorted((context.top / "tests" / "e2e").glob("test_*.py"), key=_place)
+    modules = sorted((context.top / "tests" / "e2e").glob("*/test_*.py"), key=_place)
     return shared(context, modules, min(2 * (os.cpu_count() or 1), PROCESSES))
 
 

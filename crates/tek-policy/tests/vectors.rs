@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! tests/vectors: what the C half judges the same way (tests/c/test_rule.c, test_config.c).
+//! tests/vectors: what the C half judges the same way (tests/c/mediate/test_rule.c, test_config.c).
 #[path = "../../../tests/vectors/reader.rs"]
 mod reader;
 

@@ -212,7 +212,7 @@ proptest! {
     }
 }
 
-/// tests/c/test_stack_profile.c judges the same lines.
+/// tests/c/stack/test_stack_profile.c judges the same lines.
 #[test]
 fn each_line_is_judged_as_in_the_list_of_lines() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/profiles/lines.txt");

@@ -52,7 +52,7 @@ def test_every_library_and_program_is_built_and_the_compilers_warn_of_nothing(bu
 
 def test_the_libraries_resolve_no_name_that_a_program_may_define(built):
     _, directory, _ = built
-    test = TOP / "tests/e2e/test_names.py"
+    test = TOP / "tests/e2e/ps/test_names.py"
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-k", "resolves_no_name", test],
                           env={**os.environ, "TEK_BUILD": str(directory)},
                           text=True, capture_output=True, timeout=600)

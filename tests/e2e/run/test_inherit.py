@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Priority inheritance: what holds up a critical thread of an unmodified C++ program is lifted."""
+import json
+import subprocess
+
+import pytest
+
+from conftest import PATIENCE, eventually
+from paths import PROGRAMS
+
+PROGRAM = (PROGRAMS / "holders.cpp").read_text()
+LOCKS = ["mutex", "timed_mutex", "recursive_mutex", "writer", "reader", "condition"]
+# A lift comes at once, but not where other programs keep the waiter from running.
+WITHIN = str(20 * PATIENCE)
+# How long a test waits for what does not come.
+BRIEFLY = "0.3"
+
+
+@pytest.fixture(scope="module")
+def holders(compile_c):
+    return compile_c(PROGRAM, "g++", "-x", "c++", "-std=c++17", "-pthread")
+
+
+@pytest.mark.parametrize("kind", LOCKS)
+def test_the_holder_of_a_lock_is_lifted_until_it_unlocks(tek, holders, kind, real_time):
+    ended = tek("run", "--inherit", "--critical=touch", "--", holders, kind, WITHIN)
+    assert (ended.stdout, ended.stderr) == ("lifted then ordinary\n", "")
+
+
+def test_a_thread_is_lifted_while_a_critical_one_joins_it(tek, holders, real_time):
+    ended = tek("run", "--inherit", "--critical=touch", "--", holders, "join", WITHIN)
+    assert (ended.stdout, ended.stderr) == ("lifted then lifted\n", "")
+
+
+@pytest.mark.parametrize("kind", [*LOCKS, "join"])
+def test_no_thread_is_lifted_without_the_option(tek, holders, kind, real_time):
+    ended = tek("run", "--critical=touch", "--", holders, kind, BRIEFLY)
+    assert (ended.stdout, ended.stderr) == ("ordinary then ordinary\n", "")
+
+
+@pytest.mark.parametrize("kind", ["mutex", "reader", "condition", "join"])
+def test_no_thread_is_lifted_for_an_ordinary_one(tek, holders, kind):
+    ended = tek("run", "--inherit", "--", holders, kind, BRIEFLY)
+    assert (ended.stdout, ended.stderr) == ("ordinary then ordinary\n", "")
+
+
+def test_ps_and_explain_show_that_a_thread_is_lifted(tek, open_build, holders, real_time):
+    command = [open_build / "bin" / "tek", "run", "--inherit", "--critical=touch", "--", holders]
+    with subprocess.Popen([*command, "mutex", WITHIN, "stays"], stdin=subprocess.PIPE) as program:
+
+        def lifted():
+            of_holder = tek("ps", "--name=holder", "--json", "--columns=pid,tid,critical",
+                            "--program", holders.name)
+            rows = json.loads(of_holder.stdout)["threads"]
+            return [row["tid"] for row in rows if row["critical"] == "lift"]
+
+        tid, = eventually(lifted)
+        explained = tek("explain", tid)
+        assert "it holds what a time-critical thread waits for" in explained.stdout
+        program.stdin.close()
+    assert program.returncode == 0
