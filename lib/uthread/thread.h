@@ -39,7 +39,7 @@ struct tek_sched_state {
 	struct tek_uthread *previous; /* the same, where that is a deque (deque.h); else NULL */
 	struct tek_heap_node node;    /* in its run queue, where that is a heap */
 	struct tek_worker *assigned;  /* the worker that it was dealt to, or that it ran on last */
-	uint64_t quanta;              /* that it has used up */
+	_Alignas(8) uint64_t quanta;  /* that it has used up */
 	uint64_t level_since;         /* of mlfq: since when it has been at its level, in quanta */
 	unsigned int level;   /* of mlfq: 0 is the first; 4: there because it was promoted */
 	unsigned int ticks;   /* of mlfq: quanta that it has used at its level */

@@ -40,6 +40,7 @@ enum Time {
     /// A pointer to a struct timespec; null: for ever.
     After(usize),
     /// A pointer to a struct timeval; null: for ever.
+    #[cfg(target_arch = "x86_64")]
     AfterUs(usize),
     /// A pointer to the struct timespec of the end.
     At(usize),
@@ -86,6 +87,7 @@ impl Process {
                 ms => End::After(ms as u64 * 1_000_000),
             },
             Time::After(index) => after(unit_ns(index, 1)?),
+            #[cfg(target_arch = "x86_64")]
             Time::AfterUs(index) => after(unit_ns(index, 1000)?),
             Time::At(index) => unit_ns(index, 1)?.map_or(End::Never, End::At),
             Time::Timer(index) => after(self.timer_ns(arguments[index])),

@@ -105,7 +105,10 @@ static void code_behind_thousands_of_ranges_is_known(void **state)
 	for (size_t i = 0; i < ranges; i++)
 		assert_int_equal(mprotect(code + 2 * i * page, page, PROT_READ | PROT_EXEC), 0);
 	find();
-	assert_true((uintptr_t)code < (uintptr_t)&malloc);
+	if ((uintptr_t)code > (uintptr_t)&malloc) {
+		print_message("# this kernel, or qemu-user, maps from low to high addresses\n");
+		skip();
+	}
 	assert_false(tek_ut__sections_allow((uintptr_t)&malloc));
 	assert_true(tek_ut__sections_allow((uintptr_t)code));
 	void *later = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
