@@ -235,6 +235,10 @@ static void mlfq_lets_a_sleeper_run_within_2_quanta_beside_50_that_compute(void 
 {
 	(void)state;
 	need_ticks();
+	if (patient_seconds(1) > 1) {
+		print_message("# an emulated guest does not see how it is disturbed\n");
+		skip();
+	}
 	with_undisturbed_engine("sched=mlfq,quantum=1ms,promote=200", wake_beside_hogs);
 }
 
