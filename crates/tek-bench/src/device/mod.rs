@@ -28,7 +28,7 @@ use serde::{Serialize, Serializer};
 use setup::{Setup, SESSIONS, TWENTY, TWO_HUNDRED};
 use std::process::ExitCode;
 use switches::{Beside, Way};
-use tek_command::values::lock::name_of;
+use tek_command::values::kind::name_of;
 
 /// Arguments of `tek bench device`.
 #[derive(clap::Args)]

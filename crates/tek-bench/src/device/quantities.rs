@@ -66,7 +66,7 @@ mod tests {
     use crate::device::{faults, fixture, rest, switches, Part};
     use crate::verdict::judge;
     use clap::ValueEnum;
-    use tek_command::values::lock::name_of;
+    use tek_command::values::kind::name_of;
 
     /// A measurement that meets every bar.
     fn measured() -> Measured {

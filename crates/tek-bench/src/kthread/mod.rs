@@ -33,7 +33,7 @@ use stage::Stage;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tek_command::values::lock::name_of;
+use tek_command::values::kind::name_of;
 use variant::Variant;
 
 /// Arguments of `tek bench kthread`.

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::verdict::{judge, Verdicts};
     use clap::ValueEnum;
-    use tek_command::values::lock::name_of;
+    use tek_command::values::kind::name_of;
 
     fn session(part: &'static str) -> Session {
         let mut case = case(part);

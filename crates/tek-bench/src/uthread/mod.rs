@@ -19,7 +19,7 @@ use clap::ValueEnum;
 use programs::Extent;
 use serde::Serialize;
 use std::process::ExitCode;
-use tek_command::values::lock::name_of;
+use tek_command::values::kind::name_of;
 
 /// Arguments of `tek bench uthread`.
 #[derive(clap::Args)]
