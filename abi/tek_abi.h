@@ -45,7 +45,7 @@ typedef signed char tek_s8;
 typedef unsigned short tek_u16;
 typedef unsigned int tek_u32;
 typedef signed int tek_s32;
-typedef unsigned long long tek_u64;
+typedef unsigned long long tek_u64 __attribute__((aligned(8))); /* i386 aligns to 4 */
 typedef signed long long tek_s64;
 
 #define TEK_ABI_VERSION 5u

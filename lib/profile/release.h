@@ -19,7 +19,7 @@ struct tek_profile_place {
 	 * The last release: the thread's number above, ticks since the file's start in the lower 48
 	 * bits.
 	 */
-	uint64_t last;
+	_Alignas(8) uint64_t last; /* i386 aligns to 4 */
 } __attribute__((aligned(64)));
 
 extern struct tek_profile_place tek_prof__places[TEK_PROFILE_PLACES]
