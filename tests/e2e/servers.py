@@ -2,9 +2,11 @@
 """Servers from Debian that several tests start, with TEK and without."""
 import functools
 import os
+import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
 from conftest import eventually, listens_at, needs
 
@@ -43,6 +45,12 @@ def serve_redis(prefix, directory):
         if server.poll() is None:
             server.kill()
             server.wait()
+
+
+@functools.cache
+def plain_redis():
+    with tempfile.TemporaryDirectory(prefix="tek-test-") as directory:
+        return serve_redis([], pathlib.Path(directory))
 
 
 class Server:

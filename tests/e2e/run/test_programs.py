@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs from Debian run under TEK as without it: same output, same exit status."""
 import functools
-import pathlib
 import sys
-import tempfile
 
 import pytest
 
@@ -65,12 +63,6 @@ def test_python_with_50_threads_computes_the_same(options):
 
 def test_a_shell_with_children_prints_and_returns_the_same(options):
     assert_same(options, "sh", "-c", CHILDREN)
-
-
-@functools.cache
-def plain_redis():
-    with tempfile.TemporaryDirectory(prefix="tek-test-") as directory:
-        return serve_redis([], pathlib.Path(directory))
 
 
 def test_redis_serves_its_clients_the_same(tmp_path, options):
