@@ -243,6 +243,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.alone("real-time load")  # beside a flood of births both starve
 @BACKENDS
 def test_a_process_that_forks_like_mad_while_it_is_fast_has_no_fast_child_and_leaves_nothing(
         grouped, sleeper, backend):
