@@ -107,6 +107,8 @@ def _of_lines(name: str, lines: list[str]) -> Case:
 def _headers(context: Context) -> list[Case]:
     """Every installed header compiles alone, strictly, in each language that it is for."""
     cases = []
+    source = context.logs / "declaration.c"  # ISO C wants one, which a header of macros lacks
+    source.write_text("extern int declared;\n")
     for header in sources.public_headers(context.top):
         name = header.relative_to(context.top)
         languages = [("g++", "c++", standard) for standard in CXX_STANDARDS]
@@ -117,7 +119,7 @@ def _headers(context: Context) -> list[Case]:
             cases.append(_check(
                 context, " ".join([f"{name} alone, {standard}", *way]),
                 [compiler, f"-std={standard}", *STRICT, *way, "-x", language,
-                 "-include", str(header), "/dev/null"], compiler))
+                 "-include", str(header), str(source)], compiler))
     return cases
 
 
