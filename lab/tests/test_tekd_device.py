@@ -15,7 +15,8 @@ import time
 import pytest
 from conftest import OUT, child_of, eventually
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e"))
+E2E = pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e"
+sys.path += [str(E2E), str(E2E / "tekd")]
 from test_daemon_client import OBEDIENT, Program  # noqa: E402
 from test_tekd import STATUS, Daemon, scheduling  # noqa: E402
 
@@ -80,7 +81,7 @@ def become_nobody():
 
 def start(script, *arguments, **options):
     environment = dict(os.environ,
-                       PYTHONPATH=os.pathsep.join(sys.path[-1:]
+                       PYTHONPATH=os.pathsep.join(sys.path[-2:]
                                                   + [str(pathlib.Path(__file__).parent)]))
     return subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], env=environment,
                             preexec_fn=become_nobody, text=True, **options)
@@ -333,7 +334,7 @@ for priority in map(int, sys.stdin):
         resource.setrlimit(resource.RLIMIT_RTPRIO, (20, 20))
         become_nobody()
 
-    environment = dict(os.environ, PYTHONPATH=sys.path[-1])
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path[-2:]))
     with subprocess.Popen([sys.executable, "-c", script, str(device.socket)], env=environment,
                           text=True,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE,
