@@ -28,7 +28,10 @@
 
 #include "tek_abi.h"
 
-/* Of a function: its calls to others have the same return addresses whoever calls it. */
+/*
+ * For a function whose calls have to keep their return addresses: the compiler neither inlines nor
+ * clones it.
+ */
 #if __has_attribute(noclone) /* clang knows no clones */
 #define ONE_COPY __attribute__((noinline, noclone))
 #else
