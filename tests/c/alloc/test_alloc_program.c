@@ -66,7 +66,7 @@ static void alignments_are_what_was_asked_for(void **state)
 	for (size_t bytes = 0; bytes < 300; bytes++) {
 		memory = malloc(bytes);
 		assert_non_null(memory);
-		assert_int_equal((uintptr_t)memory % 16, 0);
+		assert_int_equal((uintptr_t)memory % _Alignof(max_align_t), 0);
 		assert_true(malloc_usable_size(memory) >= bytes);
 		free(memory);
 	}

@@ -161,6 +161,12 @@ static atomic_uint order;
 /* The poster knows that a thread waits, and that none will wait afterwards. */
 static tek_uthread_semaphore_t reused;
 
+/* The highest bit of the first word: lib/uthread/semaphore.h. */
+static bool has_waiter(volatile tek_uthread_semaphore_t *of)
+{
+	return of->word_[0] >> 31;
+}
+
 static void *wait_once(void *argument)
 {
 	(void)argument;
@@ -173,7 +179,7 @@ static void post_and_reuse(void)
 	for (int i = 0; i < 1000; i++) {
 		CHECK(tek_uthread_semaphore_init(&reused, 0) == 0);
 		tek_uthread_t thread = begin(wait_once, NULL);
-		while (!((volatile tek_uthread_semaphore_t *)&reused)->first_)
+		while (!has_waiter(&reused))
 			tek_uthread_yield();
 		CHECK(tek_uthread_semaphore_post(&reused) == 0);
 		CHECK(tek_uthread_semaphore_destroy(&reused) == 0);
