@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes Rust of abi/tek_options.h: an array of kinds for each list, a constant for each limit.
+//! Makes Rust of abi/tek_options.h and abi/tek_targets.h: an array of kinds for each list, a
+//! constant for each limit.
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
 fn main() {
     let directory = env::var("CARGO_MANIFEST_DIR").expect("cargo names the crate's directory");
-    let header = Path::new(&directory).join("../../abi/tek_options.h");
-    println!("cargo::rerun-if-changed={}", header.display());
-    println!("cargo::rerun-if-changed=build.rs");
-    let text =
-        fs::read_to_string(&header).unwrap_or_else(|error| panic!("{}: {error}", header.display()));
     let out = env::var("OUT_DIR").expect("cargo names the directory of the result");
-    fs::write(Path::new(&out).join("options.rs"), constants(&text))
-        .unwrap_or_else(|error| panic!("{out}: {error}"));
+    println!("cargo::rerun-if-changed=build.rs");
+    for name in ["options", "targets"] {
+        let header = Path::new(&directory).join(format!("../../abi/tek_{name}.h"));
+        println!("cargo::rerun-if-changed={}", header.display());
+        let text = fs::read_to_string(&header)
+            .unwrap_or_else(|error| panic!("{}: {error}", header.display()));
+        fs::write(Path::new(&out).join(format!("{name}.rs")), constants(&text))
+            .unwrap_or_else(|error| panic!("{out}: {error}"));
+    }
 }
 
-/// The constants for all `#define TEK_NAME VALUE` and `#define TEK_NAME(kind) ...`.
+/// The constants for all `#define TEK_NAME VALUE` and `#define TEK_NAME(kind) ...`, the latter also
+/// in a module with a constant for each kind.
 fn constants(header: &str) -> String {
     let mut result = String::new();
     let lines = header.replace("\\\n", " ");
@@ -42,20 +46,26 @@ fn write_list(result: &mut String, name: &str, parameter: &str, calls: &str) -> 
     let parameter = parameter.trim_end_matches(')');
     let begin = format!("{parameter}(");
     let mut rest = calls.trim();
-    let mut kinds = String::new();
+    let (mut kinds, mut named) = (String::new(), String::new());
     let mut count = 0;
     while !rest.is_empty() {
         let arguments = rest.strip_prefix(&begin).and_then(|rest| rest.split_once(','));
-        let (_, arguments) = arguments
+        let (identifier, arguments) = arguments
             .unwrap_or_else(|| panic!("TEK_{name}: expected {begin}IDENTIFIER, ... at {rest}"));
         let (text, behind) = string(arguments);
         let (about, behind) = string(behind.trim_start().trim_start_matches(','));
-        write!(kinds, "Kind {{ name: {text:?}, about: {about:?} }}, ")?;
+        let kind = format!("Kind {{ name: {text:?}, about: {about:?} }}");
+        write!(kinds, "{kind}, ")?;
+        let identifier = identifier.to_uppercase();
+        writeln!(named, "/// `{text}`\npub const {identifier}: super::Kind = super::{kind};")?;
         count += 1;
         let behind = behind.trim_start().strip_prefix(')');
         rest = behind.unwrap_or_else(|| panic!("TEK_{name}: expected ) behind {about}")).trim();
     }
-    writeln!(result, "/// `TEK_{name}`\npub const {name}: [Kind; {count}] = [{kinds}];")
+    let list = name.trim_start_matches("TARGETS_");
+    writeln!(result, "/// `TEK_{name}`\npub const {list}: [Kind; {count}] = [{kinds}];")?;
+    let module = list.to_lowercase();
+    writeln!(result, "/// Each of [`{list}`], by its identifier.\npub mod {module} {{\n{named}}}")
 }
 
 /// The string literals at the beginning, joined, and the text behind them.

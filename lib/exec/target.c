@@ -3,6 +3,7 @@
 
 #include "exec/c_library.h"
 #include "exec/image.h"
+#include "tek_targets.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -23,6 +24,14 @@ enum {
 };
 
 static const struct tek_verdict fits = {TEK_FITS, NULL};
+
+/* A verdict for each reason: judged_STATIC. */
+#define PASSED(target, name, why) \
+	static const struct tek_verdict judged_##target = {TEK_PASSES, why};
+#define DISTURBED(target, name, why) \
+	static const struct tek_verdict judged_##target = {TEK_DISTURBS, why};
+TEK_TARGETS_PASSED(PASSED)
+TEK_TARGETS_DISTURBED(DISTURBED)
 
 /* Our own ELF header, by the linker's leave. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
@@ -134,16 +143,21 @@ const char *tek__target_sibling(void)
 	return sibling[0] ? sibling : NULL;
 }
 
-/* Programs that ours cannot be in. */
-static struct {
-	enum { BY_LIBRARY, BY_FILE_BESIDE, BY_NOTE } how;
-	const char *name, *why; /* of a library the beginning of its name */
-} disturbed[12] = {
-	/* It aborts a program in which it is not the first library. gcc's name, clang's name. */
-	{BY_LIBRARY, "libasan.so", "is built with AddressSanitizer"},
-	{BY_LIBRARY, "libclang_rt.asan", "is built with AddressSanitizer"},
+/* Programs that ours cannot be in, with room for all lists. */
+#define ONE(id, name, why) +1
+enum {
+	MAX_DISTURBED = 0 TEK_TARGETS_FIRST_LIBRARIES(ONE) TEK_TARGETS_SANITIZERS(ONE)
+		TEK_TARGETS_UTHREAD_LIBRARIES(ONE) TEK_TARGETS_UTHREAD_NOTES(ONE)
+			TEK_TARGETS_UTHREAD_FILES(ONE)
 };
-enum { MAX_DISTURBED = sizeof(disturbed) / sizeof(disturbed[0]) };
+static struct {
+	enum { BY_LIBRARY, BY_NOTE, BY_FILE_BESIDE } how;
+	const char *name, *why; /* of a library the beginning of its name */
+} disturbed[MAX_DISTURBED] = {
+#define LIBRARY(library, name, why) {BY_LIBRARY, name, why},
+	TEK_TARGETS_FIRST_LIBRARIES(LIBRARY)
+#undef LIBRARY
+};
 
 static void disturbs(int how, const char *name, const char *why)
 {
@@ -158,19 +172,21 @@ static void disturbs(int how, const char *name, const char *why)
 	disturbed[i].name = name;
 }
 
-void tek__target_disturbs(const char *library, const char *why)
+#define LIBRARY(library, name, why) disturbs(BY_LIBRARY, name, why);
+#define NOTE(note, name, why) disturbs(BY_NOTE, name, why);
+#define FILE_BESIDE(file, name, why) disturbs(BY_FILE_BESIDE, name, why);
+
+void tek__target_add_sanitizers(void)
 {
-	disturbs(BY_LIBRARY, library, why);
+	TEK_TARGETS_SANITIZERS(LIBRARY)
 }
 
-void tek__target_disturbs_beside(const char *file, const char *why)
+void tek__target_add_uthreads(void)
 {
-	disturbs(BY_FILE_BESIDE, file, why);
-}
-
-void tek__target_disturbs_note(const char *owner, const char *why)
-{
-	disturbs(BY_NOTE, owner, why);
+	tek__target_add_sanitizers();
+	TEK_TARGETS_UTHREAD_LIBRARIES(LIBRARY)
+	TEK_TARGETS_UTHREAD_NOTES(NOTE)
+	TEK_TARGETS_UTHREAD_FILES(FILE_BESIDE)
 }
 
 /* The index of the library with this name among the first `end` in the list; `end`: none. */
@@ -275,23 +291,22 @@ static struct tek_verdict examine_elf(struct tek_image *image)
 	const ElfW(Half) machine = image->header.narrow.e_machine;
 	char loader[256];
 
-	if (crosses && (!sibling[0] || machine != sibling_machine))
-		return (struct tek_verdict){TEK_DISTURBS, "is of another word size"};
+	if (crosses && !sibling[0])
+		return judged_WORD_SIZE;
 	if (ident[EI_DATA] != __ehdr_start.e_ident[EI_DATA] ||
-	    (!crosses && machine != __ehdr_start.e_machine))
-		return (struct tek_verdict){TEK_DISTURBS, "is for another processor"};
+	    machine != (crosses ? sibling_machine : __ehdr_start.e_machine))
+		return judged_PROCESSOR;
 
 	if (image->is_strange)
 		return fits; /* the kernel will say what it thinks of it */
 
 	const bool interpreted = tek__image_interpreter(image, loader, sizeof(loader));
 	if (!interpreted && !is_loader(image, loader, sizeof(loader)))
-		return (struct tek_verdict){TEK_PASSES, "is statically linked"};
+		return judged_STATIC;
 	if (interpreted && !has_our_libc(base_name(loader), crosses))
-		return (struct tek_verdict){TEK_DISTURBS, "is for another C library"};
+		return judged_LIBC;
 	if (!has_recent_libc(image, loader, crosses))
-		return (struct tek_verdict){TEK_DISTURBS,
-					    "has an older C library than TEK's library needs"};
+		return judged_OLDER_LIBC;
 	const char *why = why_disturbed(image);
 	if (why)
 		return (struct tek_verdict){TEK_DISTURBS, why};
@@ -310,14 +325,14 @@ static struct tek_verdict examine_privilege(int fd)
 		return fits;
 	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
 		if (status.st_mode & S_ISUID && status.st_uid != getuid())
-			return (struct tek_verdict){TEK_PASSES, "is set-user-id"};
+			return judged_SET_USER_ID;
 		if ((status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
 		    status.st_gid != getgid())
-			return (struct tek_verdict){TEK_PASSES, "is set-group-id"};
+			return judged_SET_GROUP_ID;
 	}
 	/* Root has all capabilities already; only other users gain by those of the file. */
 	if (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
-		return (struct tek_verdict){TEK_PASSES, "has file capabilities"};
+		return judged_CAPABILITIES;
 	return fits;
 }
 
@@ -360,15 +375,17 @@ static bool is_in_reach(const char *library)
 static struct tek_verdict examine_binary(int fd)
 {
 	struct tek_image image;
-	struct tek_verdict verdict = examine_privilege(fd);
+	struct tek_verdict verdict = fits;
 
-	if (verdict.fit == TEK_FITS && tek__image_read(&image, fd))
-		verdict = examine_elf(&image);
+	/* The kernel ignores the privilege of a file that it cannot execute itself. */
+	if (tek__image_read(&image, fd)) {
+		verdict = examine_privilege(fd);
+		if (verdict.fit == TEK_FITS)
+			verdict = examine_elf(&image);
+	}
 	if (verdict.fit != TEK_DISTURBS &&
 	    !is_in_reach(verdict.fit == TEK_CROSSES ? sibling : own_library))
-		return (struct tek_verdict){TEK_DISTURBS,
-					    "cannot open TEK's library from where it is (another "
-					    "root or user)"};
+		return judged_OUT_OF_REACH;
 	return verdict;
 }
 

@@ -22,7 +22,7 @@ enum tek_fit {
 
 struct tek_verdict {
 	enum tek_fit fit;
-	const char *why; /* half a sentence for TEK_PASSES and TEK_DISTURBS */
+	const char *why; /* for TEK_PASSES and TEK_DISTURBS: of abi/tek_targets.h */
 };
 
 /* Examine an open file; scripts are followed to their interpreter. An unreadable file fits. */
@@ -44,17 +44,11 @@ const char *tek__target_search(const char *file, char *path, size_t size);
 void tek__target_start(void);
 
 /*
- * At the start: ours disturbs a program that needs a library with this prefix of its name. Both
- * strings must stay valid. AddressSanitizer is preset; there is room for a few more.
+ * At the start: the library keeps out of more programs of abi/tek_targets.h. With another allocator
+ * these are programs with a sanitizer; libtek-uthread.so keeps out of all.
  */
-void tek__target_disturbs(const char *library, const char *why);
-
-/*
- * The same for a program with a file of this name beside it, which identifies the program. And for
- * programs with an ELF note of this owner ("Go").
- */
-void tek__target_disturbs_beside(const char *file, const char *why);
-void tek__target_disturbs_note(const char *owner, const char *why);
+void tek__target_add_sanitizers(void);
+void tek__target_add_uthreads(void);
 
 /*
  * The libtek.so for programs of the other word size: NULL unless this one lies in a directory

@@ -39,11 +39,8 @@ static void know_allocators(void)
 {
 	const char *alloc = secure_getenv("TEK_ALLOC");
 
-	if (!alloc || !*alloc || strcmp(alloc, "glibc") == 0)
-		return;
-	tek__target_disturbs("libtsan.", "is built with ThreadSanitizer");
-	tek__target_disturbs("liblsan.", "is built with LeakSanitizer");
-	tek__target_disturbs("libhwasan.", "is built with HWAddressSanitizer");
+	if (alloc && *alloc && strcmp(alloc, "glibc") != 0)
+		tek__target_add_sanitizers();
 }
 
 static const struct tek_owner owner = {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `abi/tek_abi.h` for Rust: the thread information table, the event file, and the messages of the
 //! daemon's socket. `abi/tek_trace.h`: the trace of user-level threads. `abi/tek_profile.h`: where
-//! the time of threads goes. `abi/tek_options.h`: names and limits of options. Beside them, what
-//! all readers need: text fit to be shown, and the clocks of a time namespace.
+//! the time of threads goes. `abi/tek_options.h`: names and limits of options.
+//! `abi/tek_targets.h`: why programs run without TEK. Beside them, what all readers need: text fit
+//! to be shown, and the clocks of a time namespace.
 //!
 //! The C headers are the reference: they define each field, and how a reader works without a lock.
-//! This crate repeats them; `tests/c_header.rs` fails when they differ. [`options`] is made of its
-//! header when the crate is built.
+//! This crate repeats them; `tests/c_header.rs` fails when they differ. [`options`] and [`targets`]
+//! are made of their headers when the crate is built.
 #![forbid(unsafe_code)]
 
 mod event;
@@ -14,6 +15,7 @@ mod message;
 pub mod options;
 mod profile;
 mod table;
+pub mod targets;
 mod text;
 mod time_namespace;
 mod trace;

@@ -4,9 +4,9 @@
 /// A kind of lock, allocator, scheduler and the like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// As options have it.
+    /// As options have it. In [`crate::targets`] as tests or the search have it.
     pub name: &'static str,
-    /// A few words for `--help`, in lower case.
+    /// A few words for `--help`, in lower case. In [`crate::targets`] a predicate.
     pub about: &'static str,
 }
 

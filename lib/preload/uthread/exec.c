@@ -32,19 +32,7 @@ bool tek_ut__start(void)
 		return true;
 	tek__real_find();
 	tek__target_start();
-	/*
-	 * Their work at the start, and their ways to identify a thread, conflict with this library.
-	 */
-	tek__target_disturbs("libtsan.", "is built with ThreadSanitizer");
-	tek__target_disturbs("liblsan.", "is built with LeakSanitizer");
-	tek__target_disturbs("libhwasan.", "is built with HWAddressSanitizer");
-	tek__target_disturbs("libclang_rt.", "is built with a sanitizer");
-	tek__target_disturbs("libtek.so", "is linked with libtek.so");
-	/* Its runtime switches stacks and thread-local storage, by signals of its own. */
-	tek__target_disturbs_note("Go", "is written in Go");
-	/* Their sandboxes want processes with one kernel thread, and check that. */
-	tek__target_disturbs_beside("chrome_crashpad_handler", "is Chromium");
-	tek__target_disturbs_beside("libxul.so", "is Firefox");
+	tek__target_add_uthreads();
 	atomic_store_explicit(&started, true, memory_order_release);
 	return true;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The programs that TEK can be loaded into, and how it keeps out of all other programs. */
+/*
+ * The programs that TEK can be loaded into, and how it keeps out of all other programs. Most
+ * programs are in test_targets.c.
+ */
 #include "support.h"
 
 #include "base/sanitizer.h"
@@ -61,51 +64,6 @@ static ElfW(Ehdr) own_header(void)
 	assert_int_equal(read(fd, &header, sizeof(header)), sizeof(header));
 	close(fd);
 	return header;
-}
-
-static void another_word_size_or_processor_disturbs(void **state)
-{
-	ElfW(Ehdr) header = own_header();
-
-	(void)state;
-	header.e_ident[EI_CLASS] ^= ELFCLASS32 ^ ELFCLASS64;
-	assert_int_equal(examine_bytes(&header, sizeof(header), 0755).fit, TEK_DISTURBS);
-	header = own_header();
-	header.e_machine = EM_SPARC;
-	assert_int_equal(examine_bytes(&header, sizeof(header), 0755).fit, TEK_DISTURBS);
-}
-
-static void a_program_without_a_loader_passes(void **state)
-{
-	ElfW(Ehdr) header = own_header();
-
-	(void)state;
-	header.e_phnum = 0;
-	struct tek_verdict verdict = examine_bytes(&header, sizeof(header), 0755);
-	assert_int_equal(verdict.fit, TEK_PASSES);
-	assert_string_equal(verdict.why, "is statically linked");
-}
-
-static void a_program_with_another_loader_disturbs(void **state)
-{
-	struct {
-		ElfW(Ehdr) header;
-		ElfW(Phdr) segment;
-		char loader[32];
-	} program = {
-		.header = own_header(),
-		.segment = {.p_type = PT_INTERP,
-			    .p_offset = offsetof(typeof(program), loader),
-			    .p_filesz = 32},
-		.loader = "/lib/ld-musl-x86_64.so.1",
-	};
-
-	(void)state;
-	program.header.e_phnum = 1;
-	program.header.e_phoff = offsetof(typeof(program), segment);
-	struct tek_verdict verdict = examine_bytes(&program, sizeof(program), 0755);
-	assert_int_equal(verdict.fit, TEK_DISTURBS);
-	assert_string_equal(verdict.why, "is for another C library");
 }
 
 static int copy_loader(struct dl_phdr_info *info, size_t size, void *loader)
@@ -189,30 +147,6 @@ static void a_program_with_many_libraries_is_examined_in_a_few_reads_for_each(vo
 	}
 	examine_bytes(&program, sizeof(program), 0755);
 	assert_in_range(reads_made() - before, LIBRARIES, 10 * LIBRARIES);
-}
-
-static void a_set_user_id_program_passes(void **state)
-{
-	(void)state;
-	/* The kernel ignores the bit on scripts, so the interpreter is what counts. */
-	assert_int_equal(examine_script("#!%s\n", 04755).fit, TEK_FITS);
-	if (geteuid() != 0) {
-		print_message("# needs root\n");
-		skip();
-	}
-	char path[] = "/tmp/tek-test-XXXXXX";
-	ElfW(Ehdr) header = own_header();
-	int fd = mkstemp(path);
-	assert_int_equal(write(fd, &header, sizeof(header)), sizeof(header));
-	assert_int_equal(fchown(fd, 12345, 12345), 0);
-	fchmod(fd, 04755);
-	assert_int_equal(tek__target_examine(AT_FDCWD, path).fit, TEK_PASSES);
-	fchmod(fd, 02755);
-	assert_int_equal(tek__target_examine(AT_FDCWD, path).fit, TEK_PASSES);
-	fchmod(fd, 02745); /* without group execute the bit means mandatory locking */
-	assert_int_equal(tek__target_examine(AT_FDCWD, path).fit, TEK_FITS);
-	close(fd);
-	unlink(path);
 }
 
 static void a_script_is_what_its_interpreter_is(void **state)
@@ -406,12 +340,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_ordinary_program_fits),
 		cmocka_unit_test(what_cannot_be_read_is_left_to_the_kernel),
-		cmocka_unit_test(another_word_size_or_processor_disturbs),
-		cmocka_unit_test(a_program_without_a_loader_passes),
-		cmocka_unit_test(a_program_with_another_loader_disturbs),
 		cmocka_unit_test(a_program_that_needs_the_address_sanitizer_is_disturbed),
 		cmocka_unit_test(a_program_with_many_libraries_is_examined_in_a_few_reads_for_each),
-		cmocka_unit_test(a_set_user_id_program_passes),
 		cmocka_unit_test(a_script_is_what_its_interpreter_is),
 		cmocka_unit_test(only_libtek_is_taken_out_of_ld_preload),
 		cmocka_unit_test(libtek_is_exchanged_for_its_sibling_in_ld_preload),

@@ -360,7 +360,7 @@ NOT_COVERED = {
     "static": (["cc", "-static"], "is statically linked"),
     "32-bit": (["cc", "-m32"], "is of another word size"),
     "asan": (["cc", "-fsanitize=address"], "is built with AddressSanitizer"),
-    "tsan": (["cc", "-fsanitize=thread"], "is built with a sanitizer of threads or leaks"),
+    "tsan": (["cc", "-fsanitize=thread"], "is built with ThreadSanitizer"),
     "musl": (["musl-gcc"], "is for another C library"),
 }
 

@@ -22,8 +22,8 @@ pub struct Elf {
     pub needed: Vec<String>,
     /// The directories that are searched first for them (DT_RUNPATH, or DT_RPATH).
     pub search: Vec<String>,
-    /// Whether Go's linker made it.
-    pub is_go: bool,
+    /// The owners of its notes: `GNU`, `Go`.
+    note_owners: Vec<String>,
     name: Option<String>,
 }
 
@@ -67,6 +67,11 @@ impl Elf {
     /// Whether it is a dynamic loader.
     pub fn is_loader(&self) -> bool {
         self.name.as_deref().is_some_and(|name| name.starts_with("ld-"))
+    }
+
+    /// Whether one of its notes has this owner.
+    pub fn has_note_of(&self, owner: &str) -> bool {
+        self.note_owners.iter().any(|its| its == owner)
     }
 
     /// File name of its dynamic loader, which distinguishes C libraries.
@@ -189,27 +194,37 @@ fn parse(read: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<Elf> {
             .next()
             .map(|list| list.split(':').map(str::to_owned).collect())
             .unwrap_or_default(),
-        is_go: segments.iter().filter(|segment| segment.p_type == PT_NOTE).any(|segment| {
-            let bytes = (segment.p_filesz as usize).min(DYNAMIC_BYTES);
-            read(segment.p_offset, bytes).is_some_and(|notes| has_note_of(&notes, b"Go\0", context))
-        }),
+        note_owners: segments
+            .iter()
+            .filter(|segment| segment.p_type == PT_NOTE)
+            .filter_map(|segment| {
+                read(segment.p_offset, (segment.p_filesz as usize).min(DYNAMIC_BYTES))
+            })
+            .flat_map(|notes| owners_of(&notes, context))
+            .collect(),
         name: texts(DT_SONAME).next(),
     })
 }
 
-/// Whether one of the notes of a segment has this owner.
-fn has_note_of(notes: &[u8], owner: &[u8], context: Ctx) -> bool {
-    let mut at = 0;
-    let mut word = || notes.gread_with::<u32>(&mut at, context.le).ok().map(|word| word as usize);
-    let (Some(name), Some(text), Some(_)) = (word(), word(), word()) else { return false };
-    // Some count the padding up to a multiple of 4.
-    let fits = (owner.len()..=owner.len().next_multiple_of(4)).contains(&name);
-    if fits && notes[at..].starts_with(owner) {
-        return true;
+/// The owners of the notes of a segment.
+fn owners_of(mut notes: &[u8], context: Ctx) -> Vec<String> {
+    let mut owners = Vec::new();
+    loop {
+        let mut at = 0;
+        let mut word =
+            || notes.gread_with::<u32>(&mut at, context.le).ok().map(|word| word as usize);
+        let (Some(name), Some(text), Some(_)) = (word(), word(), word()) else { return owners };
+        let behind = &notes[at..];
+        if let Some(end) = behind.iter().take(name).position(|&byte| byte == 0) {
+            // Some count the padding up to a multiple of 4.
+            if name <= (end + 1).next_multiple_of(4) {
+                owners.push(String::from_utf8_lossy(&behind[..end]).into_owned());
+            }
+        }
+        let next = name.next_multiple_of(4).checked_add(text.next_multiple_of(4));
+        let Some(rest) = next.and_then(|next| behind.get(next..)) else { return owners };
+        notes = rest;
     }
-    let next = name.next_multiple_of(4).checked_add(text.next_multiple_of(4));
-    let rest = next.and_then(|next| notes.get(at.checked_add(next)?..));
-    rest.is_some_and(|rest| has_note_of(rest, owner, context))
 }
 
 #[cfg(test)]

@@ -11,80 +11,41 @@ use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use tek_abi::options::Kind;
+use tek_abi::targets::{self, disturbed, passed};
 
 /// Interpreters of interpreters that the kernel follows.
 const SCRIPT_DEPTH: usize = 5;
 
-/// Why a program runs without TEK in it.
+/// Why a program runs without TEK in it: one of `abi/tek_targets.h`, as in lib/exec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// No dynamic loader.
-    Static,
-    /// Runs with the rights of its file's owner.
-    SetUserId,
-    /// Runs with the rights of its file's group.
-    SetGroupId,
-    /// Runs with the capabilities of its file.
-    Capabilities,
-    /// 32 bits instead of 64, or the other way round.
-    WordSize,
-    /// Another processor.
-    Processor,
-    /// Another C library.
-    Libc,
-    /// The same C library, but without functions that TEK's library needs.
-    OlderLibc,
-    /// Linked with AddressSanitizer, which must be the first library.
-    Asan,
-    /// Linked with another sanitizer, which knows kernel threads only.
-    Sanitizer,
-    /// Linked with libtek.so, which has the same functions as libtek-uthread.so.
-    Libtek,
-    /// Has a runtime that switches stacks and thread-local storage itself.
-    Go,
-    /// Makes processes that must have one kernel thread.
-    Chromium,
-    /// The same.
-    Firefox,
+pub struct Reason {
+    kind: Kind,
+    forbids_preload: bool,
 }
 
 impl Reason {
-    /// Whether the library would break or disturb the program, so that it must not be preloaded.
-    pub fn forbids_preload(self) -> bool {
-        matches!(
-            self,
-            Self::WordSize
-                | Self::Processor
-                | Self::Libc
-                | Self::OlderLibc
-                | Self::Asan
-                | Self::Sanitizer
-                | Self::Libtek
-                | Self::Go
-                | Self::Chromium
-                | Self::Firefox
-        )
+    const fn passed(kind: Kind) -> Self {
+        Self { kind, forbids_preload: false }
     }
 
-    /// The reason, as the predicate of a sentence about the program; in the words that libtek.so
-    /// uses for the programs that it meets (lib/exec).
+    const fn disturbed(kind: Kind) -> Self {
+        Self { kind, forbids_preload: true }
+    }
+
+    /// Whether the library would break or disturb the program, so that it must not be preloaded.
+    pub fn forbids_preload(self) -> bool {
+        self.forbids_preload
+    }
+
+    /// The reason, as the predicate of a sentence about the program.
     pub fn text(self) -> &'static str {
-        match self {
-            Self::Static => "is statically linked",
-            Self::SetUserId => "is set-user-id",
-            Self::SetGroupId => "is set-group-id",
-            Self::Capabilities => "has file capabilities",
-            Self::WordSize => "is of another word size",
-            Self::Processor => "is for another processor",
-            Self::Libc => "is for another C library",
-            Self::OlderLibc => "has an older C library than TEK's library needs",
-            Self::Asan => "is built with AddressSanitizer",
-            Self::Sanitizer => "is built with a sanitizer of threads or leaks",
-            Self::Libtek => "is linked with libtek.so",
-            Self::Go => "is written in Go",
-            Self::Chromium => "is Chromium",
-            Self::Firefox => "is Firefox",
-        }
+        self.kind.about
+    }
+
+    /// Whether it is a sanitizer that knows kernel threads only, or has an allocator of its own.
+    pub fn is_sanitizer(self) -> bool {
+        targets::SANITIZERS.contains(&self.kind)
     }
 }
 
@@ -128,16 +89,12 @@ pub fn examine(program: &OsStr, libraries: &[(PathBuf, Elf)]) -> Option<Target> 
     let elf = elf::read(&file).ok()??;
     let own = elf::read(Path::new("/proc/self/exe")).ok().flatten();
     let library = libraries.iter().find(|(_, library)| library.machine() == elf.machine());
-    let reason = match library {
+    let same_bits = |(_, other): &(_, Elf)| other.machine().bits == elf.machine().bits;
+    let reason = privilege(&file).or_else(|| match library {
         Some((path, _)) => reason(&file, &elf, own.as_ref(), path),
-        None if libraries
-            .iter()
-            .any(|(_, library)| library.machine().bits == elf.machine().bits) =>
-        {
-            Some(Reason::Processor)
-        }
-        None => Some(Reason::WordSize),
-    };
+        None if libraries.iter().any(same_bits) => Some(Reason::disturbed(disturbed::PROCESSOR)),
+        None => Some(Reason::disturbed(disturbed::WORD_SIZE)),
+    });
     let library = library.map(|(path, _)| path.clone());
     let missing = elf.loader.clone().filter(|loader| !Path::new(loader).exists());
     let machine = Some(elf.machine());
@@ -145,29 +102,31 @@ pub fn examine(program: &OsStr, libraries: &[(PathBuf, Elf)]) -> Option<Target> 
     Some(Target { file, reason, uthread_reason, library, machine, missing })
 }
 
+/// The first of a list that a library's name begins with, if the program needs that library.
+fn needed(elf: &Elf, list: &[Kind]) -> Option<Reason> {
+    let is_needed = |kind: &&Kind| elf.needed.iter().any(|name| name.starts_with(kind.name));
+    list.iter().find(is_needed).copied().map(Reason::disturbed)
+}
+
 /// The obstacle between a program that could have libtek.so and user-level threads.
 fn uthread_reason(file: &Path, elf: &Elf) -> Option<Reason> {
-    const SANITIZERS: [&str; 4] = ["libtsan.", "liblsan.", "libhwasan.", "libclang_rt."];
-    let needs = |prefix: &str| elf.needed.iter().any(|name| name.starts_with(prefix));
-    if SANITIZERS.into_iter().any(needs) {
-        return Some(Reason::Sanitizer);
-    }
-    if needs("libtek.so") {
-        return Some(Reason::Libtek);
-    }
-    if elf.is_go {
-        return Some(Reason::Go);
-    }
-    let resolved = file.canonicalize().ok()?;
-    let beside = |name| resolved.with_file_name(name).exists();
-    let browsers = [("chrome_crashpad_handler", Reason::Chromium), ("libxul.so", Reason::Firefox)];
-    browsers.into_iter().find_map(|(name, reason)| beside(name).then_some(reason))
+    let library = needed(elf, &targets::SANITIZERS)
+        .or_else(|| needed(elf, &targets::UTHREAD_LIBRARIES))
+        .or_else(|| {
+            let note = targets::UTHREAD_NOTES.into_iter().find(|note| elf.has_note_of(note.name));
+            note.map(Reason::disturbed)
+        });
+    library.or_else(|| {
+        let resolved = file.canonicalize().ok()?;
+        let is_beside = |file: &Kind| resolved.with_file_name(file.name).exists();
+        targets::UTHREAD_FILES.into_iter().find(is_beside).map(Reason::disturbed)
+    })
 }
 
 /// The obstacle between a program and the library that is made for its processor.
 fn reason(file: &Path, elf: &Elf, own: Option<&Elf>, library: &Path) -> Option<Reason> {
     if elf.is_static() {
-        return Some(Reason::Static);
+        return Some(Reason::passed(passed::STATIC));
     }
     if let (Some(theirs), Some(own)) = (elf.loader_name(), own) {
         // The GNU C library's loader has another name for each word size.
@@ -177,20 +136,22 @@ fn reason(file: &Path, elf: &Elf, own: Option<&Elf>, library: &Path) -> Option<R
             theirs.starts_with("ld-linux")
         };
         if !same {
-            return Some(Reason::Libc);
+            return Some(Reason::disturbed(disturbed::LIBC));
         }
     }
     if !c_library::serves(file, elf, own, library) {
-        return Some(Reason::OlderLibc);
+        return Some(Reason::disturbed(disturbed::OLDER_LIBC));
     }
-    let asan = |name: &String| name.starts_with("libasan.") || name.starts_with("libclang_rt.asan");
-    if elf.needed.iter().any(asan) {
-        return Some(Reason::Asan);
-    }
+    needed(elf, &targets::FIRST_LIBRARIES)
+}
+
+/// The privilege that the program gains: the loader ignores LD_PRELOAD for it, whatever it is.
+fn privilege(file: &Path) -> Option<Reason> {
     if gains_nothing(file) {
         return None;
     }
-    set_id(file).or_else(|| has_capabilities(file).then_some(Reason::Capabilities))
+    let kind = set_id(file).or_else(|| has_capabilities(file).then_some(passed::CAPABILITIES));
+    kind.map(Reason::passed)
 }
 
 /// Whether the kernel ignores set-id bits and capabilities of this file.
@@ -203,15 +164,15 @@ fn gains_nothing(file: &Path) -> bool {
 }
 
 /// Set-id bits matter only if they change something: for root's own files they do not, to root.
-fn set_id(file: &Path) -> Option<Reason> {
+fn set_id(file: &Path) -> Option<Kind> {
     let metadata = fs::metadata(file).ok()?;
     let mode = metadata.permissions().mode();
     if mode & 0o4000 != 0 && metadata.uid() != nix::unistd::getuid().as_raw() {
-        return Some(Reason::SetUserId);
+        return Some(passed::SET_USER_ID);
     }
     // Without group execution the bit means mandatory locking.
     let set_gid = mode & 0o2010 == 0o2010 && metadata.gid() != nix::unistd::getgid().as_raw();
-    set_gid.then_some(Reason::SetGroupId)
+    set_gid.then_some(passed::SET_GROUP_ID)
 }
 
 /// Root gains nothing from file capabilities, and so keeps its preloaded libraries.
@@ -253,10 +214,13 @@ fn interpreter_in(start: &[u8]) -> Option<OsString> {
         return (!start.starts_with(b"\x7fELF")).then(|| "/bin/sh".into());
     };
     let line = line.split(|&byte| byte == b'\n').next()?;
-    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t' | 0));
-    let word = words.find(|word| !word.is_empty())?;
-    Some(OsString::from_vec(word.to_vec()))
+    let begin = line.iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
+    let word = line[begin..].split(|byte| matches!(byte, b' ' | b'\t' | 0)).next()?;
+    (!word.is_empty()).then(|| OsString::from_vec(word.to_vec()))
 }
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod vectors;
 
 #[cfg(test)]
 mod tests {

@@ -36,8 +36,8 @@ pub(super) enum Under<'a> {
 
 /// Why a program cannot have the requested allocator, as a predicate of its name.
 fn needs_own_allocator(target: &target::Target, beside: &Beside) -> Option<&'static str> {
-    if target.uthread_reason == Some(Reason::Sanitizer) {
-        return Some(Reason::Sanitizer.text());
+    if let Some(reason) = target.uthread_reason.filter(|reason| reason.is_sanitizer()) {
+        return Some(reason.text());
     }
     let calls = beside.lacks_what_it_calls(&target.file);
     calls.then_some("calls functions that only jemalloc has (mallocx)")
