@@ -76,6 +76,32 @@
 	alloc(TLSF, "tlsf", "takes bounded time, and grows") \
 	alloc(POOL, "pool", "tlsf in SIZE bytes, all of them present at the start: pool=SIZE")
 
+/* --group, and rules: TEK_GROUP_IDENTIFIER of tek_abi.h, in the order of their numbers. */
+#define TEK_GROUP_NAMES(group) \
+	group(NORMAL, "normal", "on the screen; where every thread starts") \
+	group(URGENT, "urgent", "on the screen and interacting with the user") \
+	group(SERVICE, "service", "daemons") \
+	group(BACKGROUND, "background", "at work, invisible to the user")
+
+/* --stack: TEK_STACK_MODE_IDENTIFIER of tek_abi.h, in the order of their numbers. */
+#define TEK_STACK_MODES(stack_mode) \
+	stack_mode(OFF, "off", "leave stacks alone") \
+	stack_mode(REPORT, "report", "measure them") \
+	stack_mode(AUTO, "auto", "measure and fit them, with a margin") \
+	stack_mode(TIGHT, "tight", "measure and fit them, to the page")
+
+/* --stack, with auto or tight: IDENTIFIER in struct tek_stack_config. */
+#define TEK_STACK_SWITCHES(stack_switch) \
+	stack_switch(override, "override", "change sizes that the program chose, too") \
+	stack_switch(grow, "grow", "a reserve below each fitted stack") \
+	stack_switch(exact, "exact", "paint fitted stacks, so that peaks are exact")
+
+/* --model: the libraries know only how many workers there are. */
+#define TEK_MODELS(model) \
+	model(ONE_TO_ONE, "1:1", "each is a thread of the kernel") \
+	model(MANY_TO_ONE, "m:1", "all are on one thread of the kernel") \
+	model(MANY_TO_MANY, "m:n", "they are on several threads of the kernel")
+
 /* clang-format on */
 
 /* Of TEK_RULES and TEK_CRITICAL, each. */

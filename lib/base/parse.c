@@ -50,12 +50,8 @@ bool tek__parse_nice(const char **text, signed char *nice)
 
 bool tek__parse_group(const char **text, unsigned char *group)
 {
-	static const char *const names[] = {
-		[TEK_GROUP_NORMAL] = "normal",
-		[TEK_GROUP_URGENT] = "urgent",
-		[TEK_GROUP_SERVICE] = "service",
-		[TEK_GROUP_BACKGROUND] = "background",
-	};
+#define NAME(group, name, about) [TEK_GROUP_##group] = name,
+	static const char *const names[] = {TEK_GROUP_NAMES(NAME)};
 	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (tek__parse_word(text, names[i])) {
 			*group = (unsigned char)i;

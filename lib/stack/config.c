@@ -17,15 +17,11 @@ struct tek_stack_config tek__stack_config = {
 
 static bool parse_mode(struct tek_stack_config *config, const char **text)
 {
+#define MODE(mode, word, about) {word, TEK_STACK_MODE_##mode},
 	static const struct {
 		const char *word;
 		unsigned char mode;
-	} modes[] = {
-		{"off", TEK_STACK_MODE_OFF},
-		{"report", TEK_STACK_MODE_REPORT},
-		{"auto", TEK_STACK_MODE_AUTO},
-		{"tight", TEK_STACK_MODE_TIGHT},
-	};
+	} modes[] = {TEK_STACK_MODES(MODE)};
 	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
 		if (tek__parse_word(text, modes[i].word)) {
 			config->mode = modes[i].mode;
@@ -37,13 +33,19 @@ static bool parse_mode(struct tek_stack_config *config, const char **text)
 
 static bool parse_switch(struct tek_stack_config *config, const char **text)
 {
-	bool *target = tek__parse_word(text, "override") ? &config->override
-		       : tek__parse_word(text, "grow")   ? &config->grow
-		       : tek__parse_word(text, "exact")  ? &config->exact
-							 : NULL;
-	if (target)
-		*target = true;
-	return target;
+#define SWITCH(member, word, about) {word, &config->member},
+	const struct {
+		const char *word;
+		bool *is_on;
+	} switches[] = {TEK_STACK_SWITCHES(SWITCH)};
+
+	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++) {
+		if (tek__parse_word(text, switches[i].word)) {
+			*switches[i].is_on = true;
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool parse_number(struct tek_stack_config *config, const char **text)

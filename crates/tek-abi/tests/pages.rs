@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each kind of abi/tek_options.h is described in its manual page.
 use tek_abi::options::{
-    Kind, ALLOC_KINDS, BARRIER_KINDS, ENGINE_LOCKS, LOCK_KINDS, PREEMPT_MODES, RWLOCK_KINDS,
-    SCHEDULERS,
+    Kind, ALLOC_KINDS, BARRIER_KINDS, ENGINE_LOCKS, GROUP_NAMES, LOCK_KINDS, PREEMPT_MODES,
+    RWLOCK_KINDS, SCHEDULERS, STACK_MODES, STACK_SWITCHES,
 };
 
 const SYNC: &str = include_str!("../../../docs/man/libtek-sync.7");
 const UTHREAD: &str = include_str!("../../../docs/man/libtek-uthread.7");
+const RULES: &str = include_str!("../../../docs/man/tek-rules.5");
 const LIBTEK: &str = include_str!("../../../docs/man/libtek.7");
 
 /// The text of a page from a heading to the next one.
@@ -40,6 +41,21 @@ fn each_scheduler_and_way_of_preemption_is_described() {
     assert_describes(UTHREAD, ".Ss Preemption", &PREEMPT_MODES);
     let names = ENGINE_LOCKS.map(|kind| kind.name).join(" Ns | Ns Cm ");
     assert!(UTHREAD.contains(&format!("\n.It Cm lock={names}\n")));
+}
+
+#[test]
+fn each_word_about_stacks_is_described() {
+    let (_, section) = LIBTEK.split_once("\n.It Ev TEK_STACK\n").unwrap();
+    for Kind { name, .. } in STACK_MODES.iter().chain(&STACK_SWITCHES) {
+        assert!(section.contains(&format!("\n.It Cm {name}\n")), "{name}");
+    }
+}
+
+#[test]
+fn each_group_is_described() {
+    for Kind { name, .. } in GROUP_NAMES {
+        assert!(RULES.contains(&format!("\n.Ql {name}")), "{name}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
+use tek_abi::options::GROUP_NAMES;
 
 /// libtek.so takes at most so many rules.
 pub const MOST_RULES: usize = tek_abi::options::MAX_RULES as usize;
@@ -106,16 +107,13 @@ pub enum Group {
 
 impl Group {
     /// All of them, by number.
-    pub const ALL: [Self; 4] = [Self::Normal, Self::Urgent, Self::Service, Self::Background];
+    pub const ALL: [Self; GROUP_NAMES.len()] =
+        [Self::Normal, Self::Urgent, Self::Service, Self::Background];
 
     /// Its name in rules.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Normal => "normal",
-            Self::Urgent => "urgent",
-            Self::Service => "service",
-            Self::Background => "background",
-        }
+        // Both are in the order of the numbers.
+        GROUP_NAMES[self as usize].name
     }
 }
 

@@ -6,7 +6,7 @@ mod reader;
 use std::fmt::Display;
 use std::time::Duration;
 use tek_policy::{decide, from_environment, to_environment};
-use tek_policy::{Budget, Decision, EnvironmentError, Facts, Given, Rule};
+use tek_policy::{Budget, Decision, EnvironmentError, Facts, Given, Group, Rule, Set};
 
 /// As TEK_RULES has them, without their sources.
 fn written(mut rules: Vec<Rule>) -> String {
@@ -91,5 +91,14 @@ fn budgets_are_read_as_in_the_library() {
             (other, _) => panic!("{place}: {other}"),
         };
         assert_eq!(vector.word(1).parse().ok(), expected, "{place}");
+    }
+}
+
+#[test]
+fn each_group_has_its_name_in_files_too() {
+    for group in Group::ALL {
+        let set: Set = toml::from_str(&format!("group = \"{group}\"")).unwrap();
+        assert_eq!(set.group, Some(group));
+        assert_eq!(group.name().parse(), Ok(group));
     }
 }

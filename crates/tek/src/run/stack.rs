@@ -8,7 +8,7 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use tek_abi::options;
+use tek_abi::options::{self, STACK_MODES, STACK_SWITCHES};
 use tek_policy::{Margin, StackSettings, StackSize, StackZones};
 use tek_stack::{Costs, Mode, Rule, Store, Zones};
 
@@ -79,7 +79,7 @@ impl Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modes {
     mode: Option<&'static str>,
-    switches: [bool; 3],
+    switches: [bool; STACK_SWITCHES.len()],
     size: Option<u64>,
 }
 
@@ -87,12 +87,10 @@ pub struct Modes {
 const UTHREAD_STACKS: std::ops::RangeInclusive<u64> =
     options::UTHREAD_STACK_LEAST as u64..=options::UTHREAD_STACK_MOST as u64;
 
-const MODES: [&str; 4] = ["off", "report", "auto", "tight"];
-const SWITCHES: [&str; 3] = ["override", "grow", "exact"];
-
 impl Modes {
     /// Measure only.
-    pub const REPORT: Self = Self { mode: Some("report"), switches: [false; 3], size: None };
+    pub const REPORT: Self =
+        Self { mode: Some("report"), switches: [false; STACK_SWITCHES.len()], size: None };
 
     /// Whether only libtek.so can follow them. User-level threads are fitted, by the profiles of
     /// kernel threads, and not measured.
@@ -118,12 +116,13 @@ impl FromStr for Modes {
                 .ok_or_else(|| "user-level threads have stacks from 16K to 1G".into());
         }
         for word in text.split(',') {
-            if let Some(mode) = MODES.into_iter().find(|&mode| mode == word) {
+            if let Some(mode) = STACK_MODES.iter().map(|mode| mode.name).find(|&mode| mode == word)
+            {
                 if let Some(other) = modes.mode.filter(|&other| other != mode) {
                     return Err(format!("{other} and {mode} exclude each other"));
                 }
                 modes.mode = Some(mode);
-            } else if let Some(at) = SWITCHES.iter().position(|&switch| switch == word) {
+            } else if let Some(at) = STACK_SWITCHES.iter().position(|switch| switch.name == word) {
                 modes.switches[at] = true;
             } else {
                 return Err(format!(
@@ -136,7 +135,7 @@ impl FromStr for Modes {
         match (modes.mode, modes.switches.iter().position(|&on| on)) {
             (Some(mode @ ("off" | "report")), Some(at)) => Err(format!(
                 "{} has no meaning with {mode}, which leaves sizes as they are",
-                SWITCHES[at]
+                STACK_SWITCHES[at].name
             )),
             _ => Ok(modes),
         }
@@ -146,8 +145,8 @@ impl FromStr for Modes {
 impl fmt::Display for Modes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.mode())?;
-        let mut switches = SWITCHES.iter().zip(self.switches).filter(|(_, on)| *on);
-        switches.try_for_each(|(switch, _)| write!(f, ",{switch}"))
+        let mut switches = STACK_SWITCHES.iter().zip(self.switches).filter(|(_, on)| *on);
+        switches.try_for_each(|(switch, _)| write!(f, ",{}", switch.name))
     }
 }
 

@@ -6,6 +6,7 @@
 use super::place;
 use super::Args;
 use crate::trace::Recorder;
+use clap::builder::PossibleValue;
 use clap::ValueEnum;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -17,7 +18,7 @@ use std::thread;
 use std::time::Duration;
 use tek_abi::options;
 use tek_command::kinds;
-use tek_command::values::kind::name_of;
+use tek_command::values::kind::{name_of, possible};
 
 /// The variable that the engine reads.
 pub const VARIABLE: &str = "TEK_UTHREAD";
@@ -73,17 +74,27 @@ pub struct Options {
 }
 
 /// What the program's threads are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// Each is a thread of the kernel
-    #[value(name = "1:1")]
+    /// Each is a thread of the kernel.
     OneToOne,
-    /// All are on one thread of the kernel
-    #[value(name = "m:1")]
+    /// All are on one thread of the kernel.
     ManyToOne,
-    /// They are on several threads of the kernel
-    #[value(name = "m:n")]
+    /// They are on several threads of the kernel.
     ManyToMany,
+}
+
+impl ValueEnum for Model {
+    fn value_variants<'a>() -> &'a [Self] {
+        // In the order of the list.
+        const ALL: [Model; options::MODELS.len()] =
+            [Model::OneToOne, Model::ManyToOne, Model::ManyToMany];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(possible(&options::MODELS[*self as usize]))
+    }
 }
 
 kinds! {
