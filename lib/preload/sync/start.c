@@ -132,10 +132,19 @@ static bool choose(char *setting)
 	return false;
 }
 
+void tek_sync__choose(char *list)
+{
+	char *setting;
+
+	while ((setting = strsep(&list, ",")))
+		if (*setting && !choose(setting))
+			report("TEK_SYNC: ", setting, " is not known: it is ignored");
+}
+
 /* Nothing here allocates or locks: an allocator's first lock may have brought us here. */
 void tek_sync__start(void)
 {
-	char list[256], *rest = list, *setting;
+	char list[256];
 
 	if (tek_sync__chosen.started)
 		return;
@@ -144,9 +153,7 @@ void tek_sync__start(void)
 	tek_sync__host = &tek_sync_host;
 	if (!tek_sync__variable("TEK_SYNC", list, sizeof(list)))
 		report("TEK_SYNC is too long: ", "", "it is ignored");
-	while ((setting = strsep(&rest, ",")))
-		if (*setting && !choose(setting))
-			report("TEK_SYNC: ", setting, " is not known: it is ignored");
+	tek_sync__choose(list);
 	tek_sync__chosen.started = true;
 }
 

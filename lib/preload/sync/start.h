@@ -33,6 +33,12 @@ extern struct tek_sync_chosen tek_sync__chosen __attribute__((visibility("hidden
 /* The first time reads the variable. */
 void tek_sync__start(void);
 
+/*
+ * Takes the settings of such a list into tek_sync__chosen, and changes the list. It reports and
+ * ignores a setting that it does not know. For the start, and for tests.
+ */
+void tek_sync__choose(char *list);
+
 static inline const struct tek_sync_chosen *tek_sync__sync(void)
 {
 	if (__builtin_expect(!tek_sync__chosen.started, 0))

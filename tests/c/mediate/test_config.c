@@ -89,12 +89,23 @@ static void check_critical(const struct vector *vector)
 	vector_assert(vector, config.critical[0].nice == atoi(vector->words[4]));
 }
 
+static void check_group(const struct vector *vector)
+{
+	struct tek_config config = {.group = 7};
+	const bool taken = tek__config_parse_group(&config, vector->words[2]);
+
+	vector_assert(vector, taken == (strcmp(vector->words[1], "taken") == 0));
+	vector_assert(vector, config.group == (taken ? atoi(vector->words[3]) : 7));
+}
+
 static void check_option(const struct vector *vector)
 {
 	if (vector_is(vector, "TEK_RT_RANGE"))
 		check_range(vector);
 	else if (vector_is(vector, "TEK_CRITICAL"))
 		check_critical(vector);
+	else if (vector_is(vector, "TEK_GROUP"))
+		check_group(vector);
 }
 
 static void options_are_read_as_tek_does(void **state)

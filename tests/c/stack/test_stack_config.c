@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The valid values of TEK_STACK. */
-#include "support.h"
+#include "vectors.h"
 
 #include "stack/config.h"
 
@@ -111,6 +111,29 @@ static void the_limits_themselves_are_understood(void **state)
 	assert_int_equal(config.floor_bytes, 0);
 }
 
+static void check_option(const struct vector *vector)
+{
+	struct tek_stack_config config = defaults;
+
+	if (!vector_is(vector, "TEK_STACK"))
+		return;
+	const bool taken = tek__stack_config_parse(&config, vector->words[2]);
+	vector_assert(vector, taken == (strcmp(vector->words[1], "refused") != 0));
+	const unsigned long long meaning[] = {
+		config.mode,        config.override,     config.grow,           config.exact,
+		config.low_percent, config.high_percent, config.margin_percent, config.floor_bytes,
+	};
+	const unsigned int first = strcmp(vector->words[1], "written") == 0 ? 4 : 3;
+	for (unsigned int i = first; i < vector->count; i++)
+		vector_assert(vector, meaning[i - first] == strtoull(vector->words[i], NULL, 10));
+}
+
+static void the_variable_is_read_as_tek_writes_it(void **state)
+{
+	(void)state;
+	for_each_vector("options.txt", check_option);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -119,6 +142,7 @@ int main(void)
 		cmocka_unit_test(the_last_word_counts),
 		cmocka_unit_test(text_that_is_not_wholly_understood_changes_nothing),
 		cmocka_unit_test(the_limits_themselves_are_understood),
+		cmocka_unit_test(the_variable_is_read_as_tek_writes_it),
 	};
 	return cmocka_run_group_tests_name("stack_config", tests, NULL, NULL);
 }

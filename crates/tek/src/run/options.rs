@@ -126,6 +126,7 @@ impl fmt::Display for RtRange {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tek_policy::Group;
 
     mod reader {
         include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/reader.rs"));
@@ -145,6 +146,10 @@ mod tests {
                 "TEK_CRITICAL" => text.parse().ok().map(|critical: Critical| {
                     vec![critical.glob.to_string(), critical.priority().to_string()]
                 }),
+                "TEK_GROUP" => {
+                    let group = text.parse::<Group>().ok();
+                    group.map(|group| vec![crate::groups::name::number(group).to_string()])
+                }
                 _ => continue,
             };
             assert_eq!(read, taken.then(|| vector.words[3..].to_vec()), "{}", vector.place);

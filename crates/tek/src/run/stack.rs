@@ -63,6 +63,16 @@ impl Options {
         self.modes.and_then(|modes| modes.size)
     }
 
+    /// The settings that rules files have as well.
+    fn settings(&self) -> StackSettings {
+        StackSettings {
+            low: self.zones.map(|zones| zones.low),
+            high: self.zones.map(|zones| zones.high),
+            margin: self.margin,
+            floor: self.floor,
+        }
+    }
+
     /// The first given option for the fitting of stacks.
     pub fn of_fitting(&self) -> Option<&'static str> {
         let given = [
@@ -170,12 +180,7 @@ impl Tuning {
     /// is printed and nothing is run.
     pub fn of(options: &Options, files: StackSettings) -> Result<Option<Self>, String> {
         let inherited = || env::var(VARIABLE).ok().filter(|text| !text.is_empty());
-        let settings = files.overridden_by(StackSettings {
-            low: options.zones.map(|zones| zones.low),
-            high: options.zones.map(|zones| zones.high),
-            margin: options.margin,
-            floor: options.floor,
-        });
+        let settings = files.overridden_by(options.settings());
         let usual = Zones::default();
         let zones = Zones {
             low_percent: settings.low.map_or(usual.low_percent, |percent| percent.0),
@@ -306,6 +311,41 @@ pub fn nothing_is_learnt(why: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+
+    mod reader {
+        include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/reader.rs"));
+    }
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn the_variable_is_read_and_written_as_the_library_reads_it() {
+        for vector in reader::read("options.txt") {
+            let (text, place) = (vector.word(2), &vector.place);
+            if vector.word(0) != VARIABLE {
+                continue;
+            }
+            if vector.word(1) == "written" {
+                let words = ["tek"].into_iter().chain(vector.word(3).split(' '));
+                let options = Line::try_parse_from(words).unwrap().options;
+                assert_eq!(variable(options.modes.unwrap(), options.settings()), text, "{place}");
+                continue;
+            }
+            let modes = text.parse::<Modes>().ok().filter(|modes| modes.size.is_none());
+            let meaning = modes.map(|modes| {
+                let mode = STACK_MODES.iter().position(|mode| mode.name == modes.mode()).unwrap();
+                let switches = modes.switches.map(usize::from);
+                [mode].into_iter().chain(switches).map(|number| number.to_string()).collect()
+            });
+            let taken = vector.word(1) == "taken";
+            assert_eq!(meaning, taken.then(|| vector.words[3..].to_vec()), "{place}");
+        }
+    }
 
     fn read(text: &str) -> Result<String, String> {
         text.parse::<Modes>().map(|modes| modes.to_string())

@@ -159,10 +159,39 @@ mod tests {
     use super::*;
     use clap::Parser;
 
+    mod reader {
+        include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/reader.rs"));
+    }
+
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
         options: Options,
+    }
+
+    #[test]
+    fn the_variable_is_read_and_written_as_the_library_reads_it() {
+        for vector in reader::read("options.txt") {
+            let (text, place) = (vector.word(2), &vector.place);
+            match (vector.word(0), vector.word(1)) {
+                (VARIABLE, "written") => {
+                    let options = vector.word(3).replace("--report", "");
+                    let report = options.len() < vector.word(3).len();
+                    let wanted = parsed(&options).wanted(None, report, false).unwrap().unwrap();
+                    assert_eq!(wanted.variable, text, "{place}");
+                }
+                (VARIABLE, kind) => {
+                    let meaning = read(OsStr::new(text)).ok().map(|settings| {
+                        let of = |name| settings.iter().find(|(known, _)| known == name);
+                        let value = |name| of(name).map_or("-".into(), |(_, value)| value.clone());
+                        ["lock", "rwlock", "barrier", "spin", "report"].map(value).to_vec()
+                    });
+                    let taken = kind == "taken";
+                    assert_eq!(meaning, taken.then(|| vector.words[3..].to_vec()), "{place}");
+                }
+                _ => {}
+            }
+        }
     }
 
     fn parsed(options: &str) -> Options {

@@ -342,6 +342,10 @@ mod tests {
     use clap::Parser;
     use proptest::prelude::*;
 
+    mod reader {
+        include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/reader.rs"));
+    }
+
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
@@ -360,6 +364,52 @@ mod tests {
 
     fn variable(options: &str, inherited: &str) -> String {
         planned(options, inherited).unwrap().unwrap()
+    }
+
+    /// The option of a setting, with the scheduler that it is for.
+    fn option_of(name: &str, value: &str) -> Vec<String> {
+        let option = if name == "lock" { "engine-lock" } else { name };
+        let sched = match name {
+            "promote" => "mlfq",
+            "lock" | "pool" => "fifo",
+            "sched" => value,
+            _ => "rr",
+        };
+        let mut words = vec!["--model=m:n".to_owned(), format!("--sched={sched}")];
+        if name != "sched" {
+            words.push(format!("--{option}={value}"));
+        }
+        words
+    }
+
+    /// The meaning of the value that is written for a setting: "workers=3".
+    fn meaning(name: &str, value: &str) -> Option<String> {
+        let words = ["tek".to_owned()].into_iter().chain(option_of(name, value));
+        let args = Line::try_parse_from(words.chain(["--".into(), "true".into()])).ok()?.args;
+        let variable = plan(&args, None).ok()??.variable;
+        let settings = Settings::inherited(Some(&variable));
+        let written = settings.get(name)?;
+        Some(match name {
+            "quantum" => format!("{name}={}", written.parse::<Quantum>().unwrap().0.as_nanos()),
+            _ => format!("{name}={written}"),
+        })
+    }
+
+    #[test]
+    fn the_variable_is_written_as_the_engine_reads_it() {
+        for vector in reader::read("options.txt") {
+            let (text, place) = (vector.word(2), &vector.place);
+            if vector.word(0) != VARIABLE {
+                continue;
+            }
+            if vector.word(1) == "written" {
+                assert_eq!(variable(vector.word(3), ""), text, "{place}");
+                continue;
+            }
+            let (name, value) = text.split_once('=').unwrap();
+            let taken = (vector.word(1) == "taken").then(|| vector.word(3).to_owned());
+            assert_eq!(meaning(name, value), taken, "{place}");
+        }
     }
 
     #[test]
