@@ -103,6 +103,25 @@ pid_t tek__procfs_process_of(pid_t tid)
 	return at ? (pid_t)strtol(at + strlen(key), NULL, 10) : 0;
 }
 
+bool tek__procfs_futex(pid_t tid, uintptr_t *address)
+{
+	char path[48], text[64], *after;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
+	if (!read_file(path, text, sizeof(text)))
+		return false;
+	/* "running", or the number of the call and its arguments. */
+	const long call = strtol(text, &after, 10);
+	const bool is_futex = after != text &&
+			      (call == SYS_futex
+#ifdef SYS_futex_time64
+			       || call == SYS_futex_time64
+#endif
+			      );
+	*address = (uintptr_t)strtoull(after, NULL, 16);
+	return is_futex;
+}
+
 void tek__procfs_each_thread(void (*visit)(pid_t tid, void *context), void *context)
 {
 	_Alignas(struct tek_dirent) char entries[4096];

@@ -40,6 +40,12 @@ void tek__procfs_each_thread(void (*visit)(pid_t tid, void *context), void *cont
 /* The process that a thread belongs to; 0 if there is no such thread, or no /proc. */
 pid_t tek__procfs_process_of(pid_t tid);
 
+/*
+ * The address of the futex for which a thread of this process sleeps. False: it does not, or there
+ * is no /proc.
+ */
+bool tek__procfs_futex(pid_t tid, uintptr_t *address);
+
 /* The inode number of the calling process's pid namespace; 0: not known. */
 uint64_t tek__procfs_pid_namespace(void);
 

@@ -68,7 +68,6 @@ static const struct {
 	FUNCTION(pthread_cond_broadcast),
 	FUNCTION(sem_init),
 	FUNCTION(sem_wait),
-	FUNCTION(sem_clockwait),
 	FUNCTION(sem_post),
 	FUNCTION(pthread_join),
 	FUNCTION(pthread_key_create),

@@ -70,7 +70,6 @@ struct tek_real {
 	int (*pthread_cond_broadcast)(pthread_cond_t *);
 	int (*sem_init)(sem_t *, int, unsigned int);
 	int (*sem_wait)(sem_t *);
-	int (*sem_clockwait)(sem_t *, clockid_t, const struct timespec *);
 	int (*sem_post)(sem_t *);
 	int (*pthread_join)(pthread_t, void **);
 	int (*pthread_key_create)(pthread_key_t *, void (*)(void *));

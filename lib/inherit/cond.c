@@ -1,245 +1,313 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "inherit/cond.h"
 
+#include "base/clock.h"
 #include "base/objects.h"
-#include "base/pi_lock.h"
-#include "base/real.h"
+#include "base/procfs.h"
 #include "base/signal_block.h"
 #include "inherit/mutex.h"
+#include "inherit/waits.h"
+#include "mediate/guard.h"
+#include "mediate/lift.h"
+#include "mediate/region.h"
 #include "threads/process.h"
 
-#include <errno.h>
-#include <semaphore.h>
-#include <string.h>
+/*
+ * A marked wait is believed for that long: a real-time thread that was woken has locked the mutex
+ * by then, or waits for it.
+ */
+#define BELIEVED_NS UINT64_C(200000)
 
-/* A Fast thread that waits: on its stack, and out of the list before the wait returns. */
-struct waiter {
-	struct waiter *next;
-	const pthread_cond_t *cond;
-	pthread_mutex_t *mutex;
-	int nice;
-	bool is_listed;
-	bool is_signalled; /* by pthread_cond_signal(), and no other thread */
-	sem_t woken;
-};
+/*
+ * The guard looks at a wait so long after its time. Most waiters have the mutex by then, and a
+ * thread that waits periodically does not wake the guard each time.
+ */
+#define LOOK_AFTER_NS UINT64_C(1000000)
+
+/* The state of a wait: these bits, and above them the number of the thread's wait. */
+enum { WAITS = 1, MARKED = 2, NEXT = 4 };
+
+unsigned int tek__cond_waiting, tek__cond_marked;
+static unsigned int doubted; /* counts marks that were taken back */
+
+/* The mutex of all marked waits; NULL: they have several. */
+static const void *marked_mutex;
 
 static struct tek_objects objects;
-
-/* In the order of their coming. */
-static struct waiter *first;
-static unsigned int count; /* read without the lock, too */
-static struct tek_pi_lock lock;
-
-/* Takes the lock, with all signals blocked. False: a handler interrupted its holder. */
-static bool take(tek_signals *before)
-{
-	*before = tek__signals_block();
-	if (tek__pi_lock_take(&lock))
-		return true;
-	tek__signals_restore(*before);
-	return false;
-}
-
-static void release(tek_signals before)
-{
-	tek__pi_lock_release(&lock);
-	tek__signals_restore(before);
-}
 
 static void no_flag_overlaps(struct tek_objects *found)
 {
 	(void)found;
 }
 
-bool tek__cond_layout_is_known(void)
-{
-	tek__objects_find(&objects, no_flag_overlaps);
-	return objects.cond_shared.bit && objects.cond_monotonic.bit &&
-	       tek__c_library.sem_clockwait;
-}
-
-bool tek__cond_waits_here(const pthread_cond_t *cond)
+bool tek__cond_is_seen(const pthread_mutex_t *mutex)
 {
 	const struct tek_thread *self = tek__thread_mine;
 
 	return tek__inherit_works && self && self->member.fast && !tek__process_is_new() &&
-	       !tek__flag_is_set(cond, objects.cond_shared);
+	       tek__mutex_is_inherited(mutex);
 }
 
 clockid_t tek__cond_clock(const pthread_cond_t *cond)
 {
-	return tek__flag_is_set(cond, objects.cond_monotonic) ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+	tek__objects_find(&objects, no_flag_overlaps);
+	return objects.cond_monotonic.bit && tek__flag_is_set(cond, objects.cond_monotonic)
+		       ? CLOCK_MONOTONIC
+		       : CLOCK_REALTIME;
 }
 
-/* ---- under the lock ---- */
-
-static void set_count(unsigned int to)
+static void count(unsigned int *counter, int by)
 {
-	__atomic_store_n(&count, to, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(counter, (unsigned int)by, __ATOMIC_SEQ_CST);
 }
 
-static void add(struct waiter *waiter)
+static unsigned int state_of(const struct tek_thread *thread)
 {
-	struct waiter **end = &first;
-
-	while (*end)
-		end = &(*end)->next;
-	*end = waiter;
-	waiter->is_listed = true;
-	set_count(count + 1);
+	return __atomic_load_n(&thread->cond_wait.state, __ATOMIC_SEQ_CST);
 }
 
-static void take_out(struct waiter *waiter)
-{
-	struct waiter **at = &first;
+/* ---- marks, under the lock; the thread itself may end its wait at any time ---- */
 
-	while (*at != waiter)
-		at = &(*at)->next;
-	*at = waiter->next;
-	waiter->is_listed = false;
-	set_count(count - 1);
+static bool changes(struct tek_thread *thread, unsigned int from, unsigned int to)
+{
+	return __atomic_compare_exchange_n(&thread->cond_wait.state, &from, to, false,
+					   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* The most critical one, of equal ones the first. */
-static struct waiter *next_of(const pthread_cond_t *cond)
+/* Locks of ordinary threads are seen while a wait is marked. */
+static void count_mark(int by)
 {
-	struct waiter *best = NULL;
-
-	for (struct waiter *waiter = first; waiter; waiter = waiter->next)
-		if (waiter->cond == cond && (!best || waiter->nice < best->nice))
-			best = waiter;
-	return best;
+	count(&tek__cond_marked, by);
+	count(&tek__mutex_detours, by);
 }
 
-static void wake(struct waiter *waiter, bool is_signalled)
+static void mark(struct tek_thread *thread, unsigned int state)
 {
-	take_out(waiter);
-	waiter->is_signalled = is_signalled;
-	tek__c_library.sem_post(&waiter->woken);
+	thread->cond_wait.believed_until_ns = tek__now(CLOCK_MONOTONIC) + BELIEVED_NS;
+	const void *mutex = thread->cond_wait.mutex;
+	const bool is_only = !tek__cond_marked || marked_mutex == mutex;
+
+	__atomic_store_n(&marked_mutex, is_only ? mutex : NULL, __ATOMIC_SEQ_CST);
+	if (!(state & MARKED)) {
+		count_mark(1);
+		if (!changes(thread, state, state | MARKED))
+			count_mark(-1);
+	}
+}
+
+static bool waits_for(const struct tek_thread *thread, const pthread_cond_t *cond)
+{
+	uintptr_t futex;
+
+	return tek__procfs_futex(thread->tid, &futex) && futex >= (uintptr_t)cond &&
+	       futex < (uintptr_t)(cond + 1);
+}
+
+/* Takes the mark back if the thread still waits for the condition variable. */
+static void doubt(struct tek_thread *thread, unsigned int state)
+{
+	const uint64_t now = tek__now(CLOCK_MONOTONIC);
+
+	if (thread->cond_wait.believed_until_ns > now)
+		return;
+	thread->cond_wait.believed_until_ns = now + BELIEVED_NS;
+	if (!waits_for(thread, thread->cond_wait.cond) ||
+	    !changes(thread, state, state & ~(unsigned int)MARKED))
+		return;
+	count(&doubted, 1);
+	count_mark(-1);
+}
+
+const pthread_mutex_t *tek__cond_mutex_of(const struct tek_thread *thread)
+{
+	const unsigned int state = state_of(thread);
+	const pthread_mutex_t *mutex =
+		__atomic_load_n(&thread->cond_wait.mutex, __ATOMIC_RELAXED);
+
+	return state & MARKED && state_of(thread) == state ? mutex : NULL;
 }
 
 /* ---- by the waiter ---- */
 
-/* Whether it was woken. It takes the lock also then: the waker may still use the semaphore. */
-static bool leave(struct waiter *waiter)
+static uint64_t look_time(struct tek_until until)
 {
-	tek_signals before;
-
-	take(&before);
-	const bool was_listed = waiter->is_listed;
-	if (was_listed)
-		take_out(waiter);
-	release(before);
-	return !was_listed;
+	if (!until.at || !tek__is_time(until.at))
+		return UINT64_MAX;
+	const uint64_t end = tek__ns_of(until.at), now = tek__now(until.clock);
+	const uint64_t rest = end > now ? end - now : 0;
+	const uint64_t from = tek__now(CLOCK_MONOTONIC) + LOOK_AFTER_NS;
+	return rest < UINT64_MAX - from ? from + rest : UINT64_MAX;
 }
 
-/* Clean-up handlers of the program find the mutex locked, and a signal goes to another thread. */
-static void cancelled(void *argument)
+static void wake_guard(uint64_t at)
 {
-	struct waiter *waiter = argument;
-	pthread_cond_t *cond = (pthread_cond_t *)(uintptr_t)waiter->cond;
+	const tek_signals before = tek__signals_block();
 
-	if (leave(waiter) && waiter->is_signalled && !tek__cond_signal(cond))
-		tek__real.pthread_cond_signal(cond);
-	tek__mutex_lock(waiter->mutex, TEK_FOR_EVER);
-}
-
-static int sleep_until(struct waiter *waiter, struct tek_until until)
-{
-	int result;
-
-	do {
-		result = until.at ? tek__c_library.sem_clockwait(&waiter->woken, until.clock,
-								 until.at)
-				  : tek__c_library.sem_wait(&waiter->woken);
-	} while (result && errno == EINTR);
-	return result ? errno : 0;
-}
-
-static int unlock(pthread_mutex_t *mutex)
-{
-	const struct tek_thread *self = tek__thread_mine;
-
-	if (self && self->member.reasons & TEK_WHY_LIFT)
-		return tek__mutex_unlock_lifted(mutex);
-	return tek__real.pthread_mutex_unlock(mutex);
-}
-
-int tek__cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, struct tek_until until)
-{
-	struct waiter waiter = {
-		.cond = cond,
-		.mutex = mutex,
-		.nice = tek__thread_mine->member.nice,
-	};
-	const int saved = errno;
-	tek_signals before;
-	int error;
-
-	if (until.at && !tek__is_time(until.at))
-		return EINVAL;
-	pthread_testcancel();
-	tek__c_library.sem_init(&waiter.woken, 0, 0);
-	if (!take(&before))
-		return 0;
-	add(&waiter);
-	release(before);
-	error = unlock(mutex);
-	if (error) {
-		leave(&waiter);
-		return error;
+	if (tek__lock()) {
+		tek__guard_deadline(at);
+		tek__unlock();
 	}
-	pthread_cleanup_push(cancelled, &waiter);
-	error = sleep_until(&waiter, until);
-	pthread_cleanup_pop(0);
-	if (leave(&waiter))
-		error = 0;
-	errno = saved;
-	/* The result of locking precedes that of the wait: EOWNERDEAD. */
-	int lock_error = tek__mutex_lock(mutex, TEK_FOR_EVER);
-	return lock_error ? lock_error : error;
+	tek__signals_restore(before);
 }
 
-/* ---- by the waker ---- */
-
-static bool take_if_any_waits(tek_signals *before)
+void tek__cond_begin(const pthread_cond_t *cond, pthread_mutex_t *mutex, struct tek_until until)
 {
-	/* In the child of a fork, before TEK has begun again, these are the parent's. */
-	return __atomic_load_n(&count, __ATOMIC_SEQ_CST) && !tek__process_is_new() && take(before);
+	struct tek_cond_wait *wait = &tek__thread_mine->cond_wait;
+	const unsigned int before = wait->state;
+	const uint64_t look = look_time(until);
+
+	/* siglongjmp(3) may have left a wait. */
+	tek__cond_abandon(tek__thread_mine);
+	wait->cond = cond;
+	__atomic_store_n(&wait->mutex, mutex, __ATOMIC_RELAXED);
+	wait->look_ns = look;
+	count(&tek__cond_waiting, 1);
+	__atomic_store_n(&wait->state, (before & ~(unsigned int)(NEXT - 1)) + NEXT + WAITS,
+			 __ATOMIC_SEQ_CST);
+	if (look != UINT64_MAX)
+		wake_guard(look);
 }
 
-bool tek__cond_signal(const pthread_cond_t *cond)
+void tek__cond_abandon(struct tek_thread *thread)
 {
-	tek_signals before;
+	const unsigned int state =
+		__atomic_fetch_and(&thread->cond_wait.state, ~(unsigned int)(WAITS | MARKED),
+				   __ATOMIC_SEQ_CST);
 
-	if (!take_if_any_waits(&before))
-		return false;
-	struct waiter *waiter = next_of(cond);
-	if (waiter)
-		wake(waiter, true);
-	release(before);
-	return waiter;
+	if (state & WAITS)
+		count(&tek__cond_waiting, -1);
+	if (state & MARKED)
+		count_mark(-1);
 }
 
-bool tek__cond_broadcast(const pthread_cond_t *cond)
+void tek__cond_end(void)
 {
-	struct waiter *waiter;
-	tek_signals before;
+	if (!tek__thread_mine)
+		return;
+	tek__cond_abandon(tek__thread_mine);
+	if (tek__lifted_threads())
+		tek__waits_changed();
+}
+
+/* ---- by other threads ---- */
+
+/* Marks the Fast threads that wait for it. False: there are none. */
+static bool mark_all(const pthread_cond_t *cond)
+{
 	bool found = false;
 
-	if (!take_if_any_waits(&before))
-		return false;
-	while ((waiter = next_of(cond))) {
-		wake(waiter, false);
+	for (struct tek_thread *thread = tek__region_first(); thread;
+	     thread = thread->member.region_next) {
+		const unsigned int state = state_of(thread);
+		if (!(state & WAITS) || thread->cond_wait.cond != cond)
+			continue;
+		mark(thread, state);
 		found = true;
 	}
-	release(before);
 	return found;
+}
+
+/* In the child of a fork, before TEK has begun again, the waits are the parent's. */
+static bool take_lock(tek_signals *before)
+{
+	if (tek__process_is_new())
+		return false;
+	*before = tek__signals_block();
+	if (tek__lock())
+		return true;
+	tek__signals_restore(*before);
+	return false;
+}
+
+static void give_lock(tek_signals before)
+{
+	tek__unlock();
+	tek__signals_restore(before);
+}
+
+static void announce(const pthread_cond_t *cond)
+{
+	tek_signals before;
+
+	if (!take_lock(&before))
+		return;
+	if (mark_all(cond))
+		tek__waits_review();
+	give_lock(before);
+}
+
+/*
+ * It is announced first: the woken thread may run at once, in the place of this one. If a mark was
+ * taken back meanwhile, that may have been one of these, too early.
+ */
+int tek__cond_wake(pthread_cond_t *cond, int (*wake)(pthread_cond_t *cond))
+{
+	const unsigned int before = __atomic_load_n(&doubted, __ATOMIC_SEQ_CST);
+
+	announce(cond);
+	int error = wake(cond);
+	if (__atomic_load_n(&doubted, __ATOMIC_SEQ_CST) != before)
+		announce(cond);
+	return error;
+}
+
+/* Whether a wait for this mutex is marked; those of long ago are doubted. */
+static bool is_awaited(const pthread_mutex_t *mutex)
+{
+	bool found = false;
+
+	for (struct tek_thread *thread = tek__region_first(); thread;
+	     thread = thread->member.region_next) {
+		const unsigned int state = state_of(thread);
+		if (!(state & MARKED))
+			continue;
+		doubt(thread, state);
+		found |= tek__cond_mutex_of(thread) == mutex;
+	}
+	return found;
+}
+
+void tek__cond_locked(const pthread_mutex_t *mutex)
+{
+	const void *marked = __atomic_load_n(&marked_mutex, __ATOMIC_SEQ_CST);
+	tek_signals before;
+
+	if ((marked && marked != mutex) || !take_lock(&before))
+		return;
+	if (is_awaited(mutex))
+		tek__waits_review();
+	give_lock(before);
+}
+
+uint64_t tek__cond_look(uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+	bool found = false;
+
+	for (struct tek_thread *thread = tek__region_first(); thread;
+	     thread = thread->member.region_next) {
+		const unsigned int state = state_of(thread);
+		const uint64_t look_ns = thread->cond_wait.look_ns;
+		if ((state & (WAITS | MARKED)) != WAITS)
+			continue;
+		if (look_ns <= now) {
+			mark(thread, state);
+			found = true;
+		} else if (look_ns < next) {
+			next = look_ns;
+		}
+	}
+	if (found)
+		tek__waits_review();
+	return next;
 }
 
 void tek__cond_forget(void)
 {
-	first = NULL;
-	set_count(0);
-	memset(&lock, 0, sizeof(lock));
+	struct tek_thread *self = tek__thread_mine;
+
+	tek__mutex_forget();
+	tek__cond_waiting = tek__cond_marked = 0;
+	if (self)
+		self->cond_wait.state &= ~(unsigned int)(WAITS | MARKED);
 }

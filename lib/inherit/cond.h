@@ -1,45 +1,66 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Condition variables of the C library, for Fast threads.
+ * Fast threads that wait for condition variables.
  *
- * The C library locks the mutex again at the end of a wait, out of TEK's sight. So a Fast thread
- * waits in a list of TEK, and locks the mutex by itself, which lifts the holder. A signal goes to a
- * Fast thread first, the most critical one, and without one to the C library. A broadcast goes to
- * both.
+ * They wait in the C library, which locks the mutex again at the end, out of TEK's sight. So TEK
+ * marks such a wait when it is about to end: a thread signals the condition variable, or the time
+ * of the wait is over. From then on the waiter counts as one that waits for the mutex: its holder
+ * is lifted, and so is each thread that locks the mutex before the waiter.
  *
- * Condition variables of several processes stay the C library's.
+ * A signal may wake another thread. So the first thread that locks the mutex some time later
+ * asks the kernel whether the marked one still waits for the condition variable.
+ *
+ * A signal that TEK does not see, from another process or by an address of dlsym(3), wakes a Fast
+ * thread, too. It lifts no thread.
  */
 #ifndef TEK_INHERIT_COND_H
 #define TEK_INHERIT_COND_H
 
 #include "base/until.h"
+#include "threads/thread.h"
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-/* For the start: whether the flags of a condition variable are known. */
-bool tek__cond_layout_is_known(void);
+/* Fast threads wait, and so many waits are marked. Read without the lock. */
+extern unsigned int tek__cond_waiting, tek__cond_marked;
 
-/*
- * The calling thread waits here, and not in the C library: it is Fast, and the condition variable
- * is of this process.
- */
-bool tek__cond_waits_here(const pthread_cond_t *cond);
+/* The calling thread is Fast, and a wait that releases this mutex is to be seen here. */
+bool tek__cond_is_seen(const pthread_mutex_t *mutex);
 
 /* The clock of pthread_cond_timedwait(). */
 clockid_t tek__cond_clock(const pthread_cond_t *cond);
 
-/* As pthread_cond_clockwait(). Only where tek__cond_waits_here(). A cancellation point. */
-int tek__cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, struct tek_until until);
+/*
+ * The wait begins: before the C library is called. tek__cond_end() follows when it has returned,
+ * or is cancelled. Takes the lock if the wait has a time.
+ */
+void tek__cond_begin(const pthread_cond_t *cond, pthread_mutex_t *mutex, struct tek_until until);
+void tek__cond_end(void);
 
 /*
- * Wakes a Fast thread, or all of them, that wait in the list. False: no such thread was there, or
- * this is a signal handler that interrupted one of these functions.
+ * The calling thread is about to wake threads, and `wake` does that: pthread_cond_signal() or
+ * pthread_cond_broadcast(). Returns its result. Takes the lock if a Fast thread waits.
  */
-bool tek__cond_signal(const pthread_cond_t *cond);
-bool tek__cond_broadcast(const pthread_cond_t *cond);
+int tek__cond_wake(pthread_cond_t *cond, int (*wake)(pthread_cond_t *cond));
 
-/* In the child of a fork: no thread waits. */
+/* The calling thread has locked a mutex, while waits are marked. Takes the lock. */
+void tek__cond_locked(const pthread_mutex_t *mutex);
+
+/* The mutex that a thread waits for at the end of a marked wait; NULL: none. */
+const pthread_mutex_t *tek__cond_mutex_of(const struct tek_thread *thread);
+
+/*
+ * Marks the waits whose time is over, and lifts. The time of the next one; UINT64_MAX: none. Needs
+ * the lock.
+ */
+uint64_t tek__cond_look(uint64_t now);
+
+/* The thread ends, perhaps in the midst of a wait. Needs the lock. */
+void tek__cond_abandon(struct tek_thread *thread);
+
+/* In the child of a fork: no other thread waits. */
 void tek__cond_forget(void);
 
 #endif

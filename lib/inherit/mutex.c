@@ -17,7 +17,8 @@
 
 static const char always = 1;
 const char *tek__mutex_single_threaded = &always;
-bool tek__inherit_works, tek__mutex_is_plain;
+bool tek__inherit_works;
+unsigned int tek__mutex_detours = 1;
 
 #ifdef __GLIBC__
 enum { FREE = 0, LOCKED = 1 };
@@ -75,15 +76,20 @@ void tek__inherit_start(bool is_on)
 
 	if (is_wrapped() || !tek__real.pthread_mutex_clocklock || !layout_is_known())
 		return;
-	tek__inherit_works = is_on && tek__rwlock_layout_is_known() && tek__cond_layout_is_known();
+	tek__inherit_works = is_on && tek__rwlock_layout_is_known();
 	if (is_under_valgrind() ||
 	    !tek__defined_in(tek__c_library_file(), "__libc_single_threaded", &single))
 		return;
 	tek__mutex_single_threaded = single.address;
-	__atomic_store_n(&tek__mutex_is_plain, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&tek__mutex_detours, 0, __ATOMIC_RELEASE);
 #else
 	(void)is_on;
 #endif
+}
+
+void tek__mutex_forget(void)
+{
+	tek__mutex_detours = tek__mutex_single_threaded == &always;
 }
 
 pid_t tek__mutex_owner(const void *mutex, bool is_mine)
@@ -135,8 +141,7 @@ static pid_t owner(const void *mutex)
 
 static const struct tek_lock_calls calls = {lock, try, lock_until, owner};
 
-/* Whether TEK lifts the holder of such a mutex. */
-static bool is_inherited(const pthread_mutex_t *mutex)
+bool tek__mutex_is_inherited(const pthread_mutex_t *mutex)
 {
 #ifdef __GLIBC__
 	enum { ROBUST = 0x10, INHERIT = 0x20, PROTECT = 0x40, SHARED = 0x80 };
@@ -153,11 +158,11 @@ static bool is_inherited(const pthread_mutex_t *mutex)
 #endif
 }
 
-__attribute__((noinline)) int tek__mutex_lock(pthread_mutex_t *mutex, struct tek_until until)
+static int lock_and_lift(pthread_mutex_t *mutex, struct tek_until until)
 {
 	const pid_t self = tek__gettid(); /* learns it, for the next call */
 
-	if (!tek__thread_mine || !is_inherited(mutex))
+	if (!tek__thread_mine || !tek__mutex_is_inherited(mutex))
 		return tek__lock_plainly(&calls, mutex, until);
 	int error = try(mutex);
 	if (error != EBUSY)
@@ -165,6 +170,15 @@ __attribute__((noinline)) int tek__mutex_lock(pthread_mutex_t *mutex, struct tek
 	if (tek__mutex_owner(mutex, true) == self) /* an error, or a deadlock */
 		return tek__lock_plainly(&calls, mutex, until);
 	return tek__lock_wait(&calls, mutex, tek__waits_for(TEK_WAITS_FOR_MUTEX, mutex), until);
+}
+
+__attribute__((noinline)) int tek__mutex_lock(pthread_mutex_t *mutex, struct tek_until until)
+{
+	int error = lock_and_lift(mutex, until);
+
+	if (!error && __atomic_load_n(&tek__cond_marked, __ATOMIC_RELAXED))
+		tek__cond_locked(mutex);
+	return error;
 }
 
 int tek__mutex_unlock_lifted(pthread_mutex_t *mutex)

@@ -29,11 +29,17 @@
 /* For the start, and for a process in which TEK does nothing. */
 void tek__inherit_start(bool is_on);
 
+/* In the child of a fork: no wait is marked. */
+void tek__mutex_forget(void);
+
 /* Holders are known and are lifted. Constant after the start. */
 extern bool tek__inherit_works;
 
-/* A normal mutex may be locked here. Constant after the start. */
-extern bool tek__mutex_is_plain;
+/*
+ * 0: a normal mutex may be locked here. Before the start, and where that is not possible, one more
+ * than the marked waits for condition variables (cond.h), whose mutexes are to be seen.
+ */
+extern unsigned int tek__mutex_detours;
 
 /* True while the process has had one thread only, so that the C library needs no atomic access. */
 extern const char *tek__mutex_single_threaded;
@@ -50,13 +56,17 @@ int tek__mutex_unlock_lifted(pthread_mutex_t *mutex);
  */
 pid_t tek__mutex_owner(const void *mutex, bool is_mine);
 
+/* Whether TEK lifts the holder of such a mutex. */
+bool tek__mutex_is_inherited(const pthread_mutex_t *mutex);
+
 /* To be woken: a thread waits in the kernel for a mutex that is free now. */
 void tek__mutex_wake(pthread_mutex_t *mutex);
 
 static inline bool tek__mutex_is_ours(const pthread_mutex_t *mutex)
 {
 #ifdef __GLIBC__
-	return tek__mutex_is_plain && mutex->__data.__kind == PTHREAD_MUTEX_TIMED_NP &&
+	return !__atomic_load_n(&tek__mutex_detours, __ATOMIC_RELAXED) &&
+	       mutex->__data.__kind == PTHREAD_MUTEX_TIMED_NP &&
 	       !*tek__mutex_single_threaded;
 #else
 	(void)mutex;

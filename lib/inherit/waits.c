@@ -2,6 +2,7 @@
 #include "inherit/waits.h"
 
 #include "base/signal_block.h"
+#include "inherit/cond.h"
 #include "inherit/mutex.h"
 #include "inherit/rwlock.h"
 #include "mediate/lift.h"
@@ -48,6 +49,15 @@ struct chain {
 	bool is_deadlock;
 };
 
+/* The object that a thread waits for, or will wait for at the end of its wait. */
+static uintptr_t object_of(const struct tek_thread *thread)
+{
+	const uintptr_t object = __atomic_load_n(&thread->waits_for, __ATOMIC_SEQ_CST);
+	const pthread_mutex_t *mutex = object ? NULL : tek__cond_mutex_of(thread);
+
+	return mutex ? tek__waits_for(TEK_WAITS_FOR_MUTEX, mutex) : object;
+}
+
 static void follow(struct chain *chain, const struct tek_thread *waiter);
 
 static void follow_to(struct chain *chain, struct tek_thread *holder)
@@ -83,7 +93,7 @@ static void follow_to_owner(struct chain *chain, pid_t tid)
 
 static void follow(struct chain *chain, const struct tek_thread *waiter)
 {
-	uintptr_t object = __atomic_load_n(&waiter->waits_for, __ATOMIC_ACQUIRE);
+	const uintptr_t object = object_of(waiter);
 	const void *lock = (const void *)(object & ~(uintptr_t)TEK_WAITS_FOR_KIND);
 	const bool is_mine = waiter == tek__thread_mine;
 	struct readers readers = {.chain = chain, .lock = lock};
@@ -129,7 +139,7 @@ static bool was_followed(struct objects *objects, uintptr_t object, int nice)
 static void add_chain(struct holders *holders, struct objects *objects, struct tek_thread *member)
 {
 	struct chain chain = {.member = member};
-	uintptr_t object = __atomic_load_n(&member->waits_for, __ATOMIC_SEQ_CST);
+	const uintptr_t object = object_of(member);
 
 	if (!object || was_followed(objects, object, tek__lift_nice(member)))
 		return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "threads/hooks.h"
 
+#include "inherit/cond.h"
 #include "inherit/waits.h"
 #include "life/end.h"
 #include "life/fork.h"
@@ -19,6 +20,12 @@ static bool is_helper(pid_t tid)
 	return tek__guard_is(tid) || tek__watch_is(tid) || tek__names_is(tid);
 }
 
+static void leave_region(struct tek_thread *thread)
+{
+	tek__cond_abandon(thread);
+	tek__region_remove(thread);
+}
+
 const struct tek_hooks tek__hooks = {
 	.start = tek__start,
 	.begin_again = tek__fork_begin_again,
@@ -29,8 +36,9 @@ const struct tek_hooks tek__hooks = {
 	.locate_stack = tek__stack_locate,
 	.adopted = tek__rules_apply,
 	.set_group = tek__region_set_group,
-	.leave_region = tek__region_remove,
+	.leave_region = leave_region,
 	.waits_changed = tek__waits_review,
+	.waits_are_over = tek__cond_look,
 	.stack_gone = tek__stack_gone,
 	.release_stack = tek__stack_release,
 };

@@ -7,6 +7,7 @@
 #include "mediate/region.h"
 #include "mediate/rt.h"
 #include "threads/helper.h"
+#include "threads/hooks.h"
 #include "threads/process.h"
 
 #include <errno.h>
@@ -177,6 +178,9 @@ static uint64_t run_once(void)
 	uint64_t readmission = tek__region_readmit(deadlines.now);
 	if (readmission < deadlines.earliest)
 		deadlines.earliest = readmission;
+	uint64_t over = tek__hooks.waits_are_over(deadlines.now);
+	if (over < deadlines.earliest)
+		deadlines.earliest = over;
 	if (idle_samples < LINGER_SAMPLES && next_sample_ns < deadlines.earliest)
 		return next_sample_ns;
 	return deadlines.earliest;

@@ -10,6 +10,7 @@
 #define TEK_THREADS_HOOKS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct tek_thread;
@@ -38,6 +39,11 @@ struct tek_hooks {
 	void (*leave_region)(struct tek_thread *thread);
 	/* A thread that waits has become Fast, or a Fast one has left: lifts may change. */
 	void (*waits_changed)(void);
+	/*
+	 * The guard asks at a time which threads are to be lifted. Returns the time at which it is
+	 * to ask again.
+	 */
+	uint64_t (*waits_are_over)(uint64_t now);
 	/* Its end was not noticed: its stack is no longer its own. */
 	void (*stack_gone)(struct tek_thread *thread);
 	/* The memory that TEK has for its stack. */

@@ -57,6 +57,14 @@ struct tek_birth {
 	unsigned int number;  /* of those that were dealt */
 };
 
+/* A wait for a condition variable, as inherit/cond.h has it. The thread itself begins and ends it. */
+struct tek_cond_wait {
+	const void *cond, *mutex;
+	unsigned int state;
+	uint64_t look_ns;           /* CLOCK_MONOTONIC: its time is over; UINT64_MAX: it has none */
+	uint64_t believed_until_ns; /* while it is marked; under the lock */
+};
+
 struct tek_thread {
 	enum tek_state state;
 	unsigned int index;      /* of its slot in the table */
@@ -93,6 +101,7 @@ struct tek_thread {
 	 * none.
 	 */
 	uintptr_t waits_for, reads[TEK_READ_LOCKS];
+	struct tek_cond_wait cond_wait; /* of a Fast thread */
 
 	struct tek_member member; /* what the mediator knows of it */
 

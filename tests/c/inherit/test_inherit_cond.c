@@ -2,6 +2,8 @@
 /* Fast threads that wait for condition variables, beside ordinary ones. */
 #include "inherit_support.h"
 
+#include <dlfcn.h>
+
 /* A thread that waits until the number is not 0, takes one from it, and unlocks. */
 struct taker {
 	pthread_t thread;
@@ -19,6 +21,12 @@ struct shelf {
 	pthread_mutex_t mutex;
 	pthread_cond_t filled;
 	int number, taken;
+};
+
+struct holder {
+	pthread_mutex_t *mutex;
+	_Atomic pid_t tid;
+	_Atomic bool goes_on;
 };
 
 static struct shelf new_shelf(void)
@@ -105,27 +113,126 @@ static void a_waiter_whose_time_is_over_lifts_the_holder_of_the_mutex(void **sta
 	assert_int_equal(taker.error, ETIMEDOUT);
 }
 
-static void a_signal_wakes_the_most_critical_thread_first(void **state)
+static void *hold_until_told(void *argument)
+{
+	struct holder *holder = argument;
+
+	pthread_mutex_lock(holder->mutex);
+	holder->tid = own_tid();
+	while (!holder->goes_on)
+		sleep_ms(1);
+	pthread_mutex_unlock(holder->mutex);
+	return NULL;
+}
+
+static void a_signal_without_the_mutex_lifts_the_thread_that_holds_it(void **state)
 {
 	(void)state;
 	need_real_time();
 	struct shelf shelf = new_shelf();
-	struct taker ordinary = {.shelf = &shelf, .priority = NOT_FAST};
-	struct taker less = {.shelf = &shelf, .priority = 10};
-	struct taker more = {.shelf = &shelf, .priority = -10};
+	struct taker taker = {.shelf = &shelf, .priority = 0};
+	struct holder holder = {.mutex = &shelf.mutex};
+	pthread_t thread;
 
-	start(&ordinary);
-	start(&less);
-	start(&more);
+	start(&taker);
+	assert_int_equal(pthread_create(&thread, NULL, hold_until_told, &holder), 0);
+	await(&holder.tid);
+	assert_false(is_fast(holder.tid));
+	shelf.number = 1;
+	pthread_cond_signal(&shelf.filled);
+	assert_true(becomes(holder.tid, true));
+	assert_false(is_fast(own_tid()));
+	holder.goes_on = true;
+	pthread_join(thread, NULL);
+	end(&taker);
+	assert_int_equal(taker.error, 0);
+}
+
+/* Whether the calling thread has the mutex again before the thread that it has woken. */
+static bool is_first_again(struct shelf *shelf)
+{
+	struct taker taker = {.shelf = shelf, .priority = 0};
+	bool first;
+
+	start(&taker);
+	pthread_mutex_lock(&shelf->mutex);
+	shelf->number = 1;
+	pthread_cond_signal(&shelf->filled);
+	pthread_mutex_unlock(&shelf->mutex);
+	pthread_mutex_lock(&shelf->mutex);
+	first = !taker.place;
+	if (first)
+		assert_true(is_fast(own_tid()));
+	pthread_mutex_unlock(&shelf->mutex);
+	assert_false(is_fast(own_tid()));
+	end(&taker);
+	return first;
+}
+
+static void a_thread_that_locks_the_mutex_before_the_woken_one_is_lifted(void **state)
+{
+	enum { MOST_ROUNDS = 200 };
+
+	(void)state;
+	need_real_time();
+	struct shelf shelf = new_shelf();
+	bool found = false;
+	for (int i = 0; i < MOST_ROUNDS && !found; i++)
+		found = is_first_again(&shelf);
+	if (!found)
+		skip(); /* the woken thread runs at once, in place of this one */
+}
+
+static void a_signal_that_wakes_another_thread_lifts_nobody_later(void **state)
+{
+	(void)state;
+	need_real_time();
+	struct shelf shelf = new_shelf();
+	struct taker first = {.shelf = &shelf, .priority = NOT_FAST};
+	struct taker fast = {.shelf = &shelf, .priority = 0};
+	struct taker *takers[] = {&first, &fast};
+
+	start(&first);
+	start(&fast);
 	put(&shelf, 1);
-	end(&more);
+	while (!first.place && !fast.place)
+		sleep_ms(1);
+	sleep_ms(5);
+	if (first.place) {
+		pthread_mutex_lock(&shelf.mutex);
+		assert_false(is_fast(own_tid()));
+		pthread_mutex_unlock(&shelf.mutex);
+	}
 	put(&shelf, 1);
-	end(&less);
-	put(&shelf, 1);
-	end(&ordinary);
-	assert_int_equal(more.place, 1);
-	assert_int_equal(less.place, 2);
-	assert_int_equal(ordinary.place, 3);
+	for (int i = 0; i < 2; i++)
+		end(takers[i]);
+	assert_int_equal(shelf.taken, 2);
+}
+
+/* Such a signal lifts nobody, but it is a signal. */
+static void signals_by_an_address_in_the_c_library_wake_fast_threads(void **state)
+{
+	(void)state;
+	need_real_time();
+	static const char *const names[] = {"pthread_cond_signal", "pthread_cond_broadcast"};
+	struct shelf shelf = new_shelf();
+	void *library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+	assert_non_null(library);
+	for (int i = 0; i < 2; i++) {
+		struct taker taker = {.shelf = &shelf, .priority = 0};
+		int (*wake)(pthread_cond_t *) =
+			(int (*)(pthread_cond_t *))dlsym(library, names[i]);
+		assert_non_null(wake);
+		start(&taker);
+		pthread_mutex_lock(&shelf.mutex);
+		shelf.number = 1;
+		wake(&shelf.filled);
+		pthread_mutex_unlock(&shelf.mutex);
+		end(&taker);
+		assert_int_equal(taker.error, 0);
+	}
+	dlclose(library);
 }
 
 static void a_broadcast_wakes_all_threads(void **state)
@@ -334,7 +441,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_signalling_thread_is_lifted_while_it_holds_the_mutex),
 		cmocka_unit_test(a_waiter_whose_time_is_over_lifts_the_holder_of_the_mutex),
-		cmocka_unit_test(a_signal_wakes_the_most_critical_thread_first),
+		cmocka_unit_test(a_signal_without_the_mutex_lifts_the_thread_that_holds_it),
+		cmocka_unit_test(a_thread_that_locks_the_mutex_before_the_woken_one_is_lifted),
+		cmocka_unit_test(a_signal_that_wakes_another_thread_lifts_nobody_later),
+		cmocka_unit_test(signals_by_an_address_in_the_c_library_wake_fast_threads),
 		cmocka_unit_test(a_broadcast_wakes_all_threads),
 		cmocka_unit_test(a_cancelled_thread_holds_the_mutex_in_its_clean_up),
 		cmocka_unit_test(times_are_of_the_clock_that_was_chosen),
