@@ -8,6 +8,7 @@
 #include "inherit/lock_wait.h"
 #include "inherit/rwlock.h"
 #include "inherit/waits.h"
+#include "mediate/rules.h"
 
 #include <linux/futex.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 static const char always = 1;
 const char *tek__mutex_single_threaded = &always;
 bool tek__inherit_works;
+static bool is_possible;
 unsigned int tek__mutex_detours = 1;
 
 #ifdef __GLIBC__
@@ -69,6 +71,11 @@ static bool is_under_valgrind(void)
 	return preloaded && strstr(preloaded, "/vgpreload_");
 }
 
+void tek__inherit_begin(void)
+{
+	__atomic_store_n(&tek__inherit_works, is_possible, __ATOMIC_RELAXED);
+}
+
 void tek__inherit_start(bool is_on)
 {
 #ifdef __GLIBC__
@@ -76,7 +83,9 @@ void tek__inherit_start(bool is_on)
 
 	if (is_wrapped() || !tek__real.pthread_mutex_clocklock || !layout_is_known())
 		return;
-	tek__inherit_works = is_on && tek__rwlock_layout_is_known();
+	is_possible = is_on && tek__rwlock_layout_is_known();
+	if (tek__rules_any)
+		tek__inherit_begin();
 	if (is_under_valgrind() ||
 	    !tek__defined_in(tek__c_library_file(), "__libc_single_threaded", &single))
 		return;

@@ -26,13 +26,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* For the start, and for a process in which TEK does nothing. */
+/* For the start. Where there are rules it begins at once. */
 void tek__inherit_start(bool is_on);
+
+/* The first Fast thread of the process: from now on holders are known. Needs the lock. */
+void tek__inherit_begin(void);
 
 /* In the child of a fork: no wait is marked. */
 void tek__mutex_forget(void);
 
-/* Holders are known and are lifted. Constant after the start. */
+/* Holders are known and are lifted. It never becomes false again. */
 extern bool tek__inherit_works;
 
 /*

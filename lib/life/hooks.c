@@ -2,6 +2,7 @@
 #include "threads/hooks.h"
 
 #include "inherit/cond.h"
+#include "inherit/mutex.h"
 #include "inherit/waits.h"
 #include "life/end.h"
 #include "life/fork.h"
@@ -37,6 +38,7 @@ const struct tek_hooks tek__hooks = {
 	.adopted = tek__rules_apply,
 	.set_group = tek__region_set_group,
 	.leave_region = leave_region,
+	.region_begins = tek__inherit_begin,
 	.waits_changed = tek__waits_review,
 	.waits_are_over = tek__cond_look,
 	.stack_gone = tek__stack_gone,

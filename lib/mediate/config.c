@@ -10,6 +10,7 @@
 
 struct tek_config tek__config = {
 	.follow_marked = true,
+	.inherit = true,
 	.budget = {.cpu_ns = 800000000, .window_ns = 1000000000},
 	.rt_low = 10,
 	.rt_high = 49,

@@ -42,6 +42,8 @@ static void link_member(struct tek_thread *thread)
 	thread->member.region_next = first;
 	if (first)
 		first->member.region_prev = thread;
+	else
+		tek__hooks.region_begins();
 	first = thread;
 	count_members(+1);
 }

@@ -37,6 +37,8 @@ struct tek_hooks {
 	void (*set_group)(struct tek_thread *thread, unsigned int group);
 	/* It has no reason to be Fast any more. */
 	void (*leave_region)(struct tek_thread *thread);
+	/* A thread becomes Fast, and no other one is. */
+	void (*region_begins)(void);
 	/* A thread that waits has become Fast, or a Fast one has left: lifts may change. */
 	void (*waits_changed)(void);
 	/*

@@ -23,29 +23,29 @@ def holders(compile_c):
 
 @pytest.mark.parametrize("kind", LOCKS)
 def test_the_holder_of_a_lock_is_lifted_until_it_unlocks(tek, holders, kind, real_time):
-    ended = tek("run", "--inherit", "--critical=touch", "--", holders, kind, WITHIN)
+    ended = tek("run", "--critical=touch", "--", holders, kind, WITHIN)
     assert (ended.stdout, ended.stderr) == ("lifted then ordinary\n", "")
 
 
 def test_a_thread_is_lifted_while_a_critical_one_joins_it(tek, holders, real_time):
-    ended = tek("run", "--inherit", "--critical=touch", "--", holders, "join", WITHIN)
+    ended = tek("run", "--critical=touch", "--", holders, "join", WITHIN)
     assert (ended.stdout, ended.stderr) == ("lifted then lifted\n", "")
 
 
 @pytest.mark.parametrize("kind", [*LOCKS, "join"])
-def test_no_thread_is_lifted_without_the_option(tek, holders, kind, real_time):
-    ended = tek("run", "--critical=touch", "--", holders, kind, BRIEFLY)
+def test_no_thread_is_lifted_where_the_option_forbids_it(tek, holders, kind, real_time):
+    ended = tek("run", "--no-inherit", "--critical=touch", "--", holders, kind, BRIEFLY)
     assert (ended.stdout, ended.stderr) == ("ordinary then ordinary\n", "")
 
 
 @pytest.mark.parametrize("kind", ["mutex", "reader", "condition", "join"])
 def test_no_thread_is_lifted_for_an_ordinary_one(tek, holders, kind):
-    ended = tek("run", "--inherit", "--", holders, kind, BRIEFLY)
+    ended = tek("run", "--", holders, kind, BRIEFLY)
     assert (ended.stdout, ended.stderr) == ("ordinary then ordinary\n", "")
 
 
 def test_ps_and_explain_show_that_a_thread_is_lifted(tek, open_build, holders, real_time):
-    command = [open_build / "bin" / "tek", "run", "--inherit", "--critical=touch", "--", holders]
+    command = [open_build / "bin" / "tek", "run", "--critical=touch", "--", holders]
     with subprocess.Popen([*command, "mutex", WITHIN, "stays"], stdin=subprocess.PIPE) as program:
 
         def lifted():

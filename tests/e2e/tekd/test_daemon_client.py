@@ -147,7 +147,7 @@ def test_tekd_lifts_what_a_critical_thread_waits_for(tekd, compile_c, open_build
     program = compile_c((PROGRAMS / "holders.cpp").read_text(), "g++", "-x", "c++", "-std=c++17",
                         "-pthread")
     tekd.start()
-    ended = subprocess.run([*as_nobody, open_build / "bin" / "tek", "run", "--inherit",
+    ended = subprocess.run([*as_nobody, open_build / "bin" / "tek", "run",
                             "--critical=touch", program, kind, str(20 * PATIENCE)],
                            capture_output=True, text=True, timeout=60 * PATIENCE, check=False)
     assert ended.stdout.startswith("lifted then ") and ended.stderr == "", ended.stderr

@@ -55,8 +55,8 @@ pub fn set(
     if args.no_follow_marked {
         env::set_var("TEK_FOLLOW_MARKED", "0");
     }
-    if args.inherit {
-        env::set_var("TEK_INHERIT", "1");
+    if args.no_inherit {
+        env::set_var("TEK_INHERIT", "0");
     }
     set_stack(tuning);
     Ok(())

@@ -171,10 +171,10 @@ pub struct Args {
     #[arg(long)]
     no_follow_marked: bool,
 
-    /// Make a thread time-critical while it holds a lock for which a time-critical
-    /// thread waits, or while one waits for its end
+    /// Leave threads ordinary that hold a lock for which a time-critical thread waits, or
+    /// for whose end one waits. They are time-critical meanwhile by default
     #[arg(long)]
-    inherit: bool,
+    no_inherit: bool,
 
     /// Keep each thread on one CPU, dealt to it when it is created: far from each other
     /// (spread), near each other (compact), or in turn on those of a list (cores=0-1).
@@ -236,7 +236,7 @@ impl Args {
             (self.budget.is_some(), "--budget"),
             (self.rt_range.is_some(), "--rt-range"),
             (self.no_follow_marked, "--no-follow-marked"),
-            (self.inherit, "--inherit"),
+            (self.no_inherit, "--no-inherit"),
             (self.report, "--report"),
             (self.report_json.is_some(), "--report-json"),
             (

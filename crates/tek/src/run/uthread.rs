@@ -528,7 +528,7 @@ mod tests {
             "--budget off",
             "--rt-range 1-9",
             "--no-follow-marked",
-            "--inherit",
+            "--no-inherit",
             "--report",
             "--report-json x",
             "--stack report",
