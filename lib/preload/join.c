@@ -5,6 +5,8 @@
 #include "inherit/waits.h"
 #include "life/start.h"
 
+#include <threads.h>
+
 /* Also if the caller is cancelled. */
 static void end(void *unused)
 {
@@ -22,4 +24,15 @@ TEK_EXPORT int pthread_join(pthread_t handle, void **result)
 	error = tek__real.pthread_join(handle, result);
 	pthread_cleanup_pop(1);
 	return error;
+}
+
+TEK_EXPORT int thrd_join(thrd_t thread, int *result)
+{
+	void *value;
+
+	if (pthread_join(thread, &value))
+		return thrd_error;
+	if (result)
+		*result = (int)(intptr_t)value;
+	return thrd_success;
 }
