@@ -13,6 +13,7 @@ struct holder {
 	struct tek_thread *thread;
 	unsigned int generation;
 	int nice;
+	pid_t waiter; /* which waits for it directly */
 };
 
 /* More holders than this are not lifted at the same time. */
@@ -31,20 +32,24 @@ static struct holder *find(struct holders *holders, const struct tek_thread *thr
 	return NULL;
 }
 
-static void add(struct holders *holders, struct tek_thread *thread, int nice)
+static void add(struct holders *holders, struct tek_thread *thread, int nice, pid_t waiter)
 {
-	struct holder *known = find(holders, thread);
+	struct holder *holder = find(holders, thread);
 
-	if (known && nice < known->nice)
-		known->nice = nice;
-	if (!known && holders->count < MOST_HOLDERS)
-		holders->list[holders->count++] = (struct holder){thread, thread->generation, nice};
+	if (!holder && holders->count < MOST_HOLDERS)
+		holder = &holders->list[holders->count++];
+	else if (!holder || holder->nice <= nice)
+		return;
+	*holder = (struct holder){thread, thread->generation, nice, waiter};
 }
 
 /* The threads that a member waits for, directly or through others. */
 struct chain {
 	const struct tek_thread *member;
-	struct tek_thread *threads[TEK_CHAIN_LENGTH];
+	struct {
+		struct tek_thread *holder;
+		pid_t waiter;
+	} links[TEK_CHAIN_LENGTH];
 	unsigned int length;
 	bool is_deadlock;
 };
@@ -60,20 +65,23 @@ static uintptr_t object_of(const struct tek_thread *thread)
 
 static void follow(struct chain *chain, const struct tek_thread *waiter);
 
-static void follow_to(struct chain *chain, struct tek_thread *holder)
+static void follow_to(struct chain *chain, const struct tek_thread *waiter,
+		      struct tek_thread *holder)
 {
 	chain->is_deadlock |= holder == chain->member;
 	if (!holder || chain->is_deadlock || chain->length == TEK_CHAIN_LENGTH)
 		return;
 	for (unsigned int i = 0; i < chain->length; i++)
-		if (chain->threads[i] == holder)
+		if (chain->links[i].holder == holder)
 			return;
-	chain->threads[chain->length++] = holder;
+	chain->links[chain->length].holder = holder;
+	chain->links[chain->length++].waiter = waiter->tid;
 	follow(chain, holder);
 }
 
 struct readers {
 	struct chain *chain;
+	const struct tek_thread *waiter;
 	const void *lock;
 };
 
@@ -82,13 +90,13 @@ static void follow_to_reader(struct tek_thread *thread, void *context)
 	const struct readers *readers = context;
 
 	if (tek__rwlock_is_read_by(readers->lock, thread))
-		follow_to(readers->chain, thread);
+		follow_to(readers->chain, readers->waiter, thread);
 }
 
-static void follow_to_owner(struct chain *chain, pid_t tid)
+static void follow_to_owner(struct chain *chain, const struct tek_thread *waiter, pid_t tid)
 {
 	if (tid)
-		follow_to(chain, tek__thread_find_tid(tid));
+		follow_to(chain, waiter, tek__thread_find_tid(tid));
 }
 
 static void follow(struct chain *chain, const struct tek_thread *waiter)
@@ -96,18 +104,18 @@ static void follow(struct chain *chain, const struct tek_thread *waiter)
 	const uintptr_t object = object_of(waiter);
 	const void *lock = (const void *)(object & ~(uintptr_t)TEK_WAITS_FOR_KIND);
 	const bool is_mine = waiter == tek__thread_mine;
-	struct readers readers = {.chain = chain, .lock = lock};
+	struct readers readers = {.chain = chain, .waiter = waiter, .lock = lock};
 
 	switch (object & TEK_WAITS_FOR_KIND) {
 	case TEK_WAITS_FOR_MUTEX:
-		follow_to_owner(chain, tek__mutex_owner(lock, is_mine));
+		follow_to_owner(chain, waiter, tek__mutex_owner(lock, is_mine));
 		break;
 	case TEK_WAITS_FOR_RWLOCK:
-		follow_to_owner(chain, tek__rwlock_writer(lock, is_mine));
+		follow_to_owner(chain, waiter, tek__rwlock_writer(lock, is_mine));
 		tek__thread_each(follow_to_reader, &readers);
 		break;
 	case TEK_WAITS_FOR_END:
-		follow_to_owner(chain, (pid_t)(object >> 2));
+		follow_to_owner(chain, waiter, (pid_t)(object >> 2));
 		break;
 	}
 }
@@ -145,7 +153,7 @@ static void add_chain(struct holders *holders, struct objects *objects, struct t
 		return;
 	follow(&chain, member);
 	for (unsigned int i = 0; i < chain.length && !chain.is_deadlock; i++)
-		add(holders, chain.threads[i], tek__lift_nice(member));
+		add(holders, chain.links[i].holder, tek__lift_nice(member), chain.links[i].waiter);
 }
 
 /* The first member that is lifted without a reason. */
@@ -175,7 +183,8 @@ static bool review_once(void)
 	/* A refusal leaves the waiter with what it has without inheritance. */
 	for (unsigned int i = 0; i < holders.count; i++)
 		if (holders.list[i].thread->generation == holders.list[i].generation)
-			tek__lift(holders.list[i].thread, holders.list[i].nice);
+			tek__lift(holders.list[i].thread, holders.list[i].nice,
+				  holders.list[i].waiter);
 	return tek__lifted_threads() > (left < before ? left : before);
 }
 

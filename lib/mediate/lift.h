@@ -18,10 +18,10 @@
 int tek__lift_nice(const struct tek_thread *waiter);
 
 /*
- * Lifts a thread to that priority, or moves its lift there. 0; EPERM, EDQUOT, EAGAIN or ESRCH as
- * tek/tek.h has them: it is not lifted.
+ * Lifts a thread to that priority, or moves its lift there. `waiter` is the kernel id of the thread
+ * that waits for it. 0; EPERM, EDQUOT, EAGAIN or ESRCH as tek/tek.h has them: it is not lifted.
  */
-int tek__lift(struct tek_thread *holder, int nice);
+int tek__lift(struct tek_thread *holder, int nice, pid_t waiter);
 
 /* From now on no thread is lifted: TEK stands down. */
 void tek__lift_stop(void);

@@ -71,6 +71,7 @@ static struct tek_side side_of(const struct tek_thread *thread)
 		.kind = thread->stack.kind,
 		.stack_flags = thread->stack.flags | thread->stack.use.flags,
 		.stack_end = thread->stack.end,
+		.lifted_for = member->reasons & TEK_WHY_LIFT ? (tek_u32)member->lifted_for : 0,
 	};
 	if (member->fast) {
 		side.base_policy = member->base.policy;

@@ -282,14 +282,16 @@ pub struct Side {
     /// User-level thread: the kind of object that it waits for, `WAITS_*`. Likewise.
     pub waits: u8,
     /// Zero.
-    pub reserved2: [u8; 5],
+    pub reserved2: u8,
+    /// The thread that waits for what it holds, or for its end (`WHY_LIFT`); 0: none.
+    pub lifted_for: u32,
 }
 layout!(Side, "tek_side", 144, {
     name: 0, fast_ns: 16, fast_since_ns: 24, stays: 32, overruns: 36, base_policy: 40,
     base_priority: 41, base_flags: 42, rt_priority: 43, creator_tid: 44, call_site: 48,
     reasons: 56, rule: 57, own_policy: 58, own_priority: 59, kind: 60,
     stack_flags: 62, reserved: 63, stack_end: 64, role: 72, worker: 136, waits: 138,
-    reserved2: 139,
+    reserved2: 139, lifted_for: 140,
 });
 
 impl Default for Side {

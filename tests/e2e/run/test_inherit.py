@@ -49,13 +49,20 @@ def test_ps_and_explain_show_that_a_thread_is_lifted(tek, open_build, holders, r
     with subprocess.Popen([*command, "mutex", WITHIN, "stays"], stdin=subprocess.PIPE) as program:
 
         def lifted():
-            of_holder = tek("ps", "--name=holder", "--json", "--columns=pid,tid,critical",
-                            "--program", holders.name)
-            rows = json.loads(of_holder.stdout)["threads"]
-            return [row["tid"] for row in rows if row["critical"] == "lift"]
+            columns = "--columns=tid,name,critical,waits-for,lifted-by"
+            printed = tek("ps", "--json", columns, "--program", holders.name).stdout
+            rows = {row["name"]: row for row in json.loads(printed)["threads"]}
+            return rows if rows.get("holder", {}).get("critical") == "lift" else None
 
-        tid, = eventually(lifted)
-        explained = tek("explain", tid)
-        assert "it holds what a time-critical thread waits for" in explained.stdout
+        rows = eventually(lifted)
+        holder, touch = rows["holder"]["tid"], rows["touch"]["tid"]
+        assert (rows["holder"]["lifted_by_tid"], rows["touch"]["waits_for_tid"]) == (touch, holder)
+        assert rows["holder"]["waits_for_tid"] is rows["touch"]["lifted_by_tid"] is None
+        shown = tek("ps", "--columns=name,region", "--program", holders.name).stdout
+        assert ["holder", "lifted"] in [line.split() for line in shown.splitlines()]
+        explained = tek("explain", holder).stdout
+        assert f"it holds up touch [{touch}]: they wait for a lock" in explained
+        explained = tek("explain", touch).stdout
+        assert f"It waits for holder [{holder}]: that is time-critical" in explained
         program.stdin.close()
     assert program.returncode == 0

@@ -2,7 +2,7 @@
 //! The facts in plain sentences: a pure function.
 use super::amounts::{time, times};
 use super::daemon;
-use super::facts::{Facts, Kernel, RuleFact, Tek};
+use super::facts::{Facts, Kernel, Other, RuleFact, Tek};
 use super::kthread;
 use crate::system::library;
 
@@ -201,6 +201,7 @@ fn tek(tek: &Tek, kernel: &Kernel) -> Vec<String> {
         reported.extend(tek.base.as_ref().map(|base| given_back(base, tek.base_reset_on_fork)));
         reported.push(budget(tek));
     }
+    reported.extend(held_up(tek));
     if tek.overruns > 0 {
         reported.push(format!(
             "The guard sent it back {}, because it used up its budget.",
@@ -295,9 +296,33 @@ fn why(reason: &str, tek: &Tek) -> String {
         "enter" => "it is between tek_critical_enter() and tek_critical_leave()".into(),
         "timed" => "its tek_critical_for() has not run out".into(),
         "follow" => "it is marked, and a thread of its group asks to be time-critical".into(),
-        "lift" => "it holds what a time-critical thread waits for".into(),
+        "lift" => lifted(&tek.lifted_by),
         _ => by_rule(tek),
     }
+}
+
+/// `A [1], which holds up B [2], which ...`
+fn listed(others: &[Other], link: &str) -> String {
+    let named = |other: &Other| {
+        let name = other.name.as_deref().unwrap_or("a thread that has ended");
+        format!("{name} [{}]", other.tid)
+    };
+    others.iter().map(named).collect::<Vec<_>>().join(link)
+}
+
+fn lifted(waiters: &[Other]) -> String {
+    if waiters.is_empty() {
+        return "it holds what a time-critical thread waits for".into();
+    }
+    let chain = listed(waiters, ", which holds up ");
+    format!("it holds up {chain}: they wait for a lock, or for the end of a thread")
+}
+
+fn held_up(tek: &Tek) -> Option<String> {
+    let chain = listed(&tek.waits_for, ", which waits for ");
+    (!tek.waits_for.is_empty()).then(|| {
+        format!("It waits for {chain}: that is time-critical until this wait is over.")
+    })
 }
 
 fn by_rule(tek: &Tek) -> String {

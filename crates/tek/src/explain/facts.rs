@@ -114,6 +114,12 @@ pub struct Tek {
     pub priority: Option<i8>,
     /// TEK_WHY_*, without the prefix.
     pub reasons: Vec<&'static str>,
+    /// The thread for which it is lifted; of several the most critical one. Then the thread for
+    /// which that one is lifted, and so on.
+    pub lifted_by: Vec<Other>,
+    /// The thread that is lifted because this one waits for it. Then the thread for which that one
+    /// waits, and so on.
+    pub waits_for: Vec<Other>,
     /// Number of the rule behind the reason `rule`; 0: TEK_CRITICAL, or not that reason.
     pub rule: u8,
     /// The entry of TEK_CRITICAL that its name fits, as GLOB[=NICE], if that is behind the reason
@@ -128,6 +134,15 @@ pub struct Tek {
     pub rules: Vec<RuleFact>,
     /// Its budget: from a rule, or the one that its process was started with.
     pub budget: Option<String>,
+}
+
+/// Another thread of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Other {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Name; `null`: it has ended.
+    pub name: Option<String>,
 }
 
 /// A rule behind something.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queries all facts about one thread.
-use super::facts::{Facts, Kernel, Tek};
+use super::facts::{Facts, Kernel, Other, Tek};
 use super::kernel;
 use super::rules;
 use crate::system::{self, cgroup, library, privilege};
@@ -153,11 +153,42 @@ fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64
         priority: (i32::from(record.policy) == SCHED_POLICY && !task.is_overridden())
             .then_some(record.priority),
         reasons: words::reasons(side.reasons),
+        lifted_by: chain(program, task.stat.tid, waiter_of),
+        waits_for: chain(program, task.stat.tid, holder_of),
         rule: side.rule,
         base: saved.then(|| (policy_name(side.base_policy.into()), side.base_priority)),
         base_reset_on_fork: saved && side.base_flags & BASE_RESET_ON_FORK != 0,
         ..Tek::default()
     }
+}
+
+/// The thread for which a thread is lifted.
+fn waiter_of(program: &Program, tid: u32) -> Option<u32> {
+    let task = program.tasks.iter().find(|task| task.stat.tid == tid)?;
+    task.record.map(|own| own.side.lifted_for).filter(|&waiter| waiter != 0 && task.is_fast())
+}
+
+/// The thread that is lifted for a thread.
+fn holder_of(program: &Program, tid: u32) -> Option<u32> {
+    let mut tids = program.tasks.iter().map(|task| task.stat.tid);
+    tids.find(|&other| waiter_of(program, other) == Some(tid))
+}
+
+/// The threads after this one; they are of one moment only almost, so they may form a circle.
+fn chain(
+    program: &Program,
+    tid: u32,
+    next: impl Fn(&Program, u32) -> Option<u32>,
+) -> Vec<Other> {
+    let mut tids = vec![tid];
+    while let Some(tid) = next(program, tids[tids.len() - 1]).filter(|tid| !tids.contains(tid)) {
+        tids.push(tid);
+    }
+    let name = |tid| {
+        let task = program.tasks.iter().find(|task| task.stat.tid == tid)?;
+        Some(task.stat.name.clone())
+    };
+    tids.into_iter().skip(1).map(|tid| Other { tid, name: name(tid) }).collect()
 }
 
 fn policy_name(number: u32) -> String {

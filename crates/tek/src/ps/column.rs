@@ -78,8 +78,12 @@ pub enum Column {
     /// What a user-level thread waits for: mutex, cond, rwlock, barrier, semaphore, once, join,
     /// file, sleep, signal, pause, other
     Waits,
-    /// Why it is in the Fast Region: policy, enter, timed, rule, follow; or that it is marked
+    /// Why it is in the Fast Region: policy, enter, timed, rule, follow, lift; or that it is marked
     Critical,
+    /// Thread that holds what it waits for, and is in the Fast Region therefore (lift)
+    WaitsFor,
+    /// Thread that waits for what it holds, or for its end (lift)
+    LiftedBy,
     /// Whether TEK knows it; what it does not know is from /proc alone
     Tracked,
     /// Whether it is a thread of the kernel
@@ -144,6 +148,8 @@ impl Column {
             Self::State => "state",
             Self::Waits => "waits",
             Self::Critical => "critical",
+            Self::WaitsFor => "waits_for_tid",
+            Self::LiftedBy => "lifted_by_tid",
             Self::Tracked => "tracked",
             Self::Kernel => "kernel",
             Self::User => "user",
@@ -174,6 +180,8 @@ impl Column {
             Involuntary,
             Vm,
             Creator,
+            WaitsFor,
+            LiftedBy,
         ];
         numbers.contains(&self)
     }
@@ -258,6 +266,8 @@ impl Column {
                 Value::of(waits, |(word, _)| Value::Text(word.into()))
             }
             Self::Critical => Value::of(critical(thread), Value::Text),
+            Self::WaitsFor => Value::of(thread.waits_for, |tid| Value::Count(tid.into())),
+            Self::LiftedBy => Value::of(thread.lifted_by(), |tid| Value::Count(tid.into())),
             Self::Tracked => Value::Flag(record.is_some()),
             Self::Kernel => Value::Flag(stat.kernel),
             Self::User => Value::Flag(user.is_some()),
@@ -269,6 +279,7 @@ impl Column {
         let named = |number: u32| format!("u{number}");
         match (self, thread.user) {
             (Self::Tid, Some(user)) => named(user.number),
+            (Self::Region, None) if thread.is_lifted() => "lifted".into(),
             (Self::Creator, Some(_)) => thread.creator().map_or_else(|| "-".into(), named),
             // Its stat has no smaller unit than a clock tick.
             (Self::Cpu, _) if thread.cpu_ns() == Some(0) && thread.task.schedstat.is_none() => {

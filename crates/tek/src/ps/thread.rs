@@ -3,7 +3,7 @@
 //! the second sample on it has the changes since the previous one.
 use std::collections::HashMap;
 use std::rc::Rc;
-use tek_abi::{text, Module, ZONE_HIGH, ZONE_LOW, ZONE_NORMAL};
+use tek_abi::{text, Module, WHY_LIFT, ZONE_HIGH, ZONE_LOW, ZONE_NORMAL};
 use tek_model::{Device, Functions, Program, SchedStat, Stat, Switches, Task, Uthread, Worker};
 use tek_stack::{Zone, Zones};
 
@@ -28,6 +28,8 @@ pub struct Thread {
     pub function: Option<String>,
     /// The place of its creation, if requested.
     pub call_site: Option<String>,
+    /// The thread that is lifted because this one waits for it.
+    pub waits_for: Option<u32>,
     /// CLOCK_BOOTTIME of the sample.
     pub time_ns: u64,
     /// Its state at the previous sample.
@@ -145,6 +147,16 @@ impl Thread {
         self.task.record.map(|own| own.side.creator_tid).filter(|&tid| tid != 0)
     }
 
+    /// The thread that waits for it, and for which it is lifted.
+    pub fn lifted_by(&self) -> Option<u32> {
+        lifted_by(&self.task)
+    }
+
+    /// Whether it is in the Fast Region only because another thread waits for it.
+    pub fn is_lifted(&self) -> bool {
+        self.is_fast() && self.task.record.is_some_and(|own| own.side.reasons == WHY_LIFT)
+    }
+
     /// Time since it began.
     pub fn age_ns(&self) -> u64 {
         self.time_ns.saturating_sub(self.task.stat.start_ns)
@@ -224,6 +236,11 @@ impl Thread {
     }
 }
 
+/// The thread that waits for a thread, and for which that is lifted.
+fn lifted_by(task: &Task) -> Option<u32> {
+    task.record.map(|own| own.side.lifted_for).filter(|&tid| tid != 0 && task.is_fast())
+}
+
 /// In percent; at most 100, because a thread has one CPU at a time. The measured value is greater
 /// where the wait began before the interval, or where the thread's two samples are farther apart
 /// than the device's.
@@ -275,6 +292,10 @@ impl Threads {
         });
         let first_name = tasks.iter().find(|task| task.stat.tid == pid);
         let first_name = first_name.map_or_else(String::new, |first| first.stat.name.clone());
+        let holders: HashMap<u32, u32> = tasks
+            .iter()
+            .filter_map(|task| lifted_by(task).map(|waiter| (waiter, task.stat.tid)))
+            .collect();
         let tasks = tasks.into_iter().map(|task| (task, None));
         let users = uthreads.iter().map(|uthread| {
             let user = User { number: uthread.number(), worker: uthread.worker };
@@ -289,6 +310,7 @@ impl Threads {
                 zones,
                 function: None,
                 call_site: None,
+                waits_for: holders.get(&task.stat.tid).copied(),
                 time_ns,
                 before: None,
                 task,

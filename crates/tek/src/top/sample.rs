@@ -194,6 +194,7 @@ pub mod tests {
             zones: Default::default(),
             function: None,
             call_site: None,
+            waits_for: None,
             time_ns: 1_000_000_000,
             before: Some(Before::default()),
         }
