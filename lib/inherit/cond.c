@@ -164,7 +164,8 @@ void tek__cond_begin(const pthread_cond_t *cond, pthread_mutex_t *mutex, struct 
 	count(&tek__cond_waiting, 1);
 	__atomic_store_n(&wait->state, (before & ~(unsigned int)(NEXT - 1)) + NEXT + WAITS,
 			 __ATOMIC_SEQ_CST);
-	if (look != UINT64_MAX)
+	/* Where timers are in the guard's place there is no other thread to hold the mutex. */
+	if (look != UINT64_MAX && !tek__guard_is_lone())
 		wake_guard(look);
 }
 
@@ -288,6 +289,8 @@ uint64_t tek__cond_look(uint64_t now)
 	     thread = thread->member.region_next) {
 		const unsigned int state = state_of(thread);
 		const uint64_t look_ns = thread->cond_wait.look_ns;
+		if (state & MARKED)
+			doubt(thread, state);
 		if ((state & (WAITS | MARKED)) != WAITS)
 			continue;
 		if (look_ns <= now) {

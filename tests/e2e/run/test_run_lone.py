@@ -113,6 +113,15 @@ int main(int count, char **arguments)
 		int (*critical_for)(uint64_t) = dlsym(RTLD_DEFAULT, "tek_critical_for");
 		printf("%d\n", critical_for(1000000000));
 		tell("deadline");
+	} else if (strcmp(arguments[1], "condition") == 0) {
+		pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+		pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+		struct timespec soon;
+		clock_gettime(CLOCK_REALTIME, &soon);
+		soon.tv_sec++;
+		pthread_mutex_lock(&mutex);
+		printf("%d\n", pthread_cond_timedwait(&cond, &mutex, &soon));
+		tell("waited");
 	} else if (strcmp(arguments[1], "unshare") == 0) {
 		printf("%d\n", unshare(CLONE_NEWUSER));
 	}
@@ -136,10 +145,14 @@ def text(tek, *command):
     ("thread", ["thread: ordinary, guard"]),
     ("fork", ["child: critical, alone"]),
     ("deadline", ["0", "deadline: critical, guard"]),
+    ("condition", ["110", "waited: critical, alone"]),  # ETIMEDOUT
 ])
 def test_a_program_with_one_thread_gets_the_guard_when_it_needs_one(tek, lone, real_time, then,
                                                                     expected):
-    assert text(tek, "--critical=*", lone, then) == (["start: critical, alone", *expected], "")
+    # A thread that the first one joins is time-critical meanwhile, but for the option.
+    option = ["--no-inherit"] if then == "thread" else []
+    ended = text(tek, "--critical=*", *option, lone, then)
+    assert ended == (["start: critical, alone", *expected], "")
 
 
 def test_a_program_with_one_thread_may_enter_a_user_namespace(tek, lone, real_time):
