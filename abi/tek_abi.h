@@ -193,9 +193,9 @@ struct tek_side {
 	/* what it is for: UTF-8, NUL-terminated; valid if tek_record.role_bytes is not 0 */
 	tek_u8 role[64];
 	/* Of user-level threads, each written by a store of its own, whatever seq is: */
-	tek_u16 worker;      /* number, from 1, of the worker that it ran on last; 0: on none yet */
-	tek_u8 waits;        /* TEK_WAITS_*: for what; TEK_WAITS_NO: it runs, or is ready to */
-	tek_u8 reserved2;    /* zero */
+	tek_u16 worker;     /* number, from 1, of the worker that it ran on last; 0: on none yet */
+	tek_u8 waits;       /* TEK_WAITS_*: for what; TEK_WAITS_NO: it runs, or is ready to */
+	tek_u8 reserved2;   /* zero */
 	tek_u32 lifted_for; /* thread that waits for what it holds, or for its end (TEK_WHY_LIFT);
 	                       of several the most critical one; 0: none */
 };

@@ -112,12 +112,11 @@ bool tek__procfs_futex(pid_t tid, uintptr_t *address)
 		return false;
 	/* "running", or the number of the call and its arguments. */
 	const long call = strtol(text, &after, 10);
-	const bool is_futex = after != text &&
-			      (call == SYS_futex
+	const bool is_futex = after != text && (call == SYS_futex
 #ifdef SYS_futex_time64
-			       || call == SYS_futex_time64
+						|| call == SYS_futex_time64
 #endif
-			      );
+					       );
 	*address = (uintptr_t)strtoull(after, NULL, 16);
 	return is_futex;
 }

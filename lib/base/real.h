@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Two tables of the functions that libtek.so interposes: tek__real has their next definitions, for
- * calls of the program; tek__c_library has those of the C library, for TEK's own work. Other
- * libraries of TEK use base/next.h.
+ * Two tables of functions: those that libtek.so interposes, and a few that only TEK calls, such as
+ * sem_post(). tek__real has their next definitions, for calls of the program; tek__c_library has
+ * those of the C library, for TEK's own work. Other libraries of TEK use base/next.h.
  */
 #ifndef TEK_BASE_REAL_H
 #define TEK_BASE_REAL_H

@@ -22,7 +22,7 @@
  * The guard looks at a wait so long after its time. Most waiters have the mutex by then, and a
  * thread that waits periodically does not wake the guard each time.
  */
-#define LOOK_AFTER_NS UINT64_C(1000000)
+#define CHECK_AFTER_NS UINT64_C(1000000)
 
 /* The state of a wait: these bits, and above them the number of the thread's wait. */
 enum { WAITS = 1, MARKED = 2, NEXT = 4 };
@@ -121,21 +121,20 @@ static void doubt(struct tek_thread *thread, unsigned int state)
 const pthread_mutex_t *tek__cond_mutex_of(const struct tek_thread *thread)
 {
 	const unsigned int state = state_of(thread);
-	const pthread_mutex_t *mutex =
-		__atomic_load_n(&thread->cond_wait.mutex, __ATOMIC_RELAXED);
+	const pthread_mutex_t *mutex = __atomic_load_n(&thread->cond_wait.mutex, __ATOMIC_RELAXED);
 
 	return state & MARKED && state_of(thread) == state ? mutex : NULL;
 }
 
 /* ---- by the waiter ---- */
 
-static uint64_t look_time(struct tek_until until)
+static uint64_t check_time(struct tek_until until)
 {
 	if (!until.at || !tek__is_time(until.at))
 		return UINT64_MAX;
 	const uint64_t end = tek__ns_of(until.at), now = tek__now(until.clock);
 	const uint64_t rest = end > now ? end - now : 0;
-	const uint64_t from = tek__now(CLOCK_MONOTONIC) + LOOK_AFTER_NS;
+	const uint64_t from = tek__now(CLOCK_MONOTONIC) + CHECK_AFTER_NS;
 	return rest < UINT64_MAX - from ? from + rest : UINT64_MAX;
 }
 
@@ -154,26 +153,25 @@ void tek__cond_begin(const pthread_cond_t *cond, pthread_mutex_t *mutex, struct 
 {
 	struct tek_cond_wait *wait = &tek__thread_mine->cond_wait;
 	const unsigned int before = wait->state;
-	const uint64_t look = look_time(until);
+	const uint64_t check_ns = check_time(until);
 
 	/* siglongjmp(3) may have left a wait. */
 	tek__cond_abandon(tek__thread_mine);
 	wait->cond = cond;
 	__atomic_store_n(&wait->mutex, mutex, __ATOMIC_RELAXED);
-	wait->look_ns = look;
+	wait->check_ns = check_ns;
 	count(&tek__cond_waiting, 1);
 	__atomic_store_n(&wait->state, (before & ~(unsigned int)(NEXT - 1)) + NEXT + WAITS,
 			 __ATOMIC_SEQ_CST);
 	/* Where timers are in the guard's place there is no other thread to hold the mutex. */
-	if (look != UINT64_MAX && !tek__guard_is_lone())
-		wake_guard(look);
+	if (check_ns != UINT64_MAX && !tek__guard_is_lone())
+		wake_guard(check_ns);
 }
 
 void tek__cond_abandon(struct tek_thread *thread)
 {
-	const unsigned int state =
-		__atomic_fetch_and(&thread->cond_wait.state, ~(unsigned int)(WAITS | MARKED),
-				   __ATOMIC_SEQ_CST);
+	const unsigned int state = __atomic_fetch_and(
+		&thread->cond_wait.state, ~(unsigned int)(WAITS | MARKED), __ATOMIC_SEQ_CST);
 
 	if (state & WAITS)
 		count(&tek__cond_waiting, -1);
@@ -280,7 +278,7 @@ void tek__cond_locked(const pthread_mutex_t *mutex)
 	give_lock(before);
 }
 
-uint64_t tek__cond_look(uint64_t now)
+uint64_t tek__cond_check(uint64_t now)
 {
 	uint64_t next = UINT64_MAX;
 	bool found = false;
@@ -288,16 +286,16 @@ uint64_t tek__cond_look(uint64_t now)
 	for (struct tek_thread *thread = tek__region_first(); thread;
 	     thread = thread->member.region_next) {
 		const unsigned int state = state_of(thread);
-		const uint64_t look_ns = thread->cond_wait.look_ns;
+		const uint64_t check_ns = thread->cond_wait.check_ns;
 		if (state & MARKED)
 			doubt(thread, state);
 		if ((state & (WAITS | MARKED)) != WAITS)
 			continue;
-		if (look_ns <= now) {
+		if (check_ns <= now) {
 			mark(thread, state);
 			found = true;
-		} else if (look_ns < next) {
-			next = look_ns;
+		} else if (check_ns < next) {
+			next = check_ns;
 		}
 	}
 	if (found)

@@ -55,7 +55,7 @@ const pthread_mutex_t *tek__cond_mutex_of(const struct tek_thread *thread);
  * Marks the waits whose time is over, and lifts. The time of the next one; UINT64_MAX: none. Needs
  * the lock.
  */
-uint64_t tek__cond_look(uint64_t now);
+uint64_t tek__cond_check(uint64_t now);
 
 /* The thread ends, perhaps in the midst of a wait. Needs the lock. */
 void tek__cond_abandon(struct tek_thread *thread);

@@ -69,8 +69,7 @@ static inline bool tek__mutex_is_ours(const pthread_mutex_t *mutex)
 {
 #ifdef __GLIBC__
 	return !__atomic_load_n(&tek__mutex_detours, __ATOMIC_RELAXED) &&
-	       mutex->__data.__kind == PTHREAD_MUTEX_TIMED_NP &&
-	       !*tek__mutex_single_threaded;
+	       mutex->__data.__kind == PTHREAD_MUTEX_TIMED_NP && !*tek__mutex_single_threaded;
 #else
 	(void)mutex;
 	return false;

@@ -40,7 +40,7 @@ const struct tek_hooks tek__hooks = {
 	.leave_region = leave_region,
 	.region_begins = tek__inherit_begin,
 	.waits_changed = tek__waits_review,
-	.waits_are_over = tek__cond_look,
+	.waits_are_over = tek__cond_check,
 	.stack_gone = tek__stack_gone,
 	.release_stack = tek__stack_release,
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The guard: TEK's thread `tek-guard`, whose priority is above all Fast threads of the process. It
- * sends back threads that use up their budget, and ends timed stays.
+ * The budget guard: TEK's thread `tek-guard`, whose priority is above all Fast threads of the
+ * process. It sends back threads that use up their budget, ends timed stays, and lifts threads at
+ * the end of a timed wait (inherit/cond.h).
  *
  * The first Fast thread makes TEK create it. It sleeps while no thread is Fast. It ends with the
  * last thread that TEK knows: a process ends with its last thread, and that must be one of the
@@ -20,9 +21,9 @@
 #include "threads/thread.h"
 
 /*
- * Have the guard running.  Making it is also the proof that this process may use
- * real-time policies.  The lock is given up meanwhile, as by tek__helper_start().
- * Returns 0, EPERM or EAGAIN.
+ * Makes sure that the budget guard runs. Its creation is also the proof that this process may use
+ * real-time policies. The lock is released meanwhile, as by tek__helper_start(). Returns 0, EPERM
+ * or EAGAIN.
  */
 int tek__guard_start(void);
 
@@ -36,9 +37,8 @@ bool tek__guard_is_lone(void);
 bool tek__guard_is(pid_t tid);
 
 /*
- * The budget of a thread: its process's, or its own.  The former counts for any
- * window.  The latter is counted in windows that follow each other, because it may
- * have another length, and looked at as often as the former.
+ * The budget of a thread: its process's, or its own. The former applies to any window. The latter
+ * applies to consecutive windows, because their length may differ. Both are sampled equally often.
  */
 struct tek_budget tek__guard_budget(const struct tek_thread *thread);
 

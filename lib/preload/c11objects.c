@@ -11,8 +11,8 @@ TEK_EXPORT int mtx_init(mtx_t *mutex, int type)
 	if (type & ~(mtx_recursive | mtx_timed))
 		return thrd_error;
 	*tek__mutex_of(mutex) = type & mtx_recursive
-				   ? (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
-				   : (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+					? (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP
+					: (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	return thrd_success;
 }
 

@@ -38,5 +38,6 @@ TEK_EXPORT int cnd_wait(cnd_t *cond, mtx_t *mutex)
 
 TEK_EXPORT int cnd_timedwait(cnd_t *cond, mtx_t *mutex, const struct timespec *time)
 {
-	return tek__c11_result(pthread_cond_timedwait(tek__cond_of(cond), tek__mutex_of(mutex), time));
+	return tek__c11_result(
+		pthread_cond_timedwait(tek__cond_of(cond), tek__mutex_of(mutex), time));
 }

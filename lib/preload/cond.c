@@ -12,16 +12,16 @@ static void end(void *argument)
 }
 
 /* `call` is the C library's function. A cancelled thread has the mutex again when end() runs. */
-#define WAIT(call, until)                                                                          \
-	do {                                                                                       \
-		int result;                                                                        \
-		if (!tek__cond_is_seen(mutex))                                                     \
-			return call;                                                               \
-		tek__cond_begin(cond, mutex, until);                                               \
-		pthread_cleanup_push(end, NULL);                                                   \
-		result = call;                                                                     \
-		pthread_cleanup_pop(1);                                                            \
-		return result;                                                                     \
+#define WAIT(call, until) \
+	do { \
+		int result; \
+		if (!tek__cond_is_seen(mutex)) \
+			return call; \
+		tek__cond_begin(cond, mutex, until); \
+		pthread_cleanup_push(end, NULL); \
+		result = call; \
+		pthread_cleanup_pop(1); \
+		return result; \
 	} while (0)
 
 TEK_EXPORT int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)

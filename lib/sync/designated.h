@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The designated waiter: only one waiter of a lock polls it, and the unlocker wakes at most that
- * one, now and then. The other waiters sleep until that one has the lock: the designation is a
- * futex mutex.
+ * The designated waiter: only one waiter of a lock polls it. The other waiters sleep until that one
+ * has the lock: the designation is a futex mutex. Used by lock_park.c and lock_auto.c.
  *
- * A real-time thread bypasses the designation: the designated waiter may be of lower priority and
- * not run. The kernel wakes the sleeper of the highest priority for the lock itself. A waiter with
- * a deadline bypasses it too, and so does one that has waited for it for some ms: the designated
- * waiter may be stopped, or in a signal handler.
+ * An unlocker wakes one thread, and only if the lock's word says that a thread may sleep for the
+ * lock itself. Now and then it reserves the lock for waiters that have slept: running threads would
+ * always precede them.
+ *
+ * Three kinds of waiters bypass the designation and wait for the lock itself:
+ *   - A real-time thread: the designated waiter may be of lower priority and not run. The kernel
+ *     wakes the sleeper of the highest priority.
+ *   - A waiter with a deadline.
+ *   - A waiter that has waited TEK_DESIGNATION_NS for the designation: the designated waiter may be
+ *     stopped, or in a signal handler.
  */
 #ifndef TEK_SYNC_DESIGNATED_H
 #define TEK_SYNC_DESIGNATED_H

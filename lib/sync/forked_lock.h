@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A lock of any kind with a word that records the process that wrote it last: forked.h. Zero,
- * beside a lock of zeros, is a free one.
+ * A lock of any kind with a word that records the process that wrote it last: forked.h. A lock of
+ * zeros with a word of zero is free.
  *
- * A lock that the child finds free is free; its queue has waiters of the parent only. A lock that
- * it finds locked stays locked until the thread that held it at the fork unlocks it. That makes it
- * a lock of zeros, free in each kind. Until then the other threads wait beside the lock.
+ * In the child of fork() a free lock is cleared, because its queue has waiters of the parent only.
+ * A lock that was held at the fork stays locked until its holder unlocks it, which clears it. Until
+ * then waiters poll it outside of its queue, with naps. A lock whose holder is not in the child
+ * stays locked for ever.
  */
 #ifndef TEK_SYNC_FORKED_LOCK_H
 #define TEK_SYNC_FORKED_LOCK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Test-and-set: a waiter writes again and again, and the lock's line goes from cache to cache. One
- * instruction is all that it asks of a processor: what RTOS for few cores have.
+ * Test-and-set: a waiter writes again and again, and the lock's line goes from cache to cache. It
+ * needs one atomic instruction only, which RTOS for few cores have.
  *
  * rtos-linux-scalability-2018, 3.1.5.
  */

@@ -38,7 +38,7 @@ struct tek_member {
 	bool marked;           /* time-critical, tek-2020 IV-A */
 	unsigned char reasons; /* set of TEK_WHY_* */
 	signed char policy_nice, rule_nice, follow_nice, lift_nice;
-	int lifted_for; /* kernel id of the thread that waits, behind TEK_WHY_LIFT */
+	int lifted_for;           /* kernel id of the thread that waits, behind TEK_WHY_LIFT */
 	uint64_t follow_until_ns; /* end of TEK_WHY_FOLLOW, CLOCK_MONOTONIC; 0: not known */
 	unsigned char rule;       /* behind TEK_WHY_RULE: see struct tek_side */
 	signed char nice;         /* SCHED_TEK priority of the present or last stay */

@@ -57,11 +57,11 @@ struct tek_birth {
 	unsigned int number;  /* of those that were dealt */
 };
 
-/* A wait for a condition variable, as inherit/cond.h has it. The thread itself begins and ends it. */
+/* A wait for a condition variable: inherit/cond.h. The thread itself begins and ends it. */
 struct tek_cond_wait {
 	const void *cond, *mutex;
 	unsigned int state;
-	uint64_t look_ns;           /* CLOCK_MONOTONIC: its time is over; UINT64_MAX: it has none */
+	uint64_t check_ns;          /* CLOCK_MONOTONIC: its time is over; UINT64_MAX: it has none */
 	uint64_t believed_until_ns; /* while it is marked; under the lock */
 };
 

@@ -16,7 +16,7 @@ extern atomic_uint tek_ut__idle_workers __attribute__((visibility("hidden")));
 /* By a carrier in its own context: runs threads until the worker has been given away. */
 void tek_ut__idle(struct tek_carrier *carrier, struct tek_worker *worker);
 
-/* A thread is ready: this worker, or any if NULL, polls, if it has nothing to do. */
+/* A thread is ready: wakes this worker, or any if NULL, if it is idle. */
 void tek_ut__idle_wake(struct tek_worker *worker);
 
 /* A thread waits until that time of CLOCK_MONOTONIC, in ns, which is the earliest of all. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Kernel threads of the engine's own: carriers, the supplier, the monitor and the router.
- * Thread-safe.
+ * Creates the engine's own kernel threads (carriers, the supplier, the monitor, the router), and
+ * waits until one has begun or ended. It ends none. Thread-safe.
  */
 #ifndef TEK_UTHREAD_KERNEL_THREAD_H
 #define TEK_UTHREAD_KERNEL_THREAD_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The user-level threads of a program in the thread information table of its process
+ * The user-level threads of a program in the thread table of its process
  * (abi/tek_abi.h), for `tek ps` and its kin.  Table, run directory and modules are those of
  * libtek.so (threads/).
  *
- * The table is made when the program creates its first thread: most programs without threads need
+ * The table is made when the program creates its first thread: a program without threads needs
  * none. A thread's structure keeps its slot on reuse, so creating and ending a thread search
  * nothing. When all slots have an owner, slots of ended threads are reassigned; a thread without a
  * slot is counted as lost.

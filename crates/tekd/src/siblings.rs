@@ -119,9 +119,10 @@ impl Siblings {
         if makers.is_empty() {
             return Makers::default();
         }
-        // A new child has its maker's memory, or a copy. If the parent's stack is at the same
-        // address, the child counts as the parent's own. A child with another stack has executed a
-        // program, and one without a stack has ended: the parent or any maker may have made it.
+        // A new child has its maker's memory or a copy of it, so its stack lies at the maker's
+        // address. At the parent's address the child counts as the parent's own; at a maker's, as
+        // made by a maker with that address. A child with any other address has executed a program,
+        // and one without a stack has ended: the parent or any maker may have made it.
         let its = stack_of(child).filter(|&its| its != 0);
         if its.is_some() && stack_of(parent) == its {
             return Makers::default();

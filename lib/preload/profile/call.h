@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Bodies of functions that are the next one's, counted: profile/account.h. */
+/*
+ * Macros for the functions that libtek-profile.so interposes. Each makes a function, or its body,
+ * that calls the next definition and accounts for the call (profile/account.h): as timed, as
+ * counted, as a wait, or as a lock that was taken or released.
+ */
 #ifndef TEK_PRELOAD_PROFILE_CALL_H
 #define TEK_PRELOAD_PROFILE_CALL_H
 

@@ -3,9 +3,12 @@
  * How our mutex lies in a pthread_mutex_t.
  *
  * A static initialiser of glibc sets `kind` to one of the four types and all else to zero, which is
- * a free lock here, too. So no mutex is looked up anywhere, and none needs memory beside. `kind`
- * also shows the owner of the implementation: mutexes that are robust, of several processes, or
- * with a protocol carry the C library's bits for that and are the C library's.
+ * a free lock here, too. So no mutex is looked up anywhere, and none needs memory beside.
+ *
+ * `kind` also shows the owner of the implementation. Mutexes that are robust, shared by processes,
+ * or with a priority ceiling have the C library's bits for that, and are the C library's. One with
+ * priority inheritance has TEK_MUTEX_INHERIT if the chosen kind of lock sleeps and the program is
+ * not on user-level threads. Otherwise it is the C library's, too.
  */
 #ifndef TEK_PRELOAD_SYNC_MUTEX_H
 #define TEK_PRELOAD_SYNC_MUTEX_H

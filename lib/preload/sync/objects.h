@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Flags of the C library in the objects of pthread.h (base/objects.h), as far as they fit the
- * objects of libtek-sync.so in the same memory.
+ * The places of the C library's flags in objects of pthread.h, as base/objects.h finds them for
+ * libtek-sync.so. A flag that a member of this library's own object would overlap counts as not
+ * found. Objects of that type then stay the C library's.
  */
 #ifndef TEK_PRELOAD_SYNC_OBJECTS_H
 #define TEK_PRELOAD_SYNC_OBJECTS_H

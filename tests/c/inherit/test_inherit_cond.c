@@ -113,7 +113,7 @@ static void a_waiter_whose_time_is_over_lifts_the_holder_of_the_mutex(void **sta
 	assert_int_equal(taker.error, ETIMEDOUT);
 }
 
-static void *hold_until_told(void *argument)
+static void *hold_until_it_goes_on(void *argument)
 {
 	struct holder *holder = argument;
 
@@ -135,7 +135,7 @@ static void a_signal_without_the_mutex_lifts_the_thread_that_holds_it(void **sta
 	pthread_t thread;
 
 	start(&taker);
-	assert_int_equal(pthread_create(&thread, NULL, hold_until_told, &holder), 0);
+	assert_int_equal(pthread_create(&thread, NULL, hold_until_it_goes_on, &holder), 0);
 	await(&holder.tid);
 	assert_false(is_fast(holder.tid));
 	shelf.number = 1;
@@ -221,8 +221,7 @@ static void signals_by_an_address_in_the_c_library_wake_fast_threads(void **stat
 	assert_non_null(library);
 	for (int i = 0; i < 2; i++) {
 		struct taker taker = {.shelf = &shelf, .priority = 0};
-		int (*wake)(pthread_cond_t *) =
-			(int (*)(pthread_cond_t *))dlsym(library, names[i]);
+		int (*wake)(pthread_cond_t *) = (int (*)(pthread_cond_t *))dlsym(library, names[i]);
 		assert_non_null(wake);
 		start(&taker);
 		pthread_mutex_lock(&shelf.mutex);

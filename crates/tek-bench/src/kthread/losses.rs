@@ -102,7 +102,7 @@ enum What {
     /// The thread that ran, its priority and whether it stays ready; the thread that runs now, and
     /// its priority.
     Switch { from: (u32, i32), is_ready: bool, to: (u32, i32) },
-    /// A bystander, its priority.
+    /// The bystander that became ready, and its priority. The kernel reports no other wake-ups.
     Wakeup { tid: u32, priority: i32 },
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `tek bench observe` (tek-2020, III-A): the effect of conventional scheduling on critical
-//! threads, and the effect of a nice value.
+//! `tek bench observe` (tek-2020, III-A): the delays of two critical threads beside CPU-bound
+//! threads, conventional and under TEK; and the CPU shares of four threads with nice values 1 to 4.
 
 mod delays;
 mod shares;

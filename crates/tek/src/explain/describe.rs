@@ -302,12 +302,12 @@ fn why(reason: &str, tek: &Tek) -> String {
 }
 
 /// `A [1], which holds up B [2], which ...`
-fn listed(others: &[Other], link: &str) -> String {
+fn listed(threads: &[Other], link: &str) -> String {
     let named = |other: &Other| {
         let name = other.name.as_deref().unwrap_or("a thread that has ended");
         format!("{name} [{}]", other.tid)
     };
-    others.iter().map(named).collect::<Vec<_>>().join(link)
+    threads.iter().map(named).collect::<Vec<_>>().join(link)
 }
 
 fn lifted(waiters: &[Other]) -> String {
@@ -320,9 +320,8 @@ fn lifted(waiters: &[Other]) -> String {
 
 fn held_up(tek: &Tek) -> Option<String> {
     let chain = listed(&tek.waits_for, ", which waits for ");
-    (!tek.waits_for.is_empty()).then(|| {
-        format!("It waits for {chain}: that is time-critical until this wait is over.")
-    })
+    (!tek.waits_for.is_empty())
+        .then(|| format!("It waits for {chain}: that is time-critical until this wait is over."))
 }
 
 fn by_rule(tek: &Tek) -> String {

@@ -175,11 +175,7 @@ fn holder_of(program: &Program, tid: u32) -> Option<u32> {
 }
 
 /// The threads after this one; they are of one moment only almost, so they may form a circle.
-fn chain(
-    program: &Program,
-    tid: u32,
-    next: impl Fn(&Program, u32) -> Option<u32>,
-) -> Vec<Other> {
+fn chain(program: &Program, tid: u32, next: impl Fn(&Program, u32) -> Option<u32>) -> Vec<Other> {
     let mut tids = vec![tid];
     while let Some(tid) = next(program, tids[tids.len() - 1]).filter(|tid| !tids.contains(tid)) {
         tids.push(tid);

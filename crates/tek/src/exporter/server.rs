@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Serves clients, in one thread that waits for none of them: as many as there is room for, and
-//! beyond that the newest. Another thread queries the device, at most once at a time.
+//! Serves up to 64 clients in one thread that waits for none of them. When all places are taken, a
+//! new client replaces the oldest one that has not sent its request, else the oldest. Another
+//! thread queries the device, at most once at a time.
 use super::client::Client;
 use super::examine::Looker;
 use super::host::Hosts;

@@ -31,7 +31,7 @@ pub struct Options {
     #[arg(long, value_name = "NAME")]
     pub barrier: Option<Barrier>,
 
-    /// How many turns of about 50 ns a thread spins at most before it sleeps, where its lock has it
+    /// The most spin iterations, of about 50 ns each, before a thread sleeps, where its lock has it
     /// sleep; fewer where that has not paid [default: 100]
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_SPINS)))]
