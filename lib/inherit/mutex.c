@@ -76,6 +76,12 @@ void tek__inherit_begin(void)
 	__atomic_store_n(&tek__inherit_works, is_possible, __ATOMIC_RELAXED);
 }
 
+void tek__inherit_end(void)
+{
+	is_possible = false;
+	tek__inherit_begin();
+}
+
 void tek__inherit_start(bool is_on)
 {
 #ifdef __GLIBC__

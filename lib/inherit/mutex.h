@@ -32,10 +32,13 @@ void tek__inherit_start(bool is_on);
 /* The first Fast thread of the process: from now on holders are known. Needs the lock. */
 void tek__inherit_begin(void);
 
+/* TEK does nothing in this process any more. Needs no lock. */
+void tek__inherit_end(void);
+
 /* In the child of a fork: no wait is marked. */
 void tek__mutex_forget(void);
 
-/* Holders are known and are lifted. It never becomes false again. */
+/* Holders are known and are lifted. */
 extern bool tek__inherit_works;
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "life/confine.h"
 
+#include "inherit/mutex.h"
 #include "mediate/region.h"
 #include "place/place.h"
 #include "threads/process.h"
@@ -16,6 +17,7 @@ void tek__confine_places(void)
 
 void tek__confine(const char *call)
 {
+	tek__inherit_end();
 	if (!tek__lock()) {
 		tek__process_confine();
 		return;

@@ -274,8 +274,11 @@ void tek__table_write(struct tek_slot slot, const struct tek_record *record,
 {
 	tek_u32 seq = begin_write(slot);
 	write_record(slot, record);
-	if (side)
+	if (side) {
 		put_words(slot.side, side, offsetof(struct tek_side, role));
+		/* The engine writes the fields before it by themselves. */
+		__atomic_store_n(&slot.side->lifted_for, side->lifted_for, __ATOMIC_RELAXED);
+	}
 	/* In whole words: readers do not look behind its end. */
 	if (role && record->role_bytes)
 		put_words(slot.side->role, role, (record->role_bytes + 8u) / 8 * 8);
