@@ -44,7 +44,7 @@ bool tek__cond_is_seen(const pthread_mutex_t *mutex)
 {
 	const struct tek_thread *self = tek__thread_mine;
 
-	return tek__inherit_works && self && self->member.fast && !tek__process_is_new() &&
+	return tek__inherit_is_on() && self && self->member.fast && !tek__process_is_new() &&
 	       tek__mutex_is_inherited(mutex);
 }
 

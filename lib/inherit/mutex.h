@@ -38,8 +38,13 @@ void tek__inherit_end(void);
 /* In the child of a fork: no wait is marked. */
 void tek__mutex_forget(void);
 
-/* Holders are known and are lifted. */
 extern bool tek__inherit_works;
+
+/* Holders are known and are lifted. */
+static inline bool tek__inherit_is_on(void)
+{
+	return __atomic_load_n(&tek__inherit_works, __ATOMIC_RELAXED);
+}
 
 /*
  * 0: a normal mutex may be locked here. Before the start, and where that is not possible, one more

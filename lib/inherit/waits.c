@@ -230,7 +230,7 @@ bool tek__join_begins(pthread_t handle)
 {
 	struct tek_thread *self = tek__thread_mine;
 
-	if (!tek__inherit_works || !self || !self->member.fast || !tek__lock())
+	if (!tek__inherit_is_on() || !self || !self->member.fast || !tek__lock())
 		return false;
 	const struct tek_thread *other = tek__thread_known(handle);
 	const bool waits = other && other != self && other->tid;

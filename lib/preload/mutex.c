@@ -12,7 +12,7 @@
 /* Each way to wait in a function of its own: the symbols save no registers before it. */
 __attribute__((noinline)) static int lock(pthread_mutex_t *mutex)
 {
-	if (!tek__inherit_works)
+	if (!tek__inherit_is_on())
 		return TEK_REAL(pthread_mutex_lock)(mutex);
 	return tek__mutex_lock(mutex, TEK_FOR_EVER);
 }
@@ -38,7 +38,7 @@ TEK_EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex)
 
 TEK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *time)
 {
-	if (!tek__inherit_works)
+	if (!tek__inherit_is_on())
 		return TEK_REAL(pthread_mutex_timedlock)(mutex, time);
 	return tek__mutex_lock(mutex, (struct tek_until){CLOCK_REALTIME, time});
 }
@@ -46,7 +46,7 @@ TEK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct time
 TEK_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
 				       const struct timespec *time)
 {
-	if (!tek__inherit_works || !tek__clock_is_known(clock))
+	if (!tek__inherit_is_on() || !tek__clock_is_known(clock))
 		return TEK_REAL(pthread_mutex_clocklock)(mutex, clock, time);
 	return tek__mutex_lock(mutex, (struct tek_until){clock, time});
 }

@@ -12,39 +12,40 @@
 
 TEK_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *lock)
 {
-	return tek__inherit_works ? tek__rwlock_read(lock, TEK_FOR_EVER)
-				  : TEK_REAL(pthread_rwlock_rdlock)(lock);
+	return tek__inherit_is_on() ? tek__rwlock_read(lock, TEK_FOR_EVER)
+				    : TEK_REAL(pthread_rwlock_rdlock)(lock);
 }
 
 TEK_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *lock)
 {
-	return tek__inherit_works ? tek__rwlock_try_read(lock)
-				  : TEK_REAL(pthread_rwlock_tryrdlock)(lock);
+	return tek__inherit_is_on() ? tek__rwlock_try_read(lock)
+				    : TEK_REAL(pthread_rwlock_tryrdlock)(lock);
 }
 
 TEK_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *lock, const struct timespec *time)
 {
-	return tek__inherit_works ? tek__rwlock_read(lock, (struct tek_until){CLOCK_REALTIME, time})
-				  : TEK_REAL(pthread_rwlock_timedrdlock)(lock, time);
+	return tek__inherit_is_on()
+		       ? tek__rwlock_read(lock, (struct tek_until){CLOCK_REALTIME, time})
+		       : TEK_REAL(pthread_rwlock_timedrdlock)(lock, time);
 }
 
 TEK_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *lock, clockid_t clock,
 					  const struct timespec *time)
 {
-	return tek__inherit_works && tek__clock_is_known(clock)
+	return tek__inherit_is_on() && tek__clock_is_known(clock)
 		       ? tek__rwlock_read(lock, (struct tek_until){clock, time})
 		       : TEK_REAL(pthread_rwlock_clockrdlock)(lock, clock, time);
 }
 
 TEK_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *lock)
 {
-	return tek__inherit_works ? tek__rwlock_write(lock, TEK_FOR_EVER)
-				  : TEK_REAL(pthread_rwlock_wrlock)(lock);
+	return tek__inherit_is_on() ? tek__rwlock_write(lock, TEK_FOR_EVER)
+				    : TEK_REAL(pthread_rwlock_wrlock)(lock);
 }
 
 TEK_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *lock, const struct timespec *time)
 {
-	return tek__inherit_works
+	return tek__inherit_is_on()
 		       ? tek__rwlock_write(lock, (struct tek_until){CLOCK_REALTIME, time})
 		       : TEK_REAL(pthread_rwlock_timedwrlock)(lock, time);
 }
@@ -52,14 +53,14 @@ TEK_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *lock, const struct t
 TEK_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock,
 					  const struct timespec *time)
 {
-	return tek__inherit_works && tek__clock_is_known(clock)
+	return tek__inherit_is_on() && tek__clock_is_known(clock)
 		       ? tek__rwlock_write(lock, (struct tek_until){clock, time})
 		       : TEK_REAL(pthread_rwlock_clockwrlock)(lock, clock, time);
 }
 
 TEK_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *lock)
 {
-	return tek__inherit_works ? tek__rwlock_unlock(lock)
-				  : TEK_REAL(pthread_rwlock_unlock)(lock);
+	return tek__inherit_is_on() ? tek__rwlock_unlock(lock)
+				    : TEK_REAL(pthread_rwlock_unlock)(lock);
 }
 #endif
