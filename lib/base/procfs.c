@@ -117,8 +117,8 @@ bool tek__procfs_futex(pid_t tid, uintptr_t *address)
 						|| call == SYS_futex_time64
 #endif
 					       );
-	*address = (uintptr_t)strtoull(after, NULL, 16);
-	return is_futex;
+	*address = is_futex ? (uintptr_t)strtoull(after, NULL, 16) : 0;
+	return true;
 }
 
 void tek__procfs_each_thread(void (*visit)(pid_t tid, void *context), void *context)

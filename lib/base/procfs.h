@@ -41,8 +41,8 @@ void tek__procfs_each_thread(void (*visit)(pid_t tid, void *context), void *cont
 pid_t tek__procfs_process_of(pid_t tid);
 
 /*
- * The address of the futex for which a thread of this process sleeps. False: it does not, or there
- * is no /proc.
+ * The address of the futex for which a thread of this process sleeps; 0: it does not. False: there
+ * is no thread with this id, or no /proc.
  */
 bool tek__procfs_futex(pid_t tid, uintptr_t *address);
 

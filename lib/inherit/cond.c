@@ -19,7 +19,7 @@
 #define BELIEVED_NS UINT64_C(200000)
 
 /*
- * The guard looks at a wait so long after its time. Most waiters have the mutex by then, and a
+ * The budget guard checks a wait so long after its time. Most waiters have the mutex by then, and a
  * thread that waits periodically does not wake the guard each time.
  */
 #define CHECK_AFTER_NS UINT64_C(1000000)
@@ -95,15 +95,16 @@ static void mark(struct tek_thread *thread, unsigned int state)
 	}
 }
 
-static bool waits_for(const struct tek_thread *thread, const pthread_cond_t *cond)
+/* Without /proc the answer is yes: a missing lift is better than one without an end. */
+static bool may_wait_for(const struct tek_thread *thread, const pthread_cond_t *cond)
 {
 	uintptr_t futex;
 
-	return tek__procfs_futex(thread->tid, &futex) && futex >= (uintptr_t)cond &&
-	       futex < (uintptr_t)(cond + 1);
+	return !tek__procfs_futex(thread->tid, &futex) ||
+	       (futex >= (uintptr_t)cond && futex < (uintptr_t)(cond + 1));
 }
 
-/* Takes the mark back if the thread still waits for the condition variable. */
+/* Takes the mark back if the thread may still wait for the condition variable. */
 static void doubt(struct tek_thread *thread, unsigned int state)
 {
 	const uint64_t now = tek__now(CLOCK_MONOTONIC);
@@ -111,7 +112,7 @@ static void doubt(struct tek_thread *thread, unsigned int state)
 	if (thread->cond_wait.believed_until_ns > now)
 		return;
 	thread->cond_wait.believed_until_ns = now + BELIEVED_NS;
-	if (!waits_for(thread, thread->cond_wait.cond) ||
+	if (!may_wait_for(thread, thread->cond_wait.cond) ||
 	    !changes(thread, state, state & ~(unsigned int)MARKED))
 		return;
 	count(&doubted, 1);

@@ -78,8 +78,8 @@ void tek__inherit_begin(void)
 
 void tek__inherit_end(void)
 {
-	is_possible = false;
-	tek__inherit_begin();
+	is_possible = false; /* it does not begin again either */
+	__atomic_store_n(&tek__inherit_works, false, __ATOMIC_RELAXED);
 }
 
 void tek__inherit_start(bool is_on)

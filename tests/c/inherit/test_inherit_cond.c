@@ -183,14 +183,13 @@ static void a_thread_that_locks_the_mutex_before_the_woken_one_is_lifted(void **
 		skip(); /* the woken thread runs at once, in place of this one */
 }
 
-static void a_signal_that_wakes_another_thread_lifts_nobody_later(void **state)
+/* Whether nobody is lifted some time after a signal that woke another thread. */
+static bool mark_ends(void)
 {
-	(void)state;
-	need_real_time();
 	struct shelf shelf = new_shelf();
 	struct taker first = {.shelf = &shelf, .priority = NOT_FAST};
 	struct taker fast = {.shelf = &shelf, .priority = 0};
-	struct taker *takers[] = {&first, &fast};
+	bool lifted = false;
 
 	start(&first);
 	start(&fast);
@@ -200,13 +199,39 @@ static void a_signal_that_wakes_another_thread_lifts_nobody_later(void **state)
 	sleep_ms(5);
 	if (first.place) {
 		pthread_mutex_lock(&shelf.mutex);
-		assert_false(is_fast(own_tid()));
+		lifted = is_fast(own_tid());
 		pthread_mutex_unlock(&shelf.mutex);
 	}
 	put(&shelf, 1);
-	for (int i = 0; i < 2; i++)
-		end(takers[i]);
-	assert_int_equal(shelf.taken, 2);
+	end(&first);
+	end(&fast);
+	return !lifted && shelf.taken == 2;
+}
+
+static void a_signal_that_wakes_another_thread_lifts_nobody_later(void **state)
+{
+	(void)state;
+	need_real_time();
+	assert_true(mark_ends());
+}
+
+static char empty_directory[] = "/tmp/tek-XXXXXX";
+
+static int mark_ends_without_proc(void)
+{
+	return chroot(empty_directory) || !mark_ends();
+}
+
+static void without_proc_it_lifts_nobody_later_either(void **state)
+{
+	(void)state;
+	need_real_time();
+	if (geteuid() != 0)
+		skip();
+	assert_non_null(mkdtemp(empty_directory));
+	int status = in_child(mark_ends_without_proc);
+	rmdir(empty_directory);
+	assert_int_equal(status, 0);
 }
 
 /* Such a signal lifts nobody, but it is a signal. */
@@ -443,6 +468,7 @@ int main(void)
 		cmocka_unit_test(a_signal_without_the_mutex_lifts_the_thread_that_holds_it),
 		cmocka_unit_test(a_thread_that_locks_the_mutex_before_the_woken_one_is_lifted),
 		cmocka_unit_test(a_signal_that_wakes_another_thread_lifts_nobody_later),
+		cmocka_unit_test(without_proc_it_lifts_nobody_later_either),
 		cmocka_unit_test(signals_by_an_address_in_the_c_library_wake_fast_threads),
 		cmocka_unit_test(a_broadcast_wakes_all_threads),
 		cmocka_unit_test(a_cancelled_thread_holds_the_mutex_in_its_clean_up),
