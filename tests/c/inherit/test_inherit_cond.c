@@ -183,29 +183,33 @@ static void a_thread_that_locks_the_mutex_before_the_woken_one_is_lifted(void **
 		skip(); /* the woken thread runs at once, in place of this one */
 }
 
-/* Whether nobody is lifted some time after a signal that woke another thread. */
+/*
+ * Whether nobody is lifted some time after a signal that woke another thread: the C library wakes
+ * the threads that waited at its last signal before those that came later.
+ */
 static bool mark_ends(void)
 {
 	struct shelf shelf = new_shelf();
-	struct taker first = {.shelf = &shelf, .priority = NOT_FAST};
-	struct taker fast = {.shelf = &shelf, .priority = 0};
-	bool lifted = false;
+	struct taker early[] = {{.shelf = &shelf, .priority = NOT_FAST},
+				{.shelf = &shelf, .priority = NOT_FAST}};
+	struct taker late = {.shelf = &shelf, .priority = 0};
 
-	start(&first);
-	start(&fast);
+	start(&early[0]);
+	start(&early[1]);
 	put(&shelf, 1);
-	while (!first.place && !fast.place)
+	while (!early[0].place && !early[1].place)
 		sleep_ms(1);
-	sleep_ms(5);
-	if (first.place) {
-		pthread_mutex_lock(&shelf.mutex);
-		lifted = is_fast(own_tid());
-		pthread_mutex_unlock(&shelf.mutex);
-	}
+	start(&late);
 	put(&shelf, 1);
-	end(&first);
-	end(&fast);
-	return !lifted && shelf.taken == 2;
+	end(&early[0]);
+	end(&early[1]);
+	sleep_ms(5);
+	pthread_mutex_lock(&shelf.mutex);
+	const bool lifted = is_fast(own_tid());
+	pthread_mutex_unlock(&shelf.mutex);
+	put(&shelf, 1);
+	end(&late);
+	return !lifted && late.place == 3;
 }
 
 static void a_signal_that_wakes_another_thread_lifts_nobody_later(void **state)
