@@ -399,6 +399,9 @@ struct tek_event {
 
 /* struct tek_request.flags */
 #define TEK_ASK_PROCESS 0x01u
+#define TEK_ASK_LIFT \
+	0x02u /* of ENTER: only because a Fast thread waits for this one. It gives its place to a
+		 thread of the process that is Fast for another reason */
 
 struct tek_request {
 	tek_u32 magic;   /* TEK_REQUEST_MAGIC */
@@ -420,7 +423,7 @@ struct tek_request {
 #define TEK_TELL_LEFT \
 	101u /* the thread `tid` is Fast no more: error is EDQUOT (its budget; value[0] ns used of
 	        value[1] ns), ETIME (`until_ns` has come), EPERM (it may not be so any more), EAGAIN
-	        (another user needs its place) */
+	        (another user, or for a lifted thread another thread, needs its place) */
 #define TEK_TELL_REFUSED 102u /* what came was no request; the connection is closed */
 
 /* Permissions of a process, in the reply to HELLO. */

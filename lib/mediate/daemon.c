@@ -104,6 +104,11 @@ static tek_u32 microseconds(uint64_t ns)
 	return (tek_u32)((ns + 999) / 1000); /* 0 is no budget; an hour is not too much */
 }
 
+static bool is_lifted_only(const struct tek_member *member)
+{
+	return member->reasons == TEK_WHY_LIFT;
+}
+
 static bool ask_to_enter(pid_t tid, const struct tek_member *member, int nice, uint64_t until_ns,
 			 struct tek_reply *reply)
 {
@@ -115,6 +120,7 @@ static bool ask_to_enter(pid_t tid, const struct tek_member *member, int nice, u
 	struct tek_request request = {
 		.tid = (tek_u32)tid,
 		.priority = nice,
+		.flags = is_lifted_only(member) ? TEK_ASK_LIFT : 0,
 		.until_ns = until_ns - (uint64_t)offsets.monotonic_ns,
 		.budget_us = microseconds(budget.cpu_ns),
 		.window_us = microseconds(budget.window_ns),
@@ -136,6 +142,7 @@ static int note_answer(const struct tek_reply *reply, struct tek_member *member,
 	member->asked_nice = (signed char)nice;
 	member->asked_until_ns = until_ns;
 	member->asked_budget = wanted_budget(member);
+	member->asked_lift = is_lifted_only(member);
 	member->taken.error = 0; /* if it was taken back, that was before */
 	atomic_store_explicit(&tek__daemon_was_used, true, memory_order_relaxed);
 	return 0;
@@ -180,7 +187,8 @@ void tek__daemon_move(pid_t tid, struct tek_member *member, int nice, uint64_t u
 	struct tek_reply reply;
 
 	if ((nice == member->asked_nice && until_ns == member->asked_until_ns &&
-	     is_same(wanted_budget(member), member->asked_budget)) ||
+	     is_same(wanted_budget(member), member->asked_budget) &&
+	     is_lifted_only(member) == member->asked_lift) ||
 	    !is_granted(member))
 		return;
 	if (ask_to_enter(tid, member, nice, until_ns, &reply) && makes_sense(&reply, tid))

@@ -307,6 +307,11 @@ static void follow_daemon(struct tek_thread *thread, const struct tek_taken *tak
 	uint64_t allowed_ns = taken->allowed_ns < TEK_WINDOW_MAX_NS ? taken->allowed_ns
 								    : TEK_WINDOW_MAX_NS;
 
+	/* Another thread of the process needed its place. */
+	if (taken->error == EAGAIN && thread->member.asked_lift) {
+		tek__lift_end(thread);
+		return;
+	}
 	switch (taken->error) {
 	case EDQUOT:
 		if (allowed_ns) {

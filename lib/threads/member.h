@@ -61,6 +61,7 @@ struct tek_member {
 	signed char asked_nice;
 	uint64_t asked_until_ns; /* CLOCK_MONOTONIC; 0: until it is taken back */
 	struct tek_budget asked_budget;
+	bool asked_lift; /* it is Fast only because another thread waits for it */
 	struct tek_taken taken;
 
 	/* Guard. */

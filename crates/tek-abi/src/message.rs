@@ -33,6 +33,8 @@ pub const ASK_NORMAL: u16 = 8;
 
 /// In `flags`: all threads of the process.
 pub const ASK_PROCESS: u32 = 1;
+/// In `flags` of ENTER: only because a Fast thread waits for this one.
+pub const ASK_LIFT: u32 = 2;
 
 /// A thread is Fast no more; `error` has the reason.
 pub const TELL_LEFT: u16 = 101;
@@ -64,7 +66,7 @@ pub struct Request {
     pub until_ns: u64,
     /// SCHED_TEK priority: -20 to 19.
     pub priority: i32,
-    /// [`ASK_PROCESS`].
+    /// [`ASK_PROCESS`], [`ASK_LIFT`].
     pub flags: u32,
     /// `GROUP_*`.
     pub group: u32,
@@ -177,6 +179,7 @@ impl Request {
             ASK_LEAVE | ASK_EXPLAIN => expected.tid = request.tid,
             ASK_ENTER => {
                 expected.tid = request.tid;
+                expected.flags = request.flags & ASK_LIFT;
                 expected.until_ns = request.until_ns;
                 expected.priority = request.priority;
                 expected.budget_us = request.budget_us;

@@ -116,6 +116,7 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         ASK_CRITICAL,
         ASK_NORMAL,
         ASK_PROCESS,
+        ASK_LIFT,
         TELL_LEFT,
         TELL_REFUSED,
         GRANT_SWITCH,

@@ -217,8 +217,9 @@ impl Daemon {
         Ok(serde_json::from_reader(BufReader::new(file))?)
     }
 
-    /// How many threads of a process are Fast by it; fails if it has another backend.
-    pub fn fast_threads(&self, pid: u32, backend: Backend) -> anyhow::Result<usize> {
+    /// The threads of a process that are Fast by it, lifted ones too; fails if it has another
+    /// backend.
+    pub fn fast_threads(&self, pid: u32, backend: Backend) -> anyhow::Result<Vec<i32>> {
         let status = self.status()?;
         ensure!(
             status["backend"] == backend.name(),
@@ -227,7 +228,8 @@ impl Daemon {
             status["backend_why"]
         );
         let fast = status["fast"].as_array().map_or(&[][..], Vec::as_slice);
-        Ok(fast.iter().filter(|thread| thread["pid"] == pid).count())
+        let of_process = fast.iter().filter(|thread| thread["pid"] == pid);
+        Ok(of_process.filter_map(|thread| thread["tid"].as_i64()?.try_into().ok()).collect())
     }
 
     /// Ends it cleanly.

@@ -217,6 +217,15 @@ impl Terms {
             false => Err(Refusal::Rate(self.rate)),
         }
     }
+
+    /// The same for a lift. Half of the burst is left for threads that are critical by themselves:
+    /// a lock that is often held must not keep them out.
+    pub fn may_lift(&self, account: &mut Bucket, now_ns: u64) -> Result<(), Refusal> {
+        match account.take_leaving(self.burst / 2, self.rate, self.burst, now_ns) {
+            true => Ok(()),
+            false => Err(Refusal::Rate(self.rate)),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,15 @@ impl Bucket {
         self.take_many(1, rate, burst, now_ns)
     }
 
+    /// The same, if `rest` more tokens remain for callers of [`Bucket::take`].
+    pub fn take_leaving(&mut self, rest: u32, rate: u32, burst: u32, now_ns: u64) -> bool {
+        let mut left = *self;
+        if !left.take_many(rest.saturating_add(1), rate, burst, now_ns) {
+            return false;
+        }
+        self.take(rate, burst, now_ns)
+    }
+
     /// Takes several tokens, all or none. A request above the bucket's size needs a full bucket;
     /// the rest becomes debt.
     pub fn take_many(&mut self, tokens: u32, rate: u32, burst: u32, now_ns: u64) -> bool {
@@ -74,6 +83,16 @@ mod tests {
         assert!(!bucket.take(10, 5, 100_000_000));
         assert!(!bucket.is_full(500_000_000));
         assert!(bucket.is_full(600_000_000));
+    }
+
+    #[test]
+    fn a_rest_is_left_for_other_callers() {
+        let mut bucket = Bucket::default();
+        assert!((0..3).all(|_| bucket.take_leaving(2, 10, 5, 0)));
+        assert!(!bucket.take_leaving(2, 10, 5, 0));
+        assert!(bucket.take(10, 5, 0) && bucket.take(10, 5, 0) && !bucket.take(10, 5, 0));
+        let mut single = Bucket::default();
+        assert!(single.take_leaving(0, 10, 1, 0) && !single.take_leaving(0, 10, 1, 0));
     }
 
     proptest! {

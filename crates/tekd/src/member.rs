@@ -16,6 +16,8 @@ pub struct Ask {
     pub priority: Priority,
     /// CLOCK_MONOTONIC; 0: no end.
     pub until_ns: u64,
+    /// Only because a Fast thread of its process waits for it.
+    pub is_lift: bool,
     /// The budget of the grant, and the budget that the request asks for.
     pub granted: Budget,
     pub budget: Budget,
@@ -120,6 +122,11 @@ impl Member {
     /// The requests in force.
     pub fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.own.iter().chain(&self.by_hand)
+    }
+
+    /// Whether it is Fast only because a Fast thread waits for it.
+    pub fn is_lifted_only(&self) -> bool {
+        self.by_hand.is_none() && self.own.as_ref().is_some_and(|own| own.is_lift)
     }
 
     /// The request with the best priority, which is in force.

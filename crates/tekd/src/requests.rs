@@ -16,10 +16,10 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tek_abi::{
     Reply, Request, ASK_CRITICAL, ASK_ENTER, ASK_EXPLAIN, ASK_GROUP, ASK_HELLO, ASK_LEAVE,
-    ASK_NORMAL, ASK_PROCESS, ASK_STATUS, GRANT_LIMIT, GRANT_SWITCH,
+    ASK_LIFT, ASK_NORMAL, ASK_PROCESS, ASK_STATUS, GRANT_LIMIT, GRANT_SWITCH,
 };
 use tek_effect::{Error, Identity, Limits, Resource};
-use tek_policy::{Budget, Counts, Priority};
+use tek_policy::{Budget, Counts, Priority, Refusal};
 
 type Result<T> = std::result::Result<T, Refused>;
 
@@ -203,7 +203,12 @@ fn enter(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u
         let of_user = |member: &Member| member.asks().any(|other| other.uid == ask.uid);
         server.region.forget_ended(&mut server.backends, of_user);
     }
-    may_add(&server.region)?;
+    while let Err(refusal) = may_add(&server.region) {
+        let of_process = matches!(refusal, Refusal::ProcessThreads(_)).then_some(process);
+        if ask.is_lift || !server.end_a_lift(ask.uid, of_process) {
+            return Err(refusal.into());
+        }
+    }
     if server.region.member(thread).is_none() {
         server.make_room_for(ask.uid, 1)?;
     }
@@ -240,11 +245,16 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
     let peer = server.peer(pid)?;
     let grant = peer.grant()?;
     grant.terms.may_have(priority)?;
-    grant.terms.may_switch(&mut peer.switches, now)?;
+    let is_lift = request.flags & ASK_LIFT != 0;
+    match is_lift {
+        true => grant.terms.may_lift(&mut peer.switches, now)?,
+        false => grant.terms.may_switch(&mut peer.switches, now)?,
+    }
     let checked = peer.checked.as_ref().ok_or_else(unknown)?;
     Ok(Ask {
         priority,
         until_ns: request.until_ns,
+        is_lift,
         granted: grant.terms.budget,
         budget: asked.or_wider(grant.terms.budget),
         quota: Counts { process: grant.terms.threads, user: grant.terms.user_threads },

@@ -109,7 +109,7 @@ pub fn measure(
     let mut program = Program::start(command)?;
     ensure!(program.line()? == "ready\n", "the thread did not become critical");
     let fast = daemon.fast_threads(program.pid(), backend)?;
-    ensure!(limit || fast == 1, "tekd did not make the switch");
+    ensure!(limit || !fast.is_empty(), "tekd did not make the switch");
 
     load.go()?;
     let before = daemon.usage()?;

@@ -2,9 +2,10 @@
 //! Makes room when tekd has its maximum of connections or critical threads: else a few users could
 //! keep all other users out.
 use super::Server;
-use crate::member::Reason;
+use crate::member::{Member, Reason};
 use crate::region::Refused;
 use std::collections::{HashMap, HashSet};
+use tek_effect::Identity;
 
 /// The most critical threads of the device.
 pub const MOST_MEMBERS: usize = 1024;
@@ -62,5 +63,23 @@ impl Server {
             too_many -= 1;
         }
         Ok(())
+    }
+
+    /// Ends the latest lift of a user, or of one of its processes: a thread that is critical by
+    /// itself needs the place. `false`: there is no lift.
+    pub fn end_a_lift(&mut self, user: u32, of: Option<Identity>) -> bool {
+        let is_meant = |member: &&Member| {
+            member.is_lifted_only() && of.is_none_or(|process| member.target.process == process)
+        };
+        let lifts = self.region.members().filter(is_meant).filter_map(|member| {
+            let lift = member.own.as_ref().filter(|lift| lift.uid == user)?;
+            Some((lift.since_ns, member.target.thread.tid))
+        });
+        let Some((_, tid)) = lifts.max() else { return false };
+        let why = "a critical thread needs the place of this lifted one".to_owned();
+        let left = self.region.left(tid, libc::EAGAIN, [0, 0], why);
+        self.region.leave(&mut self.backends, tid, Reason::Own);
+        left.iter().for_each(|left| self.inform(left));
+        true
     }
 }
