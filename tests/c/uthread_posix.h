@@ -90,6 +90,13 @@ static inline bool becomes(atomic_int *value, int wanted)
 	return false;
 }
 
+static inline void *wait_for_flag(void *argument)
+{
+	while (!atomic_load((atomic_int *)argument))
+		nap(1);
+	return argument;
+}
+
 static inline pthread_t start(void *(*routine)(void *), void *argument)
 {
 	pthread_t thread;
