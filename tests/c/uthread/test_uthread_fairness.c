@@ -3,27 +3,17 @@
  * The CPU time of running threads under each scheduler: shares, waits and turnaround times.  All
  * times are those of one worker.
  */
-#include "uthread_support.h"
+#include "fairness_support.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <sys/mman.h>
-
-#define MS 1000000ull
 
 /* The CPU share in percent that the process must have: else other processes distort its figures. */
 #define CPU_PERCENT 95
 /* A check that fails this often with a CPU of its own is a failure. */
 #define UNDISTURBED 5
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TEK_TSAN
-#endif
-#endif
+
 #define ATTEMPTS_NS (15000 * MS)
-/* The time after which tests that repeat a step end. */
-#define ENOUGH_NS (5000 * MS)
 
 /* Results of the child that runs the engine, for the test. */
 static struct reported {
@@ -31,17 +21,6 @@ static struct reported {
 	bool handed_in;
 	uint64_t mean_turnaround;
 } * reported;
-
-static atomic_bool stop;
-
-/* Skips a test of threads that only compute, where they cannot be taken off their worker. */
-static void need_ticks(void)
-{
-#if defined(__SANITIZE_THREAD__) || defined(TEK_TSAN)
-	print_message("# ThreadSanitizer keeps signals back while a thread only computes\n");
-	skip();
-#endif
-}
 
 /* Each thread's own, in cache lines of their own. */
 struct hog {
@@ -448,154 +427,6 @@ static void psjf_needs_7_tenths_of_the_turnaround_time_of_rr_at_most(void **stat
 	assert_true(psjf * 10 <= rr * 7);
 }
 
-/* fifo */
-
-#define URGENT_WAKES 2000
-#define QUANTUM_NS (10000 * MS)
-
-static struct {
-	struct tek_waiter waiter;
-	atomic_bool waits;
-	atomic_uint runs;
-} urgent;
-
-static void *be_urgent(void *argument)
-{
-	(void)argument;
-	for (unsigned int i = 0; i < URGENT_WAKES; i++) {
-		tek_ut__waiter_init(&urgent.waiter);
-		atomic_store(&urgent.waits, true);
-		CHECK(tek_ut__wait(&urgent.waiter, NULL, TEK_WAITS_OTHER) == TEK_WOKEN);
-		atomic_fetch_add(&urgent.runs, 1);
-	}
-	return NULL;
-}
-
-static struct tek_uthread *spawn_at(signed char priority, void *(*routine)(void *), void *argument)
-{
-	const struct tek_uthread_creation request = {.has_priority = true, .priority = priority};
-	return spawn_with(&request, routine, argument);
-}
-
-static void wake_urgent(void)
-{
-	CHECK(atomic_exchange(&urgent.waits, false));
-	tek_ut__enter();
-	CHECK(tek_ut__wake(&urgent.waiter, TEK_WOKEN));
-	tek_ut__leave();
-}
-
-/* The first thread has priority 0, so the other one runs whenever it is ready. */
-static void wake_a_greater_one(void)
-{
-	struct tek_uthread *thread = spawn_at(50, be_urgent, NULL);
-
-	for (unsigned int i = 0; i < URGENT_WAKES; i++) {
-		CHECK(atomic_load(&urgent.runs) == i);
-		wake_urgent();
-		CHECK(atomic_load(&urgent.runs) == i + 1);
-	}
-	join(thread);
-}
-
-static void fifo_runs_a_greater_priority_before_its_waker_goes_on(void **state)
-{
-	(void)state;
-	static const char *const locks[] = {"sched=fifo,lock=giant", "sched=fifo,lock=worker",
-					    "sched=fifo,lock=object"};
-	for (size_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++)
-		with_engine(locks[i], wake_a_greater_one);
-}
-
-static void *spin_until_stopped(void *argument)
-{
-	while (!atomic_load_explicit(&stop, memory_order_relaxed))
-		;
-	return argument;
-}
-
-/*
- * Threads are dealt to the workers in turn, beginning with the second worker.  The first thread is
- * on the first worker.
- */
-static void wake_a_greater_one_elsewhere(void)
-{
-	const uint64_t began = tek__now(CLOCK_MONOTONIC);
-	struct tek_uthread *spinners[4], *thread;
-
-	atomic_store(&stop, false);
-	for (int i = 0; i < 4; i++)
-		spinners[i] = spawn_at(i == 2, spin_until_stopped, NULL);
-	thread = spawn_at(50, be_urgent, NULL);
-	for (unsigned int i = 0; i < URGENT_WAKES; i++) {
-		while (!atomic_load(&urgent.waits))
-			;
-		uint64_t woken_at = tek__now(CLOCK_MONOTONIC);
-		wake_urgent();
-		while (atomic_load(&urgent.runs) <= i)
-			;
-		uint64_t now = tek__now(CLOCK_MONOTONIC);
-		CHECK(now - woken_at < QUANTUM_NS / 2);
-		if (now - began > ENOUGH_NS)
-			_exit(0); /* on a slow machine */
-	}
-	atomic_store(&stop, true);
-	for (int i = 0; i < 4; i++)
-		join(spinners[i]);
-	join(thread);
-}
-
-/* With quanta so long that no tick helps. */
-static void fifo_runs_a_greater_priority_at_once_on_its_own_worker(void **state)
-{
-	(void)state;
-	need_ticks();
-	static const char *const locks[] = {"workers=2,sched=fifo,quantum=10s,lock=giant",
-					    "workers=2,sched=fifo,quantum=10s,lock=worker",
-					    "workers=2,sched=fifo,quantum=10s,lock=object"};
-	for (size_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++)
-		with_engine(locks[i], wake_a_greater_one_elsewhere);
-}
-
-static atomic_uint order[3];
-static atomic_uint orders;
-
-static void *take_a_number(void *argument)
-{
-	for (int i = 0; i < 100; i++)
-		yield_once();
-	atomic_store((atomic_uint *)argument, atomic_fetch_add(&orders, 1));
-	return NULL;
-}
-
-static void *spawn_three(void *argument)
-{
-	struct tek_uthread *three[3];
-
-	(void)argument;
-	three[0] = spawn_at(10, take_a_number, &order[0]);
-	three[1] = spawn_at(30, take_a_number, &order[1]);
-	three[2] = spawn_at(20, take_a_number, &order[2]);
-	CHECK(atomic_load(&orders) == 0);
-	for (int i = 0; i < 3; i++)
-		join(three[i]);
-	return NULL;
-}
-
-static void yield_to_lesser_ones(void)
-{
-	join(spawn_at(40, spawn_three, NULL));
-	CHECK(atomic_load(&order[1]) == 0);
-	CHECK(atomic_load(&order[2]) == 1);
-	CHECK(atomic_load(&order[0]) == 2);
-}
-
-static void fifo_runs_no_lesser_priority_although_a_greater_one_yields(void **state)
-{
-	(void)state;
-	with_engine("sched=fifo", yield_to_lesser_ones);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -604,9 +435,6 @@ int main(void)
 		cmocka_unit_test(mlfq_lets_a_woken_one_run_within_2_quanta_beside_50_that_compute),
 		cmocka_unit_test(nobody_starves_beside_threads_that_yield),
 		cmocka_unit_test(psjf_needs_7_tenths_of_the_turnaround_time_of_rr_at_most),
-		cmocka_unit_test(fifo_runs_a_greater_priority_before_its_waker_goes_on),
-		cmocka_unit_test(fifo_runs_a_greater_priority_at_once_on_its_own_worker),
-		cmocka_unit_test(fifo_runs_no_lesser_priority_although_a_greater_one_yields),
 	};
 	reported = mmap(NULL, sizeof(*reported), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 			-1, 0);
