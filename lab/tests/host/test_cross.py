@@ -18,8 +18,9 @@ MACHINES = {"aarch64": (2, 183), "armhf": (1, 40), "i386": (1, 3)}  # ELF header
 EMULATORS = {"aarch64": "qemu-aarch64", "armhf": "qemu-arm", "i386": "qemu-i386"}
 # Tests of the engine of user-level threads, which has code for each processor. The lab's machines
 # run the other tests.
-TESTS = ["uthread_barrier", "uthread_cond", "uthread_context", "uthread_engine", "uthread_key",
-         "uthread_mutex", "uthread_once", "uthread_rwlock", "uthread_sem", "uthread_zones"]
+TESTS = ["uthread_barrier", "uthread_cond", "uthread_context", "uthread_engine", "uthread_join",
+         "uthread_key", "uthread_mutex", "uthread_once", "uthread_rwlock", "uthread_sem",
+         "uthread_zones"]
 # Built where user-level threads have thread-local storage of their own.
 OWN_STORAGE = ["uthread_process", "uthread_tls"]
 

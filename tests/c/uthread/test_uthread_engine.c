@@ -1,106 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "uthread_support.h"
+#include "engine_support.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <sys/syscall.h>
-
-/* All that preempt, with one kernel thread and with several. */
-static const char *const engines[] = {
-	"workers=1",
-	"workers=1,quantum=50us",
-	"workers=3,quantum=200us",
-	"workers=1,preempt=klt,quantum=1ms",
-	"workers=3,preempt=klt,quantum=1ms",
-	"workers=2,sched=steal,quantum=1ms",
-	"workers=2,sched=fifo",
-	"workers=2,sched=mlfq,quantum=1ms",
-	"workers=2,sched=psjf,quantum=1ms",
-	"own:workers=1,quantum=200us",
-	"own:workers=3,quantum=200us",
-	"own:workers=2,preempt=klt,quantum=1ms",
-};
-
-static void with_all_engines(void (*body)(void))
-{
-	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
-		with_engine(engines[i], body);
-}
-
-static atomic_long count;
-static atomic_bool stop;
-
-static void *give_back(void *argument)
-{
-	atomic_fetch_add(&count, 1);
-	return argument;
-}
-
-static void create_and_join(void)
-{
-	for (uintptr_t i = 0; i < 10000; i++)
-		CHECK(join(spawn(give_back, (void *)i)) == (void *)i);
-}
-
-static void a_thread_gives_its_result_to_the_one_that_joins_it(void **state)
-{
-	(void)state;
-	with_all_engines(create_and_join);
-}
-
-static void *make_a_tree(void *argument)
-{
-	uintptr_t depth = (uintptr_t)argument;
-
-	if (depth > 0) {
-		struct tek_uthread *one = spawn(make_a_tree, (void *)(depth - 1));
-		struct tek_uthread *other = spawn(make_a_tree, (void *)(depth - 1));
-		join(one);
-		join(other);
-	}
-	atomic_fetch_add(&count, 1);
-	return NULL;
-}
-
-static void grow_a_tree(void)
-{
-	join(spawn(make_a_tree, (void *)12));
-	CHECK(atomic_load(&count) == (1 << 13) - 1);
-}
-
-static void threads_create_and_join_threads(void **state)
-{
-	(void)state;
-	with_all_engines(grow_a_tree);
-}
-
-static void detach_many(void)
-{
-	const struct tek_uthread_creation detached = {.detached = true};
-
-	for (int i = 0; i < 5000; i++) {
-		if (i % 2)
-			spawn_with(&detached, give_back, NULL);
-		else
-			CHECK(tek_ut__detach(spawn(give_back, NULL)) == 0);
-	}
-	while (atomic_load(&count) < 5000)
-		sleep_ms(1);
-}
-
-static void detached_threads_give_themselves_back(void **state)
-{
-	(void)state;
-	with_all_engines(detach_many);
-}
-
-static void *spin(void *argument)
-{
-	volatile unsigned long *iterations = argument;
-	while (!atomic_load_explicit(&stop, memory_order_relaxed))
-		(*iterations)++;
-	return NULL;
-}
 
 static bool all_have_turned(const volatile unsigned long *iterations, int count)
 {
@@ -193,24 +95,6 @@ static void sleepers_do_not_hold_each_other_up(void **state)
 {
 	(void)state;
 	with_all_engines(sleep_long);
-}
-
-static void join_for_a_while(void)
-{
-	static volatile unsigned long iterations;
-	struct tek_uthread *thread = spawn(spin, (void *)&iterations);
-	struct timespec deadline = tek__timespec_of(tek__now(CLOCK_MONOTONIC) + 20000000);
-
-	CHECK(tek_ut__join(thread, NULL, &deadline) == ETIMEDOUT);
-	CHECK(tek_ut__join(tek_ut__here_self(), NULL, NULL) == EDEADLK);
-	atomic_store(&stop, true);
-	join(thread);
-}
-
-static void joining_ends_at_its_time(void **state)
-{
-	(void)state;
-	with_all_engines(join_for_a_while);
 }
 
 /* Held up in the kernel, by a call that the engine does not know. */
@@ -459,72 +343,6 @@ static void each_thread_has_thread_local_variables_of_its_own(void **state)
 	with_engine("own:workers=2,sched=steal,preempt=klt,quantum=1ms", keep_values);
 }
 
-static struct tek_uthread *try_to_create(size_t stack_bytes)
-{
-	const struct tek_uthread_creation request = {.stack_bytes = stack_bytes};
-
-	tek_ut__enter();
-	struct tek_uthread *thread = tek_ut__new(&request, give_back, NULL);
-	tek_ut__leave();
-	return thread;
-}
-
-static void use_up_the_pool(void)
-{
-	struct tek_uthread *threads[5];
-
-	for (int round = 0; round < 100; round++) {
-		for (int i = 0; i < 5; i++)
-			CHECK((threads[i] = try_to_create(0)));
-		CHECK(!try_to_create(0));
-		for (int i = 0; i < 5; i++) {
-			tek_ut__enter();
-			tek_ut__launch(threads[i]);
-			tek_ut__leave();
-		}
-		for (int i = 0; i < 5; i++)
-			join(threads[i]);
-		CHECK(!try_to_create(1 << 20));
-	}
-}
-
-static void a_pool_has_as_many_threads_as_it_was_given(void **state)
-{
-	(void)state;
-	with_engine("workers=1,sched=fifo,pool=5", use_up_the_pool);
-	with_engine("workers=2,sched=fifo,pool=5", use_up_the_pool);
-	with_engine("own:workers=2,sched=fifo,pool=5", use_up_the_pool);
-}
-
-static void *end_soon(void *argument)
-{
-	(void)argument;
-	for (volatile int i = 0; i < 20000; i++)
-		;
-	return NULL;
-}
-
-/* The time is up just as the thread ends, on another worker. */
-static void give_up_as_it_ends(void)
-{
-	for (unsigned int i = 0; i < 3000; i++) {
-		struct tek_uthread *thread = spawn(end_soon, NULL);
-		struct timespec deadline = tek__timespec_of(tek__now(CLOCK_MONOTONIC) +
-							    i % 40 * 1000);
-		int error = tek_ut__join(thread, NULL, &deadline);
-		CHECK(error == 0 || error == ETIMEDOUT);
-		if (error)
-			join(thread);
-	}
-}
-
-static void a_thread_that_gives_up_joining_as_the_thread_ends_can_join_again(void **state)
-{
-	(void)state;
-	with_engine("workers=2", give_up_as_it_ends);
-	with_engine("workers=3,quantum=100us", give_up_as_it_ends);
-}
-
 static void refuse(const char *text)
 {
 	struct tek_engine_options options = tek_ut__engine_defaults();
@@ -577,13 +395,9 @@ static void options_configure_the_whole_engine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_gives_its_result_to_the_one_that_joins_it),
-		cmocka_unit_test(threads_create_and_join_threads),
-		cmocka_unit_test(detached_threads_give_themselves_back),
 		cmocka_unit_test(spinners_are_preempted),
 		cmocka_unit_test(a_thread_that_spins_for_a_flag_lets_the_one_run_that_sets_it),
 		cmocka_unit_test(sleepers_do_not_hold_each_other_up),
-		cmocka_unit_test(joining_ends_at_its_time),
 		cmocka_unit_test(
 			a_thread_that_is_held_up_in_the_kernel_does_not_hold_up_the_other_ones),
 		cmocka_unit_test(a_thread_that_yields_all_the_time_holds_up_no_sleeper),
@@ -592,8 +406,6 @@ int main(void)
 		cmocka_unit_test(nobody_runs_on_the_worker_while_preemption_is_deferred),
 		cmocka_unit_test(the_child_of_a_fork_goes_on_with_an_engine_of_its_own),
 		cmocka_unit_test(each_thread_has_thread_local_variables_of_its_own),
-		cmocka_unit_test(a_pool_has_as_many_threads_as_it_was_given),
-		cmocka_unit_test(a_thread_that_gives_up_joining_as_the_thread_ends_can_join_again),
 		cmocka_unit_test(options_that_make_no_sense_are_refused),
 		cmocka_unit_test(options_configure_the_whole_engine),
 	};
