@@ -4,78 +4,16 @@
  * locks of files, the other end of a FIFO, children.  Other threads go on meanwhile, and the waiter
  * can be cancelled and interrupted.
  */
+#include "kernel_support.h"
 #include "patience.h"
-#include "uthread_posix.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/file.h>
-#include <sys/ipc.h>
-#include <sys/msg.h>
-#include <sys/ptrace.h>
-#include <sys/sem.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-
-static atomic_int reached, cleaned, handled, returned;
-static int queue, set;
-static char directory[64], path[80];
-static int result, error_number, traced_status;
 
 struct message {
 	long type;
 	char text[64];
 };
-
-static int begin_each(void **state)
-{
-	(void)state;
-	atomic_store(&reached, 0);
-	atomic_store(&cleaned, 0);
-	atomic_store(&handled, 0);
-	atomic_store(&returned, 0);
-	queue = msgget(IPC_PRIVATE, 0600);
-	set = semget(IPC_PRIVATE, 1, 0600);
-	strcpy(directory, "/tmp/tek-test-XXXXXX");
-	if (queue < 0 || set < 0 || !mkdtemp(directory))
-		return -1;
-	snprintf(path, sizeof(path), "%s/it", directory);
-	return 0;
-}
-
-static int end_each(void **state)
-{
-	(void)state;
-	msgctl(queue, IPC_RMID, NULL);
-	semctl(set, 0, IPC_RMID);
-	unlink(path);
-	return rmdir(directory);
-}
-
-/* A thread that makes this call; it has begun, and most likely waits, when this returns. */
-static pthread_t waiting(void *(*call)(void *))
-{
-	pthread_t thread = start(call, NULL);
-	assert_true(becomes(&reached, 1));
-	nap(20);
-	return thread;
-}
-
-static void clean(void *unused)
-{
-	(void)unused;
-	atomic_fetch_add(&cleaned, 1);
-}
-
-static void keep(int value)
-{
-	error_number = errno;
-	result = value;
-	atomic_store(&returned, 1);
-}
 
 static void *receive(void *unused)
 {
@@ -203,92 +141,6 @@ static void a_wait_for_a_semaphore_ends_with_its_time(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-static int open_it(void)
-{
-	int file = open(path, O_RDWR | O_CREAT, 0600);
-	assert_true(file >= 0);
-	return file;
-}
-
-static void *lock_by_flock(void *unused)
-{
-	int file = open_it();
-	atomic_store(&reached, 1);
-	keep(flock(file, LOCK_EX));
-	close(file);
-	return unused;
-}
-
-static void *lock_by_fcntl(void *unused)
-{
-	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	int file = open_it();
-	pthread_cleanup_push(clean, NULL);
-	atomic_store(&reached, 1);
-	keep(fcntl(file, F_OFD_SETLKW, &whole));
-	pthread_cleanup_pop(0);
-	close(file);
-	return unused;
-}
-
-static void a_thread_that_waits_for_a_lock_of_a_file_gets_it_from_another_thread(void **state)
-{
-	(void)state;
-	int file = open_it();
-	assert_int_equal(flock(file, LOCK_EX), 0);
-	pthread_t thread = waiting(lock_by_flock);
-	assert_int_equal(flock(file, LOCK_UN), 0);
-	result_of(thread);
-	assert_int_equal(result, 0);
-
-	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-	atomic_store(&reached, 0);
-	assert_int_equal(fcntl(file, F_OFD_SETLK, &whole), 0);
-	thread = waiting(lock_by_fcntl);
-	whole.l_type = F_UNLCK;
-	assert_int_equal(fcntl(file, F_OFD_SETLK, &whole), 0);
-	result_of(thread);
-	assert_int_equal(result, 0);
-	close(file);
-}
-
-static void *lock_by_lockf(void *unused)
-{
-	int file = open_it();
-	atomic_store(&reached, 1);
-	keep(lockf(file, F_LOCK, 0));
-	close(file);
-	return unused;
-}
-
-static void a_thread_that_waits_for_a_lock_gets_it_from_another_process(void **state)
-{
-	int ends[2];
-	char byte = 0;
-	(void)state;
-	assert_int_equal(pipe(ends), 0);
-	int file = open_it();
-	pid_t child = fork();
-	if (child == 0) {
-		struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-		/* The byte reports that the lock is held; SIGKILL releases it. */
-		if (fcntl(file, F_SETLK, &whole) != 0 || write(ends[1], &byte, 1) != 1)
-			_exit(1);
-		for (;;)
-			pause();
-	}
-	assert_int_equal(read(ends[0], &byte, 1), 1);
-	assert_int_equal(lockf(file, F_TLOCK, 0), -1);
-	pthread_t thread = waiting(lock_by_lockf);
-	kill(child, SIGKILL);
-	result_of(thread);
-	assert_int_equal(result, 0);
-	assert_int_equal(waitpid(child, NULL, 0), child);
-	close(file);
-	close(ends[0]);
-	close(ends[1]);
-}
-
 static void *open_to_read(void *unused)
 {
 	pthread_cleanup_push(clean, NULL);
@@ -310,70 +162,6 @@ a_thread_that_opens_a_fifo_waits_for_another_thread_that_opens_its_other_end(voi
 	assert_true(result >= 0);
 	close(result);
 	close(file);
-}
-
-static void *wait_for_any(void *unused)
-{
-	int status;
-	atomic_store(&reached, 1);
-	keep(waitpid(-1, &status, 0));
-	return unused;
-}
-
-static void a_thread_that_waits_for_any_child_does_not_hold_up_other_ones(void **state)
-{
-	(void)state;
-	pid_t child = fork();
-	if (child == 0) {
-		for (;;)
-			pause();
-	}
-	pthread_t thread = waiting(wait_for_any);
-	kill(child, SIGKILL);
-	result_of(thread);
-	assert_int_equal(result, child);
-}
-
-static void *wait_for_traced(void *child)
-{
-	atomic_store(&reached, 1);
-	keep(waitpid(*(pid_t *)child, &traced_status, 0));
-	return NULL;
-}
-
-/* Past the engine: each signal stops a traced process, and so does the engine's tick. */
-static void block_all_but(int signal)
-{
-	const uint64_t mask = ~(UINT64_C(1) << (signal - 1));
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
-}
-
-/* It asks for that itself, when its parent waits already. */
-static void a_child_that_is_traced_is_waited_for_when_it_stops(void **state)
-{
-	(void)state;
-	int file[2];
-	char byte = 0;
-	assert_int_equal(pipe(file), 0);
-	pid_t child = fork();
-	if (child == 0) {
-		block_all_but(SIGUSR1);
-		if (read(file[0], &byte, 1) == 1 && ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
-			raise(SIGUSR1);
-		_exit(1);
-	}
-	pthread_t thread = start(wait_for_traced, &child);
-	assert_true(becomes(&reached, 1));
-	nap(20);
-	assert_int_equal(write(file[1], &byte, 1), 1);
-	result_of(thread);
-	assert_int_equal(result, child);
-	assert_true(WIFSTOPPED(traced_status) && WSTOPSIG(traced_status) == SIGUSR1);
-	kill(child, SIGKILL);
-	assert_int_equal(waitpid(child, &traced_status, 0), child);
-	assert_true(WIFSIGNALED(traced_status));
-	close(file[0]);
-	close(file[1]);
 }
 
 static void *reach(void *unused)
@@ -462,25 +250,6 @@ static void a_waiter_is_cancelled(void **state)
 	cancel(open_to_read);
 }
 
-static void handle(int number)
-{
-	(void)number;
-	atomic_fetch_add(&handled, 1);
-}
-
-/* Repeatedly: a handler that runs before the thread waits does not interrupt the call. */
-static void interrupt_call_of(pthread_t thread)
-{
-	while (!atomic_load(&returned)) {
-		assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
-		nap(1);
-	}
-	result_of(thread);
-	assert_int_equal(result, -1);
-	assert_int_equal(error_number, EINTR);
-	assert_true(atomic_load(&handled) >= 1);
-}
-
 static void handlers_interrupt_messages_and_semaphores(void **state)
 {
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
@@ -495,33 +264,6 @@ static void handlers_interrupt_messages_and_semaphores(void **state)
 	}
 }
 
-static void handlers_interrupt_locks_as_they_were_installed(void **state)
-{
-	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
-	(void)state;
-	int file = open_it();
-	assert_int_equal(flock(file, LOCK_EX), 0);
-	sigaction(SIGUSR1, &action, NULL);
-	pthread_t thread = waiting(lock_by_flock);
-	assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
-	assert_true(becomes(&handled, 1));
-	nap(10);
-	flock(file, LOCK_UN);
-	result_of(thread);
-	assert_int_equal(result, 0);
-
-	action.sa_flags = 0;
-	sigaction(SIGUSR1, &action, NULL);
-	assert_int_equal(flock(file, LOCK_EX), 0);
-	atomic_store(&reached, 0);
-	atomic_store(&handled, 0);
-	atomic_store(&returned, 0);
-	interrupt_call_of(waiting(lock_by_flock));
-	close(file);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_each, end_each)
-
 int main(void)
 {
 	limit_to(100);
@@ -532,15 +274,10 @@ int main(void)
 		TEST(a_thread_that_waits_for_a_semaphore_goes_on_when_another_thread_raises_it),
 		TEST(a_semaphore_that_is_zero_for_a_moment_is_noticed),
 		TEST(a_wait_for_a_semaphore_ends_with_its_time),
-		TEST(a_thread_that_waits_for_a_lock_of_a_file_gets_it_from_another_thread),
-		TEST(a_thread_that_waits_for_a_lock_gets_it_from_another_process),
 		TEST(a_thread_that_opens_a_fifo_waits_for_another_thread_that_opens_its_other_end),
-		TEST(a_thread_that_waits_for_any_child_does_not_hold_up_other_ones),
-		TEST(a_child_that_is_traced_is_waited_for_when_it_stops),
 		TEST(what_the_only_thread_blocks_stays_blocked_when_it_has_waited),
 		TEST(a_waiter_is_cancelled),
 		TEST(handlers_interrupt_messages_and_semaphores),
-		TEST(handlers_interrupt_locks_as_they_were_installed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
