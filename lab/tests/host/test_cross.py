@@ -22,7 +22,7 @@ TESTS = ["uthread_barrier", "uthread_cond", "uthread_context", "uthread_engine",
          "uthread_key", "uthread_mutex", "uthread_once", "uthread_rwlock", "uthread_sem",
          "uthread_zones"]
 # Built where user-level threads have thread-local storage of their own.
-OWN_STORAGE = ["uthread_process", "uthread_tls"]
+OWN_STORAGE = ["uthread_process", "uthread_tls", "uthread_tls_calls"]
 
 
 @pytest.fixture(scope="module", params=MACHINES)

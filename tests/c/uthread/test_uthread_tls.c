@@ -1,63 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Thread-local storage of their own: contexts and blocks, without the engine. */
-#include "patience.h"
-#include "uthread_raw.h"
+#include "tls_support.h"
 
-#include "uthread/setxid.h"
-#include "uthread/tls_libraries.h"
 #include "uthread/worker.h"
 
 #include <ctype.h>
-#include <dlfcn.h>
-#include <limits.h>
-#include <locale.h>
 #include <malloc.h>
-#include <netdb.h>
-#include <sched.h>
-#include <search.h>
-#include <signal.h>
-#include <string.h>
-#include <unistd.h>
-
-enum { FIRST_VALUE = 42, THREADS = 40, ROUNDS = 200 };
-
-static __thread int with_value = FIRST_VALUE;
-static __thread char zeros[5000];
-
-/* qemu-user has no CPUs of its own; a child of a program with threads can make no threads there. */
-static void need_a_kernel(void)
-{
-	if (!getenv("TEK_EMULATED"))
-		return;
-	print_message("# needs a kernel, and not qemu-user\n");
-	skip();
-}
-
-static bool is_new(void)
-{
-	bool new = with_value == FIRST_VALUE;
-
-	for (size_t i = 0; i < sizeof(zeros); i++)
-		new = new && !zeros[i];
-	return new &&errno == 0 && h_errno == 0 && uselocale((locale_t)0) == LC_GLOBAL_LOCALE &&
-	       !dlerror();
-}
-
-static void leave_traces(void)
-{
-	with_value = 1;
-	memset(zeros, 1, sizeof(zeros));
-	errno = EXDEV;
-	h_errno = TRY_AGAIN;
-	dlopen("/does/not/exist", RTLD_NOW);
-	uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
-}
-
-static void note_whether_new(void *argument)
-{
-	*(bool *)argument = is_new();
-	leave_traces();
-}
 
 static void a_new_thread_finds_first_values_in_storage_that_was_used(void **state)
 {
@@ -336,144 +284,6 @@ a_library_with_variables_in_the_block_finds_them_in_threads_that_were_there(void
 	}
 }
 
-static void change_user(void *argument)
-{
-	*(bool *)argument = setresuid((uid_t)-1, (uid_t)-1, (uid_t)-1) == 0;
-}
-
-static void *wait_at(void *barrier)
-{
-	pthread_barrier_wait(barrier);
-	pthread_barrier_wait(barrier);
-	return NULL;
-}
-
-static void setuid_returns_in_a_thread_with_storage_of_its_own(void **state)
-{
-	(void)state;
-	pthread_barrier_t barrier;
-	pthread_t kernel_thread;
-	bool changed = false;
-
-	pthread_barrier_init(&barrier, NULL, 2);
-	assert_int_equal(pthread_create(&kernel_thread, NULL, wait_at, &barrier), 0);
-	pthread_barrier_wait(&barrier);
-	tek_ut__setxid_start();
-	limit_to(20);
-	raw_run_with_tls(change_user, &changed);
-	alarm(0);
-	assert_true(changed);
-	pthread_barrier_wait(&barrier);
-	pthread_join(kernel_thread, NULL);
-}
-
-static void *do_nothing(void *argument)
-{
-	return argument;
-}
-
-static int grandchild(void)
-{
-	pthread_t kernel_thread;
-
-	if (pthread_create(&kernel_thread, NULL, do_nothing, NULL) ||
-	    pthread_join(kernel_thread, NULL))
-		return 1;
-	return 0;
-}
-
-static int child(void)
-{
-	int status;
-
-	tek_ut__tls_after_fork();
-	if (grandchild() || setresuid((uid_t)-1, (uid_t)-1, (uid_t)-1))
-		return 1;
-	bool new = false;
-	raw_run_with_tls(note_whether_new, &new);
-	if (!new)
-		return 2;
-	pid_t pid = fork();
-	if (pid == 0)
-		_exit(grandchild());
-	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 3;
-}
-
-static void fork_in_thread(void *argument)
-{
-	int status;
-	pid_t pid = fork();
-
-	if (pid == 0)
-		_exit(child());
-	*(int *)argument = waitpid(pid, &status, 0) == pid && WIFEXITED(status)
-				   ? WEXITSTATUS(status)
-				   : -1;
-}
-
-static void a_child_of_fork_goes_on_in_the_storage_of_the_thread_that_forked(void **state)
-{
-	(void)state;
-	pthread_barrier_t barrier;
-	pthread_t kernel_thread;
-	int result = -1;
-
-	need_a_kernel();
-	pthread_barrier_init(&barrier, NULL, 2);
-	assert_int_equal(pthread_create(&kernel_thread, NULL, wait_at, &barrier), 0);
-	pthread_barrier_wait(&barrier);
-	raw_run_with_tls(fork_in_thread, &result);
-	assert_int_equal(result, 0);
-	pthread_barrier_wait(&barrier);
-	pthread_join(kernel_thread, NULL);
-}
-
-static void note_cpu(void *argument)
-{
-	*(int *)argument = sched_getcpu();
-}
-
-static void sched_getcpu_returns_where_a_thread_runs(void **state)
-{
-	(void)state;
-	cpu_set_t before, one;
-
-	need_a_kernel();
-	sched_getaffinity(0, sizeof(before), &before);
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		int seen = -1;
-		if (!CPU_ISSET(cpu, &before))
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		sched_setaffinity(0, sizeof(one), &one);
-		raw_run_with_tls(note_cpu, &seen);
-		assert_int_equal(seen, cpu);
-		assert_int_equal(sched_getcpu(), cpu);
-	}
-	sched_setaffinity(0, sizeof(before), &before);
-}
-
-static void lock_stdout(void *argument)
-{
-	*(bool *)argument = ftrylockfile(stdout) == 0;
-	if (*(bool *)argument)
-		funlockfile(stdout);
-}
-
-static void a_stream_that_another_thread_has_locked_is_locked(void **state)
-{
-	(void)state;
-	bool got;
-
-	flockfile(stdout);
-	raw_run_with_tls(lock_stdout, &got);
-	assert_false(got);
-	funlockfile(stdout);
-	raw_run_with_tls(lock_stdout, &got);
-	assert_true(got);
-}
-
 static void do_little(void *argument)
 {
 	free(malloc(64));
@@ -506,10 +316,6 @@ int main(void)
 		cmocka_unit_test(a_library_loaded_later_has_first_values_in_each_thread),
 		cmocka_unit_test(
 			a_library_with_variables_in_the_block_finds_them_in_threads_that_were_there),
-		cmocka_unit_test(setuid_returns_in_a_thread_with_storage_of_its_own),
-		cmocka_unit_test(a_child_of_fork_goes_on_in_the_storage_of_the_thread_that_forked),
-		cmocka_unit_test(sched_getcpu_returns_where_a_thread_runs),
-		cmocka_unit_test(a_stream_that_another_thread_has_locked_is_locked),
 		cmocka_unit_test(many_short_threads_need_no_more_memory),
 	};
 	struct tek_uthread first = {.tls = 0};
