@@ -18,7 +18,8 @@ from conftest import OUT, child_of, eventually
 E2E = pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e"
 sys.path += [str(E2E), str(E2E / "tekd")]
 from test_daemon_client import OBEDIENT, Program  # noqa: E402
-from test_tekd import STATUS, Daemon, scheduling  # noqa: E402
+from tekd_client import STATUS, scheduling  # noqa: E402
+from tekd_daemon import Daemon  # noqa: E402
 
 LIMIT = 2  # TEK_GRANT_LIMIT
 GRANTS = '[[grant]]\nusers = ["nobody"]\nrate = 10000\nburst = 10000\n'
@@ -33,7 +34,7 @@ PLACES = '[groups]\n[[place]]\ngroup = "background"\nnames = ["python*"]\n'
 # As the user nobody: enters and leaves with all its threads for ever, forks and executes meanwhile.
 RESTLESS = """
 import os, random, sys, threading
-from test_tekd import Client, ENTER, LEAVE, Closed
+from tekd_client import Client, ENTER, LEAVE, Closed
 def live():
     tid = threading.get_native_id()
     while True:
@@ -182,7 +183,7 @@ def test_with_a_raised_limit_a_program_switches_by_itself_until_tekd_stops(devic
     device.start(GRANTS + "limit = true\n")
     script = """
 import os, resource, sys
-from test_tekd import Client, HELLO
+from tekd_client import Client, HELLO
 client = Client(sys.argv[1])
 print(client.ask(HELLO).value[0], flush=True)
 os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(20))
@@ -251,7 +252,7 @@ def test_a_raised_limit_is_lowered_when_the_program(device, breach):
     device.start(GRANTS + "limit = true\n")
     script = f"""
 import os, resource, sys, time
-from test_tekd import Client, HELLO
+from tekd_client import Client, HELLO
 client = Client(sys.argv[1])
 assert client.ask(HELLO).error == 0
 print(flush=True)
@@ -271,7 +272,7 @@ sys.stdin.readline()
 
 ATTACK = """
 import ctypes, os, resource, sys, threading, time
-from test_tekd import Client, HELLO
+from tekd_client import Client, HELLO
 client = Client(sys.argv[1])
 assert client.ask(HELLO).error == 0
 resource.setrlimit(resource.RLIMIT_RTPRIO, (49, 49))
@@ -320,7 +321,7 @@ def test_a_thread_keeps_what_its_own_limit_allows_when_its_grant_ends(device):
     device.start(GRANTS)
     script = """
 import os, sys, time, threading
-from test_tekd import Client, ENTER, LEAVE
+from tekd_client import Client, ENTER, LEAVE
 client, tid = Client(sys.argv[1]), threading.get_native_id()
 print(tid, flush=True)
 for priority in map(int, sys.stdin):
@@ -353,7 +354,7 @@ def test_children_do_not_keep_a_raised_limit(device):
     device.start(GRANTS + "limit = true\n")
     script = """
 import os, sys, time
-from test_tekd import Client, HELLO
+from tekd_client import Client, HELLO
 client = Client(sys.argv[1])
 assert client.ask(HELLO).error == 0
 child = os.fork()
@@ -381,7 +382,7 @@ def test_a_switch_takes_microseconds_for_other_users_too(device):
     device.start(GRANTS)
     script = """
 import sys, time, threading
-from test_tekd import Client, ENTER, LEAVE
+from tekd_client import Client, ENTER, LEAVE
 client, tid, took = Client(sys.argv[1]), threading.get_native_id(), []
 for _ in range(200):
     begun = time.monotonic()

@@ -13,16 +13,14 @@ import time
 import pytest
 from conftest import eventually, read
 from paths import E2E
-from test_tekd import (CRITICAL, ENTER, HELLO, LEAVE, LEFT, PROCESS, STATUS, USUAL, Client,
-                       Closed, Daemon,
-                       Other, daemon, is_fast, no_real_time_load, pytestmark, request, scheduling,
-                       tekd, thread, wait_for)
+from tekd_client import ENTER, HELLO, LEAVE, LEFT, STATUS, is_fast, scheduling
+from tekd_daemon import USUAL, Daemon, daemon, no_real_time_load, pytestmark, tekd, thread
 
 assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
 
 
 def python(program, *arguments, **options):
-    """A process that runs this, with the names of test_tekd."""
+    """A process that runs this, with the names of tekd_client."""
     begin = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom tekd_client import *\n"
     return subprocess.Popen(
         [sys.executable, "-c", begin + program, str(E2E), *map(str, arguments)],

@@ -3,8 +3,6 @@
 import contextlib
 import os
 import pathlib
-import re
-import resource
 import signal
 import statistics
 import subprocess
@@ -13,92 +11,18 @@ import time
 
 import pytest
 from conftest import BUILD, eventually, needs, read
-from paths import E2E, PROGRAMS
-from test_tekd import (CRITICAL, ENTER, GROUP, LEAVE, NORMAL, PROCESS, STATUS, USUAL, Other, daemon,
-                       scheduling, thread)
-from test_tekd import pytestmark as of_tekd
-from test_tekd_groups import BACKGROUND, SERVICE, URGENT, group_of, groups, places_of
+from paths import E2E
+from tekd_backends import CPUS, backend, load
+from tekd_client import CRITICAL, ENTER, LEAVE, NORMAL, STATUS, scheduling
+from tekd_daemon import Other, daemon, thread
+from tekd_daemon import pytestmark as of_tekd
+from test_tekd_groups import group_of
 
-__all__ = ["daemon", "thread"]
+__all__ = ["backend", "daemon", "load", "thread"]
 pytestmark = [*of_tekd, pytest.mark.spread]
 
-CPUS = sorted(os.sched_getaffinity(0))
 # No budget guard and no canary: only the floor holds then.
 UNWATCHED = 'threads = 1024\nuser_threads = 1024\nbudget = "off"\n'
-WAYS = {
-    "rt": lambda: 'backend = "rt"\n' + USUAL,
-    "rt-groups": lambda: groups("rt"),
-    "fair": lambda: groups("fair"),
-}
-
-
-class Backend:
-    """One way of making threads Fast."""
-
-    def __init__(self, name, daemon):
-        self.name, self.daemon = name, daemon
-        self.is_fair = name == "fair"
-
-    def start(self, before="", after=""):
-        """tekd, with more keys above the first table and in the last."""
-        self.daemon.start(before + WAYS[self.name]() + after)
-        status = self.daemon.client().json(STATUS)
-        if self.name != "rt" and status["groups"] is None:
-            pytest.skip(f"no control groups here: {status['groups_why']}")
-        assert status["backend"] == ("fair" if self.is_fair else "rt")
-        return self.daemon.client()
-
-    def is_fast(self, tid):
-        """Whether a thread has precedence over ordinary ones, by its policy or by its group."""
-        policy, priority, _ = scheduling(tid)
-        return (group_of(tid) == "fast" if self.is_fair else priority >= 10
-                and policy & 0x40000000 != 0)
-
-    def mode(self):
-        return self.daemon.client().json(STATUS)["mode"]
-
-
-@pytest.fixture(params=WAYS)
-def backend(request, daemon):
-    return Backend(request.param, daemon)
-
-
-class Load:
-    """One of programs/loads.c."""
-
-    def __init__(self, program, *arguments):
-        self.process = subprocess.Popen([str(program), *map(str, arguments)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, process_group=0)
-        self.pid = self.process.pid
-        self.orphans = []
-        self.tids = self.numbers()
-
-    def numbers(self):
-        line = self.process.stdout.readline()
-        assert line, "the load has ended"
-        return [int(word) for word in line.split()]
-
-    def order(self, *words):
-        print(*words, file=self.process.stdin, flush=True)
-
-    def close(self):
-        # With all of its processes that stayed.
-        if self.process.stdin.closed:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
-
-
-@pytest.fixture
-def load(compile_c):
-    """Starts loads, and ends them."""
-    program = compile_c((PROGRAMS / "loads.c").read_text(), "cc", "-O1", "-D_GNU_SOURCE",
-                        "-pthread")
-    with contextlib.ExitStack() as stack:
-        yield lambda *arguments: stack.enter_context(contextlib.closing(Load(program, *arguments)))
 
 
 def spin(load, begin_ns, seconds):
@@ -200,163 +124,6 @@ def test_lazy_threads_of_each_cpu_go_on_while_fast_ones_are_always_runnable(back
         assert gap < 3
     after = slices_of_the_kernel()
     assert not before or any(after.get(pid, 0) > slices for pid, slices in before.items())
-
-
-# Exact restore
-
-
-def here(directory):
-    """The files of a control group with their text, but for counters and members."""
-    counters = ("stat", ".pressure", ".procs", ".threads", ".events", ".current", ".peak",
-                ".usage_percpu")
-    files = [path for path in sorted(directory.iterdir()) if path.is_file()]
-    usage = ("tasks", "cpuacct.usage")
-    wanted = [path for path in files
-              if not path.name.endswith(counters) and not path.name.startswith(usage)]
-    return {path.name: read(path) for path in wanted}
-
-
-def hierarchy_of_cpu():
-    """The topmost control group below which ones with weights can be made; whether of version 1."""
-    for line in read("/proc/self/mounts").splitlines():
-        _, where, kind, options, *_ = line.split()
-        if kind == "cgroup" and "cpu" in options.split(","):
-            return pathlib.Path(where), True
-    for line in read("/proc/self/mounts").splitlines():
-        _, where, kind, *_ = line.split()
-        if kind == "cgroup2" and "cpu" in read(f"{where}/cgroup.controllers").split():
-            return pathlib.Path(where), False
-    pytest.skip("there are no control groups with weights")
-    return None
-
-
-@pytest.fixture
-def bases():
-    """Two control groups beside each other, one of another weight than is usual on version 1."""
-    topmost, is_v1 = hierarchy_of_cpu()
-    above = topmost / f"tek-home-{os.getpid()}"
-    two = [above / name for name in "ab"]
-    for directory in above, *two:
-        directory.mkdir()
-    if is_v1:
-        (two[1] / "cpu.shares").write_text("512")
-    yield two
-    for directory in *two, above:
-        eventually(lambda directory=directory: not read(directory / "cgroup.procs"))
-        directory.rmdir()
-
-
-def process_in(root, *change):
-    """A process in a control group, changed."""
-    def become():
-        if root:
-            (root / "cgroup.procs").write_text("0")
-        for function, *arguments in change:
-            function(*arguments)
-    return subprocess.Popen(["sleep", "60"], preexec_fn=become)
-
-
-@pytest.fixture
-def crowd(bases):
-    """Processes in which all that tekd could change has a value of its own."""
-    def policy(number, priority=0):
-        return os.sched_setscheduler, 0, number, os.sched_param(priority)
-
-    reset = 0x40000000
-    limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[1]
-    crowd = [
-        process_in(bases[0]),
-        process_in(bases[0], policy(os.SCHED_OTHER | reset),
-                   (os.setpriority, os.PRIO_PROCESS, 0, -3)),
-        process_in(bases[1], policy(os.SCHED_BATCH), (os.setpriority, os.PRIO_PROCESS, 0, 7)),
-        process_in(bases[1], policy(os.SCHED_IDLE), (os.sched_setaffinity, 0, CPUS[-1:])),
-        process_in(None, policy(os.SCHED_FIFO, 60)),
-        process_in(None, policy(os.SCHED_RR | reset, 5)),
-        process_in(None, policy(os.SCHED_RR, 33),
-                   (resource.setrlimit, resource.RLIMIT_RTPRIO, (0, limit))),
-    ]
-    yield [process.pid for process in crowd]
-    for process in crowd:
-        process.kill()
-        process.wait()
-
-
-def of_thread(tid):
-    return {
-        "scheduling": scheduling(tid),
-        "affinity": os.sched_getaffinity(tid),
-        "limits": read(f"/proc/{tid}/limits"),
-        "groups": places_of(tid),
-    }
-
-
-def snapshot(pids, directories):
-    """All that tekd could have changed, by thread and name."""
-    tids = [int(tid) for pid in pids for tid in os.listdir(f"/proc/{pid}/task")]
-    all_of_it = {(tid, what): value for tid in tids for what, value in of_thread(tid).items()}
-    for directory in directories:
-        all_of_it |= {(str(directory), name): text for name, text in here(directory).items()}
-        # Other tests may have more groups at the same time.
-        beneath = {one.name for one in directory.iterdir()
-                   if one.is_dir() and str(os.getpid()) in re.findall("[0-9]+", one.name)}
-        all_of_it[str(directory), "groups"] = beneath
-    return all_of_it
-
-
-def differences(before, after):
-    return {key: (before.get(key), after.get(key)) for key in before.keys() | after.keys()
-            if before.get(key) != after.get(key)}
-
-
-def stir(backend, crowd, thread):
-    """Makes changes of every kind; in the end all of them are reverted."""
-    client = backend.daemon.client()
-    with_groups = backend.name != "rt"
-    for pid in crowd:
-        client.ask(CRITICAL, pid, flags=PROCESS, priority=-7)
-    assert client.ask(ENTER, thread, priority=3).error == 0
-    if with_groups:
-        for group, pid in zip((SERVICE, BACKGROUND, URGENT), crowd, strict=False):
-            client.ask(GROUP, pid, flags=PROCESS, group=group)
-    client.ask(CRITICAL, crowd[0], flags=PROCESS, priority=12)
-    for pid in crowd[1:]:
-        client.ask(NORMAL, pid, flags=PROCESS)
-    assert backend.mode() == "responsiveness"
-    time.sleep(0.3)
-    return client
-
-
-@pytest.fixture
-def touched(bases):
-    topmost, _ = hierarchy_of_cpu()
-    return [topmost, bases[0].parent, *bases]
-
-
-def test_after_the_mode_everybody_has_what_it_had_before(backend, crowd, thread, touched):
-    client = backend.start()
-    before = snapshot([*crowd, os.getpid()], touched)
-    assert client.ask(ENTER, thread).error == 0
-    for pid in crowd:
-        client.ask(CRITICAL, pid, flags=PROCESS, priority=-20)
-        client.ask(NORMAL, pid, flags=PROCESS)
-    time.sleep(0.3)
-    assert client.ask(LEAVE, thread).error == 0
-    assert backend.mode() == "normal"
-    assert not differences(before, snapshot([*crowd, os.getpid()], touched))
-
-
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL], ids=["stop", "kill"])
-def test_nothing_is_left_of_tekd(backend, crowd, thread, touched, end):
-    before = snapshot([*crowd, os.getpid()], touched)
-    backend.start()
-    client = stir(backend, crowd, thread)
-    assert differences(before, snapshot([*crowd, os.getpid()], touched))
-    backend.daemon.end(end)
-    client.close()
-    if end == signal.SIGKILL:
-        subprocess.run(backend.daemon.command("--restore"), timeout=60, check=True)
-    assert not differences(before, snapshot([*crowd, os.getpid()], touched))
-    assert not backend.daemon.state.exists()
 
 
 # Threads and processes that start and end

@@ -6,7 +6,8 @@ import subprocess
 import pytest
 from conftest import PATIENCE
 from paths import ABI, PROGRAMS
-from test_tekd import HELLO, STATUS, daemon, pytestmark
+from tekd_client import HELLO, STATUS
+from tekd_daemon import daemon, pytestmark
 from test_tekd_rights import NOBODY, Beneficiary
 
 assert daemon and pytestmark  # which pytest finds by their names

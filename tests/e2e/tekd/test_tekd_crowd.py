@@ -6,9 +6,8 @@ import time
 
 import pytest
 from conftest import eventually, read
-from test_tekd import (ENTER, HELLO, LEAVE, STATUS, Client, Closed, daemon, is_fast, pytestmark,
-                       resident, tekd,
-                       thread)
+from tekd_client import ENTER, HELLO, LEAVE, STATUS, Client, Closed, is_fast
+from tekd_daemon import daemon, pytestmark, resident, tekd, thread
 from test_tekd_attacked import end, python
 
 assert daemon and tekd and thread and pytestmark  # which pytest finds by their names

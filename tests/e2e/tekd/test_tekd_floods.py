@@ -14,7 +14,8 @@ import time
 import pytest
 from conftest import PATIENCE, eventually, read
 from paths import ABI, PROGRAMS
-from test_tekd import CRITICAL, STATUS, daemon, pytestmark
+from tekd_client import CRITICAL, STATUS
+from tekd_daemon import daemon, pytestmark
 from test_tekd_groups import groups
 from test_tekd_heirs import group
 

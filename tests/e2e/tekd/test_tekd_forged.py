@@ -16,9 +16,8 @@ import time
 import pytest
 from conftest import eventually, needs, read
 from paths import ABI, E2E
-from test_tekd import (ENTER, HELLO, REFUSED, STATUS, USUAL, Client, Closed, daemon, is_fast,
-                       pytestmark, request,
-                       scheduling, tekd, thread, wait_for)
+from tekd_client import ENTER, HELLO, REFUSED, STATUS, Client, Closed, is_fast, request, scheduling
+from tekd_daemon import USUAL, daemon, pytestmark, tekd, thread, wait_for
 from test_tekd_attacked import end, python
 
 assert daemon and tekd and thread and pytestmark  # which pytest finds by their names

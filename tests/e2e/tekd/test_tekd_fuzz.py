@@ -11,7 +11,8 @@ import time
 
 import pytest
 from conftest import eventually
-from test_tekd import (HELLO, STATUS, daemon, is_fast, pytestmark, resident, scheduling, thread)
+from tekd_client import HELLO, STATUS, is_fast, scheduling
+from tekd_daemon import daemon, pytestmark, resident, thread
 from test_tekd_attacked import end, python
 from test_tekd_crowd import descriptors
 

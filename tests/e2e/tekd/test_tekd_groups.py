@@ -11,9 +11,8 @@ import threading
 
 import pytest
 from conftest import eventually
-from test_tekd import (CRITICAL, ENTER, EXPLAIN, GROUP, LEAVE, NORMAL, PROCESS, STATUS,
-                       USUAL, Other,
-                       daemon, pytestmark, scheduling, thread)
+from tekd_client import CRITICAL, ENTER, EXPLAIN, GROUP, LEAVE, NORMAL, PROCESS, STATUS, scheduling
+from tekd_daemon import USUAL, Other, daemon, pytestmark, thread
 
 __all__ = ["daemon", "pytestmark", "thread"]
 

@@ -11,8 +11,8 @@ import threading
 import pytest
 from conftest import eventually, read
 from paths import ABI
-from test_tekd import (CRITICAL, ENTER, GROUP, HELLO, LEAVE, NORMAL, PROCESS, STATUS, Other, daemon,
-                       pytestmark, resident, scheduling, thread)
+from tekd_client import CRITICAL, ENTER, GROUP, HELLO, LEAVE, NORMAL, PROCESS, STATUS, scheduling
+from tekd_daemon import Other, daemon, pytestmark, resident, thread
 from test_tekd_attacked import end, python
 from test_tekd_groups import (BACKGROUND, NORMAL_GROUP, SERVICE, URGENT, group_of, grouped,
                               places_of, sleeper,

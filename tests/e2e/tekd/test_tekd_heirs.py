@@ -9,7 +9,8 @@ import subprocess
 import pytest
 from conftest import eventually
 from paths import PROGRAMS
-from test_tekd import CRITICAL, LEFT, NORMAL, STATUS, daemon, pytestmark
+from tekd_client import CRITICAL, LEFT, NORMAL, STATUS
+from tekd_daemon import daemon, pytestmark
 from test_tekd_groups import groups
 from test_tekd_rights import BENEFICIARY, GRANT, Beneficiary, restore
 

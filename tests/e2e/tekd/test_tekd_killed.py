@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from conftest import BUILD
 from paths import ABI
-from test_tekd import daemon, pytestmark
+from tekd_daemon import daemon, pytestmark
 
 assert daemon and pytestmark  # which pytest finds by their names
 

@@ -12,8 +12,9 @@ import time
 
 import pytest
 from conftest import eventually, names_of, read
-from test_tekd import CRITICAL, STATUS, UNIT, Daemon
-from test_tekd import pytestmark as of_tekd
+from tekd_client import CRITICAL, STATUS
+from tekd_daemon import UNIT, Daemon
+from tekd_daemon import pytestmark as of_tekd
 
 pytestmark = [*of_tekd, pytest.mark.alone("kernel threads")]  # of which there is one set
 

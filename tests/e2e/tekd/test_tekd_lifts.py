@@ -6,8 +6,8 @@ import subprocess
 import threading
 
 from tekd_client import ENTER, LEAVE, LEFT, LIFT, is_fast
+from tekd_daemon import USUAL, daemon, pytestmark, thread
 from test_daemon_client import NOBODY, tekd
-from test_tekd import USUAL, daemon, pytestmark, thread
 
 assert daemon and pytestmark and tekd and thread  # which pytest finds by their names
 

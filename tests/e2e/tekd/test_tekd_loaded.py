@@ -8,7 +8,8 @@ import time
 
 import pytest
 from conftest import needs
-from test_tekd import ENTER, LEAVE, STATUS, USUAL, daemon, pytestmark, thread
+from tekd_client import ENTER, LEAVE, STATUS
+from tekd_daemon import USUAL, daemon, pytestmark, thread
 
 assert daemon and pytestmark and thread  # which pytest finds by their names
 

@@ -8,9 +8,8 @@ import sys
 
 import pytest
 from conftest import eventually
-from test_tekd import (ENTER, EXPLAIN, LEAVE, RR_RESET, STATUS, USUAL, Other, daemon, pytestmark,
-                       scheduling,
-                       thread)
+from tekd_client import ENTER, EXPLAIN, LEAVE, RR_RESET, STATUS, scheduling
+from tekd_daemon import USUAL, Other, daemon, pytestmark, thread
 
 __all__ = ["daemon", "pytestmark", "thread"]
 

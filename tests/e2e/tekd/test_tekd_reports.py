@@ -9,7 +9,8 @@ import sys
 import pytest
 from conftest import BUILD, needs
 from paths import E2E
-from test_tekd import ENTER, USUAL, daemon, pytestmark, thread
+from tekd_client import ENTER
+from tekd_daemon import USUAL, daemon, pytestmark, thread
 
 assert daemon and thread and pytestmark  # which pytest finds by their names
 

@@ -11,7 +11,8 @@ import time
 import pytest
 from conftest import eventually, read
 from paths import PROGRAMS
-from test_tekd import CRITICAL, NORMAL, USUAL, daemon, pytestmark, scheduling
+from tekd_client import CRITICAL, NORMAL, scheduling
+from tekd_daemon import USUAL, daemon, pytestmark
 from test_tekd_attacked import end, python
 
 assert daemon and pytestmark  # which pytest finds by their names

@@ -13,9 +13,8 @@ import time
 
 import pytest
 from conftest import eventually, needs
-from test_tekd import (ENTER, HELLO, LEAVE, STATUS, TEKD, USUAL, Other, daemon, is_fast, pytestmark,
-                       scheduling,
-                       tekd, thread)
+from tekd_client import ENTER, HELLO, LEAVE, STATUS, is_fast, scheduling
+from tekd_daemon import TEKD, USUAL, Other, daemon, pytestmark, tekd, thread
 
 assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
 

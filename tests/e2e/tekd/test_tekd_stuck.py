@@ -8,9 +8,8 @@ import time
 
 import pytest
 from conftest import eventually, read
-from test_tekd import (CRITICAL, ENTER, HELLO, LEAVE, NORMAL, PROCESS, STATUS, Other, Stopped,
-                       daemon, is_fast,
-                       pytestmark, scheduling, tekd, thread, wait_for)
+from tekd_client import CRITICAL, ENTER, HELLO, LEAVE, NORMAL, PROCESS, STATUS, is_fast, scheduling
+from tekd_daemon import Other, Stopped, daemon, pytestmark, tekd, thread, wait_for
 
 assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 from conftest import BUILD, child_of, eventually, read
-from test_tekd import (
-    CRITICAL, STATUS, USUAL, Other, daemon, is_fast, pytestmark, tekd, thread, wait_for)
+from tekd_client import CRITICAL, STATUS, is_fast
+from tekd_daemon import USUAL, Other, daemon, pytestmark, tekd, thread, wait_for
 
 assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
 
