@@ -5,81 +5,19 @@ import io
 import json
 import os
 import pathlib
-import pty
 import re
 import resource
-import select
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 
 import pytest
-
 import handmade
 from conftest import child_of, tids_by_name
+from ps_victim import ps, rows, tables, threads_of, victim
 
-class Victim:
-    """A running program."""
-
-    def __init__(self, process, names):
-        self.process, self.pid = process, process.pid
-        self.tids = tids_by_name(self.pid, names)
-
-    def ticks(self, name):
-        """The CPU time of a thread, in ticks of the kernel."""
-        stat = pathlib.Path(f"/proc/{self.pid}/task/{self.tids[name]}/stat").read_text()
-        return sum(map(int, stat.rpartition(")")[2].split()[11:13]))
-
-
-@pytest.fixture
-def victim(waiting):
-    """Starts a program with threads of these names."""
-    started = []
-
-    def start(*names):
-        process = subprocess.Popen([waiting, *names], stdout=subprocess.PIPE)
-        started.append(process)
-        assert process.stdout.readline() == b"ready\n"
-        return Victim(process, names)
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-@pytest.fixture
-def tables():
-    """A directory for tables written by hand, that other users can enter."""
-    with tempfile.TemporaryDirectory(prefix="tek-tables-") as directory:
-        os.chmod(directory, 0o755)
-        yield pathlib.Path(directory)
-
-
-@pytest.fixture
-def ps(tek, tables):
-    """Runs tek ps, with that directory's tables among other ones; its rows as lists of words."""
-
-    def run(*arguments, status=0, stderr="", **options):
-        ended = tek("ps", *arguments, env={**os.environ, "TEK_RUN_DIR": str(tables)}, **options)
-        assert ended.returncode == status, ended.stderr
-        if stderr is not None:
-            assert ended.stderr == stderr
-        return ended.stdout
-
-    return run
-
-
-def rows(text):
-    """The table without its heads, cell by cell."""
-    return [line.split() for line in text.splitlines()[1:]]
-
-
-def threads_of(ps, *arguments, **options):
-    return json.loads(ps("--json", *arguments, **options))["threads"]
-
+assert ps and tables and victim  # which pytest finds by their names
 
 FUNCTIONS = r"""
 #include <thread>
@@ -280,19 +218,6 @@ def test_what_is_missing_is_named_and_a_thread_is_no_process(ps, victim):
     assert sorted(int(tid) for tid, in listed) == sorted(fridge.tids.values())
 
 
-def test_watch_ends_with_the_process_that_it_shows(open_build, victim):
-    fridge = victim("gas")
-    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "--watch", "50ms"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True) as watch:
-        watch.stdout.readline()
-        fridge.process.kill()
-        fridge.process.wait()
-        _, errors = watch.communicate(timeout=60)
-        assert watch.returncode == 0
-    assert f"there is no process {fridge.pid}" in errors
-
-
 def test_what_is_no_number_or_no_order_is_refused_with_what_is_wanted(tek):
     refused = tek("ps", "--pid", "abc")
     assert refused.returncode == 2 and "write a number such as 815" in refused.stderr
@@ -420,75 +345,6 @@ def test_the_threads_of_a_program_under_tek_run_are_known(open_build, tek, waiti
     assert gas["call_site"].startswith("main+0x")
 
 
-def test_a_series_has_what_each_thread_did_in_each_interval(ps, victim, tables):
-    fridge = victim("spin", "rest")
-    out = tables / "series.csv"
-    assert ps("--pid", fridge.pid, "--sample", "200ms", "--count", 3, "--output", out) == ""
-    records = list(csv.DictReader(out.open()))
-    spin = [record for record in records if record["name"] == "spin"]
-    rest = [record for record in records if record["name"] == "rest"]
-    assert len(spin) == len(rest) == 3
-    shares, intervals = [], []
-    for busy, idle in zip(spin, rest):
-        interval = int(busy["interval_ns"])
-        intervals.append(interval)
-        # What a thread used just before the interval may be counted in it.
-        shares.append(min(100 * int(busy["cpu_ns"]) / interval, 100))
-        assert float(busy["cpu_percent"]) == pytest.approx(shares[-1], abs=0.01)
-        assert (float(idle["cpu_percent"]), idle["switches"]) == (0, "0")
-        assert abs(int(busy["time_ns"]) - time.time_ns()) < 60e9
-    # On a busy machine a sample may be late, and the next one comes sooner after it.
-    assert min(intervals) > 0 and 450e6 < sum(intervals) < 60e9
-    assert max(shares) > 1  # another thread may have had the CPU in one of them
-    times = [int(record["time_ns"]) for record in spin]
-    assert times == sorted(times)
-
-
-def test_a_series_ends_cleanly_at_an_interrupt(open_build, victim):
-    fridge = victim("gas")
-    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "--sample", "20ms",
-               "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True) as series:
-        first = json.loads(series.stdout.readline())
-        assert {"time_ns", "interval_ns", "cpu_percent", "run_delay_ns", "switches"} <= set(first)
-        series.send_signal(signal.SIGINT)
-        rest, errors = series.communicate(timeout=60)
-        assert (series.returncode, errors) == (0, "")
-        assert all(json.loads(line)["pid"] == fridge.pid for line in rest.splitlines())
-        assert rest == "" or rest.endswith("\n")
-
-
-def test_watch_prints_table_after_table_where_there_is_no_terminal(open_build, victim):
-    fridge = victim("gas")
-    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "-o", "name",
-               "--watch", "50ms"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
-        lines = [watch.stdout.readline() for _ in range(8)]
-        watch.send_signal(signal.SIGINT)
-        watch.communicate(timeout=60)
-        assert watch.returncode == 0
-    assert lines[:4] == lines[4:] and "\x1b" not in "".join(lines)
-
-
-def test_watch_on_a_terminal_draws_over_itself_until_q(open_build, victim):
-    fridge = victim("gas")
-    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "-o", "name",
-               "--watch", "50ms"]
-    control, terminal = pty.openpty()
-    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as watch:
-        os.close(terminal)
-        drawn, end = b"", time.monotonic() + 60
-        while drawn.count(b"\x1b[H") < 3:
-            assert time.monotonic() < end and watch.poll() is None, drawn
-            if select.select([control], [], [], 0.1)[0]:
-                drawn += os.read(control, 4096)
-        os.write(control, b"q")
-        assert watch.wait(60) == 0
-    os.close(control)
-    assert b"gas" in drawn
-
-
 def cpu_of_children():
     """Seconds of all that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -519,43 +375,3 @@ def test_without_proc_it_reports_that(open_build):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout) == (125, "")
     assert "/proc is not there" in ended.stderr
-
-
-# Characters that a terminal obeys: C0 but the line end, DEL, C1, line separators, bidi controls.
-OBEYED = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-@pytest.mark.parametrize("command", [
-    ["ps", "--pid"], ["ps", "--tree", "--pid"], ["ps", "--json", "--pid"],
-    ["ps", "--sample", "100ms", "--count", "2", "--json", "--pid"],
-    ["top", "--once", "--interval", "100ms", "--filter", "]0;"],
-    ["top", "--once", "--interval", "100ms", "--filter", "]0;", "--json"],
-    ["explain"], ["explain", "--json"]],
-    ids=" ".join)
-def test_no_command_hands_to_a_terminal_what_a_thread_is_called(tek, victim, command):
-    name = "\x1b]0;\x9b\u202e\u2028\x7f"
-    process = victim(name)
-    about = {"ps": [process.pid], "explain": [process.tids[name]]}.get(command[0], [])
-    ended = tek(*command, *about, errors="strict")
-    assert ended.returncode == 0, ended.stderr
-    assert not OBEYED.search(ended.stdout + ended.stderr)
-    assert "202e" in ended.stdout
-
-
-@pytest.mark.parametrize("options", [[], ["--output", "/dev/stdout"]], ids=["", "output"])
-def test_a_series_on_a_terminal_has_nothing_that_it_would_obey(open_build, victim, options):
-    process = victim("\x1b]0;\x9b\u202e\u2028\x7f")
-    control, terminal = pty.openpty()
-    command = [open_build / "bin" / "tek", "ps", "--sample", "100ms", "--count", "2", *options,
-               "--pid"]
-    subprocess.run([*command, str(process.pid)], stdout=terminal, timeout=60, check=True)
-    os.close(terminal)
-    shown = b""
-    try:
-        while more := os.read(control, 65536):
-            shown += more
-    except OSError:
-        pass  # it was closed at the other end
-    os.close(control)
-    shown = shown.decode().replace("\r\n", "\n")
-    assert "202e" in shown and not OBEYED.search(shown)
