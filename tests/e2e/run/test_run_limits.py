@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from conftest import PATIENCE
-from test_run_place import needs_real_time
+from placed import needs_real_time
 
 PROGRAM = r"""
 #include <pthread.h>
