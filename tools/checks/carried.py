@@ -25,6 +25,7 @@ END_TO_END = [
     "test_run_sync",
     "test_run_model",
     "test_run_alloc",
+    "test_run_math",
     "test_sync_native",
     "test_programs",
     "test_stack_programs",
