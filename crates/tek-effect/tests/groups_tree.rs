@@ -1,141 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Fast and the Lazy Region as groups, in the hierarchies of this machine.
 mod common;
+mod tree;
 
-use common::ground::Ground;
 use common::victim::{Does, Victim};
-use common::{cpu_groups, set, unified_groups, wait_until, Seen, Sleeper};
-use nix::sys::signal::{kill, Signal};
-use nix::unistd::Pid;
-use std::collections::BTreeMap;
+use common::{set, unified_groups, Seen, Sleeper};
 use std::fs;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-use tek_effect::{Effect, Error, Groups, Hierarchy, Identity, Place, Placed, Version};
+use std::path::Path;
+use std::time::Instant;
+use tek_effect::{Error, Groups, Hierarchy, Identity, Place, Placed, Version};
 use tek_policy::{Floor, Group, Weight, Weights};
+use tree::{picture, thread_id, Bench};
 
 const RR: Seen = (libc::SCHED_RR, 0, 1);
 const OTHER: Seen = (libc::SCHED_OTHER, 0, 0);
-
-struct Bench {
-    effect: Effect,
-    groups: Option<Groups>,
-    within: Hierarchy,
-    ground: Ground,
-    state: tempfile::TempDir,
-}
-
-impl Bench {
-    fn new(within: Hierarchy) -> Self {
-        let ground = Ground::below(within.mount_point());
-        let state = tempfile::tempdir().unwrap();
-        let (mut effect, _) = Effect::open(&state.path().join("state")).unwrap();
-        let place = Place::new(within.clone(), &ground.0, "tek").unwrap();
-        let groups = Groups::open(&mut effect, &place, Weights::default()).unwrap();
-        Self { effect, groups: Some(groups), within, ground, state }
-    }
-
-    fn v1() -> Option<Self> {
-        cpu_groups()?;
-        Some(Self::new(Hierarchy::with("cpu").unwrap().unwrap()))
-    }
-
-    /// In the version that has the controller cpu.
-    fn with_weights() -> Option<Self> {
-        let v2 = unified_groups().filter(|_| {
-            Hierarchy::with("cpu").unwrap().is_some_and(|one| one.version() == Version::V2)
-        });
-        match v2 {
-            Some(_) => Some(Self::new(Hierarchy::unified().unwrap().unwrap())),
-            None => Self::v1(),
-        }
-    }
-
-    /// In both versions, as far as there are.
-    fn all() -> Vec<Self> {
-        let v2 = unified_groups().map(|_| Self::new(Hierarchy::unified().unwrap().unwrap()));
-        Self::v1().into_iter().chain(v2).collect()
-    }
-
-    fn parts(&mut self) -> (&mut Groups, &mut Effect) {
-        (self.groups.as_mut().unwrap(), &mut self.effect)
-    }
-
-    fn place(&mut self, pid: i32, group: Group) -> Result<Placed, Error> {
-        let (groups, effect) = self.parts();
-        groups.place_process(effect, Identity::of(pid)?, group)
-    }
-
-    fn fast(&mut self, tid: i32) {
-        let (groups, effect) = self.parts();
-        groups.fast(effect, thread_id(tid)).unwrap();
-    }
-
-    fn lazy_again(&mut self, tid: i32) {
-        let (groups, effect) = self.parts();
-        groups.lazy_again(effect, thread_id(tid)).unwrap();
-    }
-
-    /// The group of a thread, within the test's own; its whole path if it is elsewhere.
-    fn is_at(&self, tid: i32) -> Option<PathBuf> {
-        let directory = self.within.directory_of(tid).ok()?;
-        Some(directory.strip_prefix(&self.ground.0).map_or(directory.clone(), Path::to_owned))
-    }
-
-    fn are_all_at(&self, victim: &Victim, place: &str) -> bool {
-        // The kernel calls the topmost group that of a thread which is being made or, on version 1,
-        // is ending.
-        let is_there = |tid| Identity::of(tid).is_ok();
-        let mut tids = victim.tids().into_iter().filter(|&tid| !common::has_never_run(tid));
-        tids.all(|tid| self.is_at(tid).is_none_or(|at| at == Path::new(place) || !is_there(tid)))
-    }
-
-    fn remove(&mut self) {
-        let groups = self.groups.take().unwrap();
-        let restored = groups.remove(&mut self.effect);
-        assert_eq!((restored.changed, restored.failed), (0, vec![]));
-        assert_eq!(self.effect.count(), 0);
-        assert!(self.ground.groups().is_empty());
-    }
-
-    /// As if the owner had been killed and started again.
-    fn reopen(&mut self) {
-        let spare = tempfile::tempdir().unwrap();
-        let (other, _) = Effect::open(spare.path()).unwrap();
-        drop(std::mem::replace(&mut self.effect, other));
-        self.groups = None;
-        let (effect, restored) = Effect::open(&self.state.path().join("state")).unwrap();
-        assert_eq!((restored.changed, restored.failed), (0, vec![]));
-        self.effect = effect;
-        assert!(self.ground.groups().is_empty());
-    }
-
-    /// The weight of a group, in units of the kernel's own: 1 is what each group begins with.
-    fn weight(&self, group: &str) -> f64 {
-        let (file, own) = match self.within.version() {
-            Version::V1 => ("cpu.shares", 1024.0),
-            Version::V2 => ("cpu.weight", 100.0),
-        };
-        self.text(&format!("{group}/{file}")).parse::<f64>().unwrap() / own
-    }
-
-    fn text(&self, file: &str) -> String {
-        fs::read_to_string(self.ground.0.join(file)).unwrap().trim_end().to_owned()
-    }
-}
-
-fn thread_id(tid: i32) -> Identity {
-    Identity::of(tid).unwrap()
-}
-
-/// All groups of all threads of a process, as the kernel says it.
-fn picture(victim: &Victim) -> BTreeMap<i32, String> {
-    let text = |tid| fs::read_to_string(format!("/proc/{tid}/cgroup")).ok();
-    victim.tids().into_iter().filter_map(|tid| Some((tid, text(tid)?))).collect()
-}
 
 /// Writes that the calling thread has made by now.
 fn writes() -> u64 {
@@ -290,106 +168,6 @@ fn a_thread_that_was_placed_while_fast_gets_there_afterwards() {
 }
 
 #[test]
-fn threads_that_are_born_and_end_meanwhile_are_placed_and_get_back() {
-    for mut bench in Bench::all() {
-        let victim = Victim::new(3, Does::Threads);
-        let base_directory = bench.within.mount_point().to_str().unwrap().to_owned();
-        bench.place(victim.pid, Group::Background).unwrap();
-        for _ in 0..20 {
-            assert!(bench.are_all_at(&victim, "tek/lazy/background"));
-            sleep(Duration::from_millis(1));
-        }
-        bench.remove();
-        assert!(bench.are_all_at(&victim, &base_directory));
-    }
-}
-
-#[test]
-fn a_process_that_forks_takes_its_children_along_and_back() {
-    for mut bench in Bench::all() {
-        let victim = Victim::new(2, Does::Forks);
-        bench.place(victim.pid, Group::Background).unwrap();
-        let children = format!("/proc/{0}/task/{0}/children", victim.pid);
-        let is_inside = |pid: &str| match pid.parse().ok().and_then(|pid| bench.is_at(pid)) {
-            Some(is_at) => is_at == Path::new("tek/lazy/background"),
-            None => false,
-        };
-        wait_until(|| {
-            let pids = fs::read_to_string(&children).unwrap();
-            pids.split_ascii_whitespace().any(is_inside)
-        });
-        bench.remove();
-        assert!(bench.are_all_at(&victim, bench.within.mount_point().to_str().unwrap()));
-    }
-}
-
-#[test]
-fn a_child_whose_parent_has_ended_goes_to_the_group_above() {
-    for mut bench in Bench::all() {
-        let mut shell = Command::new("sh")
-            .args(["-c", "read line; sleep 30 >/dev/null & echo $!"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        bench.place(shell.id() as i32, Group::Service).unwrap();
-        shell.stdin.take().unwrap().write_all(b"go\n").unwrap();
-        let mut text = String::new();
-        shell.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        shell.wait().unwrap();
-        let orphan: i32 = text.trim().parse().unwrap();
-        assert_eq!(bench.is_at(orphan).unwrap(), Path::new("tek/lazy/service"));
-        bench.remove();
-        let is_at = bench.is_at(orphan).unwrap();
-        let status = fs::read_to_string(format!("/proc/{orphan}/status")).unwrap();
-        kill(Pid::from_raw(orphan), Signal::SIGKILL).unwrap();
-        if status.contains("PPid:\t1\n") {
-            assert_eq!(is_at, Path::new(""));
-        }
-        wait_until(|| bench.is_at(orphan).is_none_or(|at| at != Path::new("")));
-    }
-}
-
-#[test]
-fn a_thread_that_is_born_in_the_fast_region_is_returned_to_its_group() {
-    for mut bench in Bench::all() {
-        let victim = Victim::new(2, Does::Threads);
-        bench.place(victim.pid, Group::Service).unwrap();
-        bench.fast(victim.pid);
-        sleep(Duration::from_millis(20));
-        let (mut returned, start) = (0, Instant::now());
-        while returned <= 3 && start.elapsed() < Duration::from_secs(10) {
-            let (groups, effect) = bench.parts();
-            returned += groups.return_strays(effect).unwrap();
-            groups.forget_ended(effect).unwrap();
-        }
-        assert!(returned > 3, "only {returned}");
-        assert_eq!(bench.is_at(victim.pid).unwrap(), Path::new("tek/fast"));
-        bench.lazy_again(victim.pid);
-        bench.remove();
-        assert!(bench.are_all_at(&victim, bench.within.mount_point().to_str().unwrap()));
-    }
-}
-
-#[test]
-fn a_thread_that_has_ended_is_forgotten() {
-    for mut bench in Bench::all() {
-        let victim = Victim::new(10, Does::Sleep);
-        let before = bench.effect.count();
-        bench.place(victim.pid, Group::Urgent).unwrap();
-        bench.fast(victim.pid);
-        let pid = thread_id(victim.pid);
-        drop(victim);
-        let (groups, effect) = bench.parts();
-        assert!(matches!(groups.fast(effect, pid), Err(Error::Gone { .. })));
-        groups.lazy_again(effect, pid).unwrap();
-        groups.forget_ended(effect).unwrap();
-        assert_eq!(bench.effect.count(), before);
-        bench.remove();
-    }
-}
-
-#[test]
 fn entering_and_leaving_takes_as_many_writes_with_2000_threads_as_with_20() {
     let Some(mut bench) = Bench::with_weights() else { return };
     let mut counts = Vec::new();
@@ -459,28 +237,6 @@ fn a_thread_can_be_real_time_once_it_was_moved_for_that() {
     assert!(bench.are_all_at(&victim, "tek/lazy/service"));
     bench.remove();
     assert_eq!(picture(&victim), before);
-}
-
-#[test]
-fn threads_that_a_real_time_thread_made_are_returned() {
-    let Some(mut bench) = Bench::v1().filter(|_| common::may_use_real_time()) else { return };
-    if !bench.ground.0.join("cpu.rt_runtime_us").exists() {
-        println!("skipped: needs a kernel with RT_GROUP_SCHED");
-        return;
-    }
-    let victim = Victim::new(1, Does::Threads);
-    bench.place(victim.pid, Group::Service).unwrap();
-    let (groups, effect) = bench.parts();
-    groups.for_real_time(effect, thread_id(victim.pid)).unwrap();
-    let (mut returned, start) = (0, Instant::now());
-    while returned == 0 && start.elapsed() < Duration::from_secs(20) {
-        let (groups, effect) = bench.parts();
-        returned += groups.return_from_topmost(effect, |pid| pid == victim.pid).unwrap();
-    }
-    assert!(returned > 0);
-    bench.lazy_again(victim.pid);
-    bench.remove();
-    assert!(bench.are_all_at(&victim, bench.within.mount_point().to_str().unwrap()));
 }
 
 #[test]
