@@ -16,6 +16,8 @@ mod locks;
 mod messages;
 pub mod options;
 mod own_pid;
+#[cfg(test)]
+mod parsed;
 pub mod place;
 mod preload;
 mod relay;

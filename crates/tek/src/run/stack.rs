@@ -311,16 +311,10 @@ pub fn nothing_is_learnt(why: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use crate::run::parsed::parsed;
 
     mod reader {
         include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/reader.rs"));
-    }
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
     }
 
     #[test]
@@ -331,8 +325,7 @@ mod tests {
                 continue;
             }
             if vector.word(1) == "written" {
-                let words = ["tek"].into_iter().chain(vector.word(3).split(' '));
-                let options = Line::try_parse_from(words).unwrap().options;
+                let options: Options = parsed(vector.word(3));
                 assert_eq!(variable(options.modes.unwrap(), options.settings()), text, "{place}");
                 continue;
             }

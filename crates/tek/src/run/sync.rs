@@ -157,16 +157,10 @@ fn is_known(name: &str, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use crate::run::parsed::{parsed, tried};
 
     mod reader {
         include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/reader.rs"));
-    }
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
     }
 
     #[test]
@@ -175,9 +169,10 @@ mod tests {
             let (text, place) = (vector.word(2), &vector.place);
             match (vector.word(0), vector.word(1)) {
                 (VARIABLE, "written") => {
-                    let options = vector.word(3).replace("--report", "");
-                    let report = options.len() < vector.word(3).len();
-                    let wanted = parsed(&options).wanted(None, report, false).unwrap().unwrap();
+                    let words = vector.word(3).replace("--report", "");
+                    let report = words.len() < vector.word(3).len();
+                    let options: Options = parsed(&words);
+                    let wanted = options.wanted(None, report, false).unwrap().unwrap();
                     assert_eq!(wanted.variable, text, "{place}");
                 }
                 (VARIABLE, kind) => {
@@ -194,13 +189,8 @@ mod tests {
         }
     }
 
-    fn parsed(options: &str) -> Options {
-        let words = ["tek"].into_iter().chain(options.split_whitespace());
-        Line::try_parse_from(words).unwrap_or_else(|error| panic!("{options}: {error}")).options
-    }
-
     fn wanted(options: &str, inherited: &str) -> Result<Option<Wanted>, String> {
-        parsed(options).wanted(Some(OsStr::new(inherited)), true, true)
+        parsed::<Options>(options).wanted(Some(OsStr::new(inherited)), true, true)
     }
 
     fn variable(options: &str, inherited: &str) -> Option<String> {
@@ -242,7 +232,7 @@ mod tests {
     fn spins_alone_print_nothing() {
         assert!(wanted("--spin 10", "").unwrap_err().starts_with("--spin"));
         assert!(wanted("--spin 10 --barrier block", "").unwrap().unwrap().notes.is_empty());
-        let refused = |spins| Line::try_parse_from(["tek", "--spin", spins]).err().unwrap();
+        let refused = |spins| tried::<Options>(["--spin", spins]).err().unwrap();
         assert!(refused("1000000001").to_string().contains("0..=1000000000"));
         assert!(refused("-1").to_string().contains("0..=1000000000"));
     }
