@@ -2,22 +2,18 @@
 #include "threads/thread.h"
 
 #include "base/clock.h"
-#include "base/page.h"
-#include "base/procfs.h"
+#include "threads/handles.h"
 #include "threads/hooks.h"
 #include "threads/index.h"
 #include "threads/process.h"
 #include "threads/record.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
-	BUCKETS = 1024,
 	/* Allocated at a time: 52 KB, all of which mlockall(2) has the kernel lock. */
 	CHUNK_THREADS = 64,
 	FIRST_SWEEP = 64, /* threads ever known before those that left unseen are looked for */
@@ -25,7 +21,6 @@ enum {
 
 /* Anonymous memory of our own, so it never moves or shrinks. */
 static struct tek_thread *chunks[TEK_MAX_SLOTS / CHUNK_THREADS];
-static struct tek_thread *buckets[BUCKETS];
 static struct tek_thread *free_list;
 static unsigned int used;                   /* structures ever used: indices below it are valid */
 static unsigned int living;                 /* structures in use */
@@ -42,24 +37,9 @@ static __thread bool past_end __attribute__((tls_model("initial-exec")));
 
 static size_t default_stack_bytes;
 
-static struct tek_thread **bucket_of(pthread_t handle)
-{
-	/* pthread_t is an address of a page-aligned block plus a constant. */
-	uintptr_t value = (uintptr_t)handle;
-	return &buckets[(value >> 12 ^ value >> 22) % BUCKETS];
-}
-
 static struct tek_thread *at(unsigned int index)
 {
 	return &chunks[index / CHUNK_THREADS][index % CHUNK_THREADS];
-}
-
-static struct tek_thread *lookup(pthread_t handle)
-{
-	struct tek_thread *thread = *bucket_of(handle);
-	while (thread && thread->handle != handle)
-		thread = thread->next;
-	return thread;
 }
 
 /* Its end may have gone unseen: the kernel is not asked. */
@@ -92,22 +72,6 @@ static void set_tid(struct tek_thread *thread, pid_t tid)
 	thread->tid = tid;
 	if (tid)
 		tek__index_insert(tid, thread->index);
-}
-
-static void hash_insert(struct tek_thread *thread)
-{
-	struct tek_thread **bucket = bucket_of(thread->handle);
-	thread->next = *bucket;
-	*bucket = thread;
-}
-
-static void hash_remove(struct tek_thread *thread)
-{
-	struct tek_thread **link = bucket_of(thread->handle);
-	while (*link && *link != thread)
-		link = &(*link)->next;
-	if (*link)
-		*link = thread->next;
 }
 
 static void set_state(struct tek_thread *thread, enum tek_state state)
@@ -225,7 +189,7 @@ bool tek__thread_at_hand(void)
 __attribute__((cold)) static void forget_handle(struct tek_thread *thread)
 {
 	tek__hooks.leave_region(thread);
-	hash_remove(thread);
+	tek__handles_remove(thread);
 	thread->handle = 0;
 	no_tid(thread);
 	set_state(thread, TEK_SLOT_CREATING);
@@ -233,13 +197,13 @@ __attribute__((cold)) static void forget_handle(struct tek_thread *thread)
 
 static void set_handle(struct tek_thread *thread, pthread_t handle)
 {
-	struct tek_thread *other = lookup(handle);
+	struct tek_thread *other = tek__handles_find(handle);
 	if (other && other->birth.routine && !other->tracked)
 		forget_handle(other);
 	else if (other)
 		tek__thread_free(other); /* it exited without its destructor */
 	thread->handle = handle;
-	hash_insert(thread);
+	tek__handles_insert(thread);
 }
 
 /* handle or tid may be 0, not known. */
@@ -255,22 +219,6 @@ static void make_live(struct tek_thread *thread, pthread_t handle, pid_t tid)
 	thread->start_ns = tek__now(CLOCK_BOOTTIME);
 }
 
-/*
- * The C library has no call for it but puts it into the clock id.  A pthread_t that was joined
- * is the address of freed memory: ask the kernel before the C library looks.
- */
-pid_t tek__thread_tid_of(pthread_t handle)
-{
-	clockid_t clock;
-	void *start = (void *)((uintptr_t)handle & ~((uintptr_t)tek__page_bytes - 1));
-
-	/* With MS_ASYNC it does no more than to look whether something is mapped there. */
-	if (msync(start, tek__page_bytes, MS_ASYNC) || pthread_getcpuclockid(handle, &clock))
-		return 0;
-	pid_t tid = tek__tid_of_cpu_clock(clock);
-	return tid > 0 && syscall(SYS_tgkill, tek__pid(), tid, 0) == 0 ? tid : 0;
-}
-
 /* Returns the structure by which `thread` was adopted, by its tid, before it began. */
 static struct tek_thread *met_before(const struct tek_thread *thread, pid_t tid)
 {
@@ -280,7 +228,7 @@ static struct tek_thread *met_before(const struct tek_thread *thread, pid_t tid)
 
 void tek__thread_born(struct tek_thread *thread, pthread_t handle)
 {
-	const struct tek_thread *other = lookup(handle);
+	const struct tek_thread *other = tek__handles_find(handle);
 	if (other && tek__thread_exists(other))
 		return; /* not its handle: set_handle() has more of this */
 	pid_t tid = tek__thread_tid_of(handle);
@@ -336,15 +284,6 @@ struct tek_thread *tek__thread_begin(struct tek_thread *thread)
 	return thread;
 }
 
-bool tek__thread_is_ending(pid_t tid)
-{
-	bool ending;
-
-	if (tek__procfs_is_ending(tid, &ending))
-		return ending;
-	return syscall(SYS_tgkill, tek__pid(), tid, 0) != 0 && errno == ESRCH;
-}
-
 __attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t tid)
 {
 	struct tek_thread *thread;
@@ -370,7 +309,7 @@ static struct tek_thread *find_self(void)
 {
 	pthread_t handle = pthread_self();
 	pid_t tid = tek__gettid();
-	struct tek_thread *self = lookup(handle);
+	struct tek_thread *self = tek__handles_find(handle);
 
 	if (self && self->tid == tid)
 		return self;
@@ -408,7 +347,7 @@ struct tek_thread *tek__thread_known_self(void)
 
 struct tek_thread *tek__thread_known(pthread_t handle)
 {
-	return lookup(handle);
+	return tek__handles_find(handle);
 }
 
 struct tek_thread *tek__thread_known_tid(pid_t tid)
@@ -440,7 +379,7 @@ struct tek_thread *tek__thread_find(pthread_t handle)
 	if (pthread_equal(handle, pthread_self()))
 		return tek__thread_self();
 
-	struct tek_thread *thread = if_it_exists(lookup(handle));
+	struct tek_thread *thread = if_it_exists(tek__handles_find(handle));
 	/*
 	 * The kernel may still know a joined thread after the C library has given its handle to a
 	 * starting one.
@@ -486,12 +425,6 @@ unsigned int tek__threads_starting(void)
 	return starting;
 }
 
-bool tek__thread_exists(const struct tek_thread *thread)
-{
-	/* A sandbox may refuse the call; then it is not known to be gone. */
-	return syscall(SYS_tgkill, tek__pid(), thread->tid, 0) == 0 || errno != ESRCH;
-}
-
 void tek__thread_free(struct tek_thread *thread)
 {
 	if (thread->state == TEK_SLOT_FREE)
@@ -499,7 +432,7 @@ void tek__thread_free(struct tek_thread *thread)
 	tek__hooks.leave_region(thread);
 	tek__hooks.release_stack(thread);
 	if (thread->handle)
-		hash_remove(thread);
+		tek__handles_remove(thread);
 	no_tid(thread);
 	has_come(thread);
 	tracked -= thread->tracked;
@@ -549,7 +482,7 @@ void tek__threads_forget(void)
 {
 	tek__thread_mine = NULL;
 	/* The memory of the structures serves again: see tek__table_make_private(). */
-	memset(buckets, 0, sizeof(buckets));
+	tek__handles_forget();
 	tek__index_forget();
 	free_list = NULL;
 	used = living = without_handle = starting = tracked = lost = 0;
