@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The C library's mutexes and condition variables of threads.h are those of pthread.h. */
+/* The C library's threads, mutexes and condition variables of threads.h are those of pthread.h. */
 #ifndef TEK_PRELOAD_C11_H
 #define TEK_PRELOAD_C11_H
 

@@ -4,9 +4,9 @@
 
 #include "base/export.h"
 #include "base/real.h"
+#include "preload/c11.h"
 #include "stack/size.h"
 
-#include <errno.h>
 #include <threads.h>
 
 TEK_EXPORT int pthread_create(pthread_t *handle, const pthread_attr_t *attr,
@@ -24,10 +24,7 @@ TEK_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
 	int error = tek__start() ? tek__create(thread, NULL, function, argument,
 					       __builtin_return_address(0))
 				 : tek__real.pthread_create(thread, NULL, function, argument);
-	/* As the C library says it. */
-	if (error)
-		return error == ENOMEM ? thrd_nomem : thrd_error;
-	return thrd_success;
+	return tek__c11_result(error);
 }
 
 TEK_EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The symbols of threads.h for storage and call_once, on those of pthread.h. */
 #include "base/export.h"
+#include "preload/c11.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <threads.h>
 
@@ -11,14 +11,7 @@ _Static_assert(sizeof(once_flag) == sizeof(pthread_once_t), "it is one");
 
 TEK_EXPORT int tss_create(tss_t *key, tss_dtor_t destructor)
 {
-	switch (pthread_key_create(key, destructor)) {
-	case 0:
-		return thrd_success;
-	case ENOMEM:
-		return thrd_nomem;
-	default:
-		return thrd_error;
-	}
+	return tek__c11_result(pthread_key_create(key, destructor));
 }
 
 TEK_EXPORT void tss_delete(tss_t key)

@@ -2,6 +2,7 @@
 /* Threads of C11, which are the same ones: a thrd_t is a pthread_t. */
 #include "base/export.h"
 #include "base/next.h"
+#include "preload/c11.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/record.h"
 #include "uthread/posix/thread.h"
@@ -12,30 +13,14 @@
 #include <threads.h>
 #include <time.h>
 
-static int result_of(int error)
-{
-	switch (error) {
-	case 0:
-		return thrd_success;
-	case ENOMEM:
-	case EAGAIN:
-		return thrd_nomem;
-	case ETIMEDOUT:
-		return thrd_timedout;
-	case EBUSY:
-		return thrd_busy;
-	default:
-		return thrd_error;
-	}
-}
-
 TEK_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
 {
 	if (!tek_ut__posix_self())
 		return TEK_REAL(thrd_create)(thread, routine, argument);
-	return result_of(tek_ut__posix_create(thread, NULL,
-					      (void *(*)(void *))(void (*)(void))routine, argument,
-					      true, __builtin_return_address(0)));
+	int error = tek_ut__posix_create(thread, NULL, (void *(*)(void *))(void (*)(void))routine,
+					 argument, true, __builtin_return_address(0));
+	/* pthread_create(3) reports so that there is no memory for a thread. */
+	return tek__c11_result(error == EAGAIN ? ENOMEM : error);
 }
 
 TEK_EXPORT int thrd_join(thrd_t thread, int *result)
@@ -45,12 +30,12 @@ TEK_EXPORT int thrd_join(thrd_t thread, int *result)
 
 	if (!error && result)
 		*result = (int)(intptr_t)value;
-	return result_of(error);
+	return tek__c11_result(error);
 }
 
 TEK_EXPORT int thrd_detach(thrd_t thread)
 {
-	return result_of(pthread_detach(thread));
+	return tek__c11_result(pthread_detach(thread));
 }
 
 TEK_EXPORT void thrd_exit(int result)
