@@ -12,6 +12,7 @@ mod ident;
 mod json;
 mod kthread;
 mod manycore;
+mod matrix;
 mod observe;
 mod output;
 mod programs;
@@ -55,6 +56,8 @@ enum Bench {
     Uthread(uthread::Args),
     /// What stops programs from using more CPUs: locks, barriers, allocators, placement
     Manycore(manycore::Args),
+    /// How long a critical thread takes to answer when it waits for others, with and without TEK
+    Matrix(matrix::Args),
 }
 
 /// The definition of its command line, for man pages and completions.
@@ -73,5 +76,6 @@ pub fn bench() -> anyhow::Result<ExitCode> {
         Bench::Kthread(args) => kthread::run(&args),
         Bench::Uthread(args) => uthread::run(&args),
         Bench::Manycore(args) => manycore::run(&args),
+        Bench::Matrix(args) => matrix::run(&args),
     }
 }

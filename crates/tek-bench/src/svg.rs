@@ -106,7 +106,7 @@ fn length(value: f64) -> f64 {
 }
 
 /// Text as XML takes it.
-fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The program of `tek bench matrix`: a thread `touch` answers events beside CPU-bound processes,
+ * and waits for other threads meanwhile.  It prints one line of JSON.
+ */
+#include "row.h"
+
+#include "../response/clock.h"
+#include "../response/number.h"
+
+#include <err.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Hogs and background threads are at work before the first event. */
+#define WARM_UP_NS 50000000ull
+#define REAL_TIME_PRIORITY 50
+
+struct shared *shared;
+bool inherit;
+
+static const struct row *row;
+static unsigned events = 25, hogs, limit_s = 60;
+static uint64_t iterations_per_ms;
+static bool nice_touch, real_time_touch;
+static uint64_t *responses_ns, phase_ns, background, hog_loops;
+static int policy, nice_value;
+
+static const char help[] =
+	"Usage: %s [options]\n"
+	"Answers events beside CPU-bound processes and prints a line of JSON.\n"
+	"\n"
+	"  --row NAME              what the thread touch waits for: none (default), mutex, chain,\n"
+	"                          rwlock, condvar, shared-mutex, join, pipe, socket, fsync, "
+	"threads\n"
+	"  --events N              events to answer (default 25)\n"
+	"  --hogs N                CPU-bound processes (default 0)\n"
+	"  --nice                  touch has nice value -20\n"
+	"  --real-time             touch has SCHED_RR 50\n"
+	"  --inherit               mutexes have PTHREAD_PRIO_INHERIT\n"
+	"  --iterations-per-ms N   speed of this CPU, as --calibrate printed it\n"
+	"  --calibrate             print the speed of this CPU and exit\n"
+	"  --limit S               end after S seconds in any case (default 60)\n"
+	"  --help                  this text\n";
+
+void must(int error, const char *what)
+{
+	errno = error;
+	if (error)
+		err(EXIT_FAILURE, "%s", what);
+}
+
+void work_ms(unsigned ms)
+{
+	work(ms * iterations_per_ms);
+}
+
+void background_did(void)
+{
+	__atomic_fetch_add(&shared->background, 1, __ATOMIC_RELAXED);
+}
+
+void hog_did(void)
+{
+	__atomic_fetch_add(&shared->hogs, 1, __ATOMIC_RELAXED);
+}
+
+struct start {
+	const char *name;
+	void *(*run)(void *);
+	void *arg;
+};
+
+static void *named(void *arg)
+{
+	struct start start = *(struct start *)arg;
+	free(arg);
+	pthread_setname_np(pthread_self(), start.name);
+	return start.run(start.arg);
+}
+
+static pthread_t thread_named(const char *name, void *(*run)(void *), void *arg)
+{
+	pthread_t thread;
+	struct start *start = malloc(sizeof(*start));
+	if (!start)
+		err(EXIT_FAILURE, "malloc");
+	*start = (struct start){.name = name, .run = run, .arg = arg};
+	must(pthread_create(&thread, NULL, named, start), "pthread_create");
+	return thread;
+}
+
+void thread_start(const char *name, void *(*run)(void *), void *arg)
+{
+	thread_named(name, run, arg);
+}
+
+bool child_start(void)
+{
+	pid_t parent = getpid(), child = fork();
+	if (child < 0)
+		err(EXIT_FAILURE, "cannot start a process");
+	if (child)
+		return false;
+	/* A parent that ended before prctl() sends no signal. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+		_exit(EXIT_FAILURE);
+	alarm(limit_s);
+	return true;
+}
+
+static void hogs_start(void)
+{
+	for (unsigned i = 0; i < hogs; i++) {
+		if (!child_start())
+			continue;
+		for (;;) {
+			work_ms(PART_MS);
+			hog_did();
+		}
+	}
+}
+
+static void touch_prepare(void)
+{
+	struct sched_param param = {.sched_priority = REAL_TIME_PRIORITY};
+	if (nice_touch && setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -20))
+		err(EXIT_FAILURE, "cannot set the nice value");
+	if (real_time_touch)
+		must(pthread_setschedparam(pthread_self(), SCHED_RR, &param),
+		     "cannot set the real-time policy");
+}
+
+static uint64_t event_wait(void)
+{
+	if (row->event)
+		return row->event();
+	uint64_t due = clock_ns() + PAUSE_NS;
+	sleep_until(due);
+	if (row->wait)
+		row->wait();
+	return due;
+}
+
+static void *touch(void *arg)
+{
+	(void)arg;
+	touch_prepare();
+	sleep_until(clock_ns() + WARM_UP_NS);
+	uint64_t begin = clock_ns();
+	background = __atomic_load_n(&shared->background, __ATOMIC_RELAXED);
+	hog_loops = __atomic_load_n(&shared->hogs, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < events; i++) {
+		uint64_t at = event_wait();
+		work_ms(ANSWER_MS);
+		responses_ns[i] = clock_ns() - at;
+	}
+	phase_ns = clock_ns() - begin;
+	background = __atomic_load_n(&shared->background, __ATOMIC_RELAXED) - background;
+	hog_loops = __atomic_load_n(&shared->hogs, __ATOMIC_RELAXED) - hog_loops;
+	/* The system calls themselves, so that no library answers in the kernel's place. */
+	policy = (int)syscall(SYS_sched_getscheduler, 0) & ~SCHED_RESET_ON_FORK;
+	nice_value = 20 - (int)syscall(SYS_getpriority, PRIO_PROCESS, 0);
+	return NULL;
+}
+
+static void report(void)
+{
+	printf("{\"responses_ns\":[");
+	for (unsigned i = 0; i < events; i++)
+		printf("%s%" PRIu64, i ? "," : "", responses_ns[i]);
+	printf("],\"phase_ns\":%" PRIu64 ",\"background\":%" PRIu64 ",\"hogs\":%" PRIu64
+	       ",\"policy\":%d,\"nice\":%d}\n",
+	       phase_ns, background, hog_loops, policy, nice_value);
+	fflush(stdout);
+}
+
+static void row_find(const char *name)
+{
+	const struct row *const lists[] = {lock_rows, other_rows};
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		for (row = lists[i]; row->name; row++) {
+			if (!strcmp(row->name, name))
+				return;
+		}
+	}
+	errx(2, "there is no row '%s' (see --help)", name);
+}
+
+static void parse_one(int option, const char *name)
+{
+	switch (option) {
+	case 'r':
+		row_find(optarg);
+		break;
+	case 'e':
+		events = (unsigned)number(name, optarg, 1, 100000);
+		break;
+	case 'h':
+		hogs = (unsigned)number(name, optarg, 0, 1000);
+		break;
+	case 's':
+		iterations_per_ms = number(name, optarg, 1, 1000000000);
+		break;
+	case 'l':
+		limit_s = (unsigned)number(name, optarg, 1, 86400);
+		break;
+	case 'n':
+		nice_touch = true;
+		break;
+	case 't':
+		real_time_touch = true;
+		break;
+	case 'i':
+		inherit = true;
+		break;
+	case 'c':
+		printf("{\"iterations_per_ms\":%" PRIu64 "}\n", calibrate());
+		exit(0);
+	case '?':
+		exit(2);
+	}
+}
+
+static void parse(int argc, char **argv)
+{
+	static const struct option table[] = {
+		{"row", required_argument, NULL, 'r'},
+		{"events", required_argument, NULL, 'e'},
+		{"hogs", required_argument, NULL, 'h'},
+		{"iterations-per-ms", required_argument, NULL, 's'},
+		{"limit", required_argument, NULL, 'l'},
+		{"nice", no_argument, NULL, 'n'},
+		{"real-time", no_argument, NULL, 't'},
+		{"inherit", no_argument, NULL, 'i'},
+		{"calibrate", no_argument, NULL, 'c'},
+		{"help", no_argument, NULL, 'H'},
+		{NULL, 0, NULL, 0},
+	};
+	int index = 0, option;
+	row_find("none");
+	while ((option = getopt_long(argc, argv, "", table, &index)) != -1) {
+		if (option == 'H') {
+			printf(help, argv[0]);
+			exit(EXIT_SUCCESS);
+		}
+		parse_one(option, table[index].name);
+	}
+	if (optind < argc)
+		errx(2, "unexpected argument '%s' (see --help)", argv[optind]);
+}
+
+int main(int argc, char **argv)
+{
+	parse(argc, argv);
+	if (!iterations_per_ms)
+		iterations_per_ms = calibrate();
+	alarm(limit_s);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	responses_ns = calloc(events, sizeof(*responses_ns));
+	if (shared == MAP_FAILED || !responses_ns)
+		err(EXIT_FAILURE, "cannot allocate memory");
+	if (row->prepare)
+		row->prepare();
+	hogs_start();
+	if (row->start)
+		row->start();
+	must(pthread_join(thread_named("touch", touch, NULL), NULL), "pthread_join");
+	report();
+	/* Not exit(): background threads still run. */
+	_exit(EXIT_SUCCESS);
+}

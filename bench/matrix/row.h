@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A row of `tek bench matrix`: what the thread touch waits for while it answers an event.
+ *
+ * main() calls prepare() before it starts a thread, then start(), and touch calls answer() once an
+ * event.  A row has no end: its threads end with the process.  Errors end the process.
+ */
+#ifndef MATRIX_ROW_H
+#define MATRIX_ROW_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* CPU time of an answer, and of each step of another thread that it waits for, in ms. */
+#define ANSWER_MS 2
+#define PART_MS 1
+
+/* From the end of an answer to the next event, in ns. */
+#define PAUSE_NS 10000000ull
+
+struct row {
+	const char *name;
+	/* Makes objects and processes.  May be NULL. */
+	void (*prepare)(void);
+	/* Starts the background threads.  May be NULL. */
+	void (*start)(void);
+	/* Waits for the dependency at an event.  NULL: touch depends on nothing. */
+	void (*wait)(void);
+	/* Waits for an event and its dependency; returns its time in ns.  NULL: a timer. */
+	uint64_t (*event)(void);
+};
+
+extern const struct row lock_rows[], other_rows[];
+
+/* The memory that main(), the hogs and the row shared-mutex share. */
+struct shared {
+	pthread_mutex_t mutex;
+	/* Steps of the background threads, and iterations of the hogs. */
+	uint64_t background, hogs;
+};
+
+extern struct shared *shared;
+
+/* Whether mutexes have PTHREAD_PRIO_INHERIT. */
+extern bool inherit;
+
+/* Uses the CPU for about this long. */
+void work_ms(unsigned ms);
+
+/* Counts a step of the background work. */
+void background_did(void);
+
+/* The same for a hog. */
+void hog_did(void);
+
+/* Starts a thread with a name of at most 15 bytes. */
+void thread_start(const char *name, void *(*run)(void *), void *arg);
+
+/* fork(); returns true in the child, which ends with its parent, or after the limit. */
+bool child_start(void);
+
+/* Ends the process with a message if a function returned an error number. */
+void must(int error, const char *what);
+
+#endif
