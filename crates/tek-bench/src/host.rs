@@ -61,6 +61,16 @@ impl Host {
         parts.join(", ")
     }
 
+    /// The machine, as the last line of a plot names it.
+    pub fn caption(&self) -> String {
+        let cpu = self.cpu.as_deref().unwrap_or(self.architecture);
+        let mut caption = format!("{} CPUs of {cpu}, Linux {}.", self.cpus, self.kernel);
+        if let Some(busy) = self.busy_before.filter(|_| self.warning().is_some()) {
+            caption += &format!(" Other programs used {:.0}% of the CPUs before.", 100.0 * busy);
+        }
+        caption
+    }
+
     /// A warning if other work disturbs the measurement.
     pub fn warning(&self) -> Option<String> {
         let busy = self.busy_before.filter(|busy| *busy > 0.1)?;
@@ -104,8 +114,29 @@ fn cpu_times(stat: &str) -> Option<(u64, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+
+    /// Some machine.
+    pub fn host() -> Host {
+        Host {
+            kernel: "6.18.1".to_owned(),
+            architecture: "x86_64",
+            cpu: Some("Model <1>".to_owned()),
+            cpus: 2,
+            autogroup: None,
+            governor: None,
+            cgroups: Vec::new(),
+            busy_before: None,
+        }
+    }
+
+    #[test]
+    fn the_caption_names_the_machine_and_other_programs_if_they_were_busy() {
+        let of = |busy| Host { busy_before: Some(busy), ..host() }.caption();
+        assert_eq!(of(0.05), "2 CPUs of Model <1>, Linux 6.18.1.");
+        assert!(of(0.5).ends_with(" Other programs used 50% of the CPUs before."));
+    }
 
     #[test]
     fn idle_and_io_wait_are_not_busy_and_guest_time_counts_once() {

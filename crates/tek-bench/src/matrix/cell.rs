@@ -2,6 +2,7 @@
 //! The cells of the matrix: what a critical thread waits for, and how it is scheduled.
 
 use super::rounds::Measured;
+use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -87,6 +88,16 @@ impl Row {
             Row::ManyHogs => "many-hogs",
             Row::Threads => "threads",
         }
+    }
+
+    /// What the thread waits for, for a title.
+    pub fn waits_for(self) -> String {
+        let help = self.to_possible_value().and_then(|value| Some(value.get_help()?.to_string()));
+        let help = help.unwrap_or_default();
+        let mut letters = help.chars();
+        letters
+            .next()
+            .map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
     }
 
     /// The dependency that the program has to make.
@@ -194,7 +205,6 @@ fn started(column: Column, tek: &Path, program: &Path) -> Command {
 mod tests {
     use super::*;
     use crate::matrix::fixture::measured;
-    use clap::ValueEnum;
 
     fn words(cell: Cell) -> String {
         let programs = Programs { tek: "tek".into(), dependencies: "program".into() };

@@ -7,6 +7,7 @@ mod cell;
 mod fixture;
 mod heat;
 mod html;
+mod plot;
 mod quantities;
 mod report;
 mod rounds;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
   tek bench matrix --quick                 the same with fewer and shorter rounds
   tek bench matrix --rows mutex,chain --columns alone,conventional,tek
   tek bench matrix --html result.html      a page with the distribution of each cell
+  tek bench matrix --svg result.svg        a plot of the first row
   tek bench matrix --json result.json      the numbers for other programs
   tek bench matrix --assert                exit status 1 if a bar is missed
 
@@ -57,6 +59,9 @@ pub struct Args {
     /// Also write a page with the matrix and the distribution of each cell
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Also write a plot of the first row
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     judge: JudgeOptions,
 }
@@ -70,6 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.hogs
     );
     let page = args.html.as_deref().map(json::File::open).transpose()?;
+    let plot = args.svg.as_deref().map(json::File::open).transpose()?;
     let output = Output::begin(&title, &args.judge.options)?;
     let plan = plan(args, &programs)?;
     let session = rounds::measure(&plan, &programs)?;
@@ -77,6 +83,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let judged = quantities::judged(&plan.rows, &plan.columns, &summaries);
     if let Some(file) = page {
         file.write_text(&html::page(&plan, &session, &summaries, &output.host))?;
+    }
+    if let Some(file) = plot {
+        file.write_text(&plot::svg(&plan, &summaries, &output.host))?;
     }
     let mut sections = report::tables(&plan, &summaries, output.terminal);
     sections.extend([

@@ -21,14 +21,8 @@ pub fn svg(summaries: &Summaries, hogs: usize, host: &Host) -> String {
             })
         })
         .collect();
-    let cpu = host.cpu.as_deref().unwrap_or(host.architecture);
-    let mut caption = format!(
-        "Bar: mean, line: 99th percentile. {hogs} CPU-bound threads.\n{} CPUs of {cpu}, Linux {}.",
-        host.cpus, host.kernel
-    );
-    if let Some(busy) = host.busy_before.filter(|_| host.warning().is_some()) {
-        caption += &format!(" Other programs used {:.0}% of the CPUs before.", 100.0 * busy);
-    }
+    let caption =
+        format!("Bar: mean, line: 99th percentile. {hogs} CPU-bound threads.\n{}", host.caption());
     let title = "Answer time of a touch that takes 20 ms of CPU time";
     bar_chart(&Chart { title, caption: &caption, bars: &bars })
 }
@@ -47,20 +41,8 @@ const SHOWN: [(Variant, &str); 7] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::tests::host;
     use crate::response::{fixture::session, summary::summarize};
-
-    fn host() -> Host {
-        Host {
-            kernel: "6.18.1".to_owned(),
-            architecture: "x86_64",
-            cpu: Some("Model <1>".to_owned()),
-            cpus: 2,
-            autogroup: None,
-            governor: None,
-            cgroups: Vec::new(),
-            busy_before: None,
-        }
-    }
 
     #[test]
     fn each_variant_that_ran_has_a_bar_with_its_mean() {
@@ -76,13 +58,5 @@ mod tests {
     fn the_caption_names_the_machine() {
         let svg = svg(&summarize(&session()), 20, &host());
         assert!(svg.contains(">2 CPUs of Model &lt;1&gt;, Linux 6.18.1.</text>"), "{svg}");
-    }
-
-    #[test]
-    fn the_caption_reports_that_other_programs_were_busy() {
-        let svg_when =
-            |busy| svg(&summarize(&session()), 20, &Host { busy_before: Some(busy), ..host() });
-        assert!(svg_when(0.5).contains("Other programs used 50% of the CPUs before."));
-        assert!(!svg_when(0.05).contains("Other programs"));
     }
 }
