@@ -10,6 +10,8 @@
  * The table file
  * --------------
  *   offset 0                    struct tek_table_header, padded
+ *   TEK_INVERSIONS_OFFSET       struct tek_inversion, TEK_MAX_INVERSIONS of them
+ *   TEK_HELD_UP_OFFSET          struct tek_held_up, TEK_MAX_HELD_UP of them, padded
  *   TEK_MODULES_OFFSET          struct tek_module, header.modules of them, padded
  *   TEK_KINDS_OFFSET            struct tek_kind, header.kinds of them, padded
  *   TEK_WORKERS_OFFSET          struct tek_worker_place, header.workers of them, padded
@@ -34,8 +36,8 @@
  * By system calls (pread), for a reader that does not map a file which its owner might shrink: read
  * the records, then records and side records, then the records again, with an acquire fence between
  * the calls. The middle copy of a record is good if its seq is the same even number in the first
- * and the last copy. A kind has a seq of its own, to be read in the same way. A module is written
- * once, before header.modules counts it.
+ * and the last copy. A kind, an inversion and a thread that is held up have a seq of their own, to
+ * be read in the same way. A module is written once, before header.modules counts it.
  */
 #ifndef TEK_ABI_H
 #define TEK_ABI_H
@@ -48,7 +50,7 @@ typedef signed int tek_s32;
 typedef unsigned long long tek_u64 __attribute__((aligned(8))); /* i386 aligns to 4 */
 typedef signed long long tek_s64;
 
-#define TEK_ABI_VERSION 5u
+#define TEK_ABI_VERSION 6u
 
 /*
  * The scheduling policy number of SCHED_TEK.  No kernel accepts it (Linux knows
@@ -252,6 +254,48 @@ struct tek_worker_place {
 #define TEK_WORKERS_OFFSET 102400u /* 36864 + 512 x 128 */
 #define TEK_MAX_WORKERS 256u
 
+/*
+ * A place where Fast threads waited for threads that were not Fast: 120 bytes. Waits are of one
+ * place if the same call waited for the same object, or joined a thread. The table has the places
+ * with the longest waits. All addresses are those of the process.
+ */
+struct tek_inversion {
+	tek_u32 seq;       /* even: stable; odd: being written */
+	tek_u32 kind;      /* TEK_WAITS_MUTEX, _RWLOCK, _COND or _JOIN; TEK_WAITS_NO: it is free */
+	tek_u64 object;    /* the lock, for _COND the mutex; 0 for _JOIN */
+	tek_u64 call;      /* where the call that waited returned to */
+	tek_u64 waits;     /* how often a Fast thread waited here */
+	tek_u64 waited_ns; /* and for how long in all */
+	/* The longest of these waits: */
+	tek_u64 wait_ns;
+	tek_u64 lifted_ns;     /* time that the holder was lifted meanwhile */
+	tek_u64 lifted_cpu_ns; /* CPU time that it used in that time */
+	tek_u64 cost_ns;       /* estimated wait without the lift; 0: not known */
+	tek_u64 release;       /* where the call that unlocked returned to; for _JOIN the function
+	                          that the holder ran; 0: not known */
+	tek_u32 waiter_tid;
+	tek_u32 holder_tid;     /* the thread that held the object, or was joined */
+	tek_u8 waiter_name[16]; /* NUL-terminated */
+	tek_u8 holder_name[16];
+};
+
+#define TEK_INVERSIONS_OFFSET 1024u
+#define TEK_MAX_INVERSIONS 16u
+
+/* A Fast thread that waits at present for one that is not Fast: 40 bytes. */
+struct tek_held_up {
+	tek_u32 seq;    /* even: stable; odd: being written */
+	tek_u32 tid;    /* the thread that waits; 0: the slot is free */
+	tek_u32 holder; /* the thread that held the object first, or is joined */
+	tek_u32 kind;   /* this and the next two as in struct tek_inversion */
+	tek_u64 object;
+	tek_u64 call;
+	tek_u64 since_ns; /* CLOCK_BOOTTIME of the process */
+};
+
+#define TEK_HELD_UP_OFFSET 3072u
+#define TEK_MAX_HELD_UP 16u
+
 #define TEK_TABLE_MAGIC 0x454c4241544b4554ull /* "TEKTABLE", little-endian */
 #define TEK_CHUNK_SLOTS 512u
 #define TEK_MAX_CHUNKS 64u
@@ -297,6 +341,11 @@ struct tek_table_header {
 	/* How far CLOCK_BOOTTIME of the process, in which the other times are, is ahead of the
 	   initial time namespace's */
 	tek_s64 boot_offset_ns;
+	/* Of all threads so far; a process of 32 bits writes each in two halves: */
+	tek_u64 lifts;      /* how often one was lifted (TEK_WHY_LIFT) */
+	tek_u64 lifted_ns;  /* for how long, lifts that have ended */
+	tek_u64 inversions; /* how often a Fast thread waited for one that was not, or was lifted */
+	tek_u64 inverted_ns; /* for how long, waits that have ended */
 };
 
 #define TEK_IMAGE_SHIFT 4u
@@ -349,6 +398,25 @@ struct tek_table_header {
 	11u /* one of these locks: value[0] and value[1] as in LOCKS; value[2] its address in the
 	       ELF headers of the file that text names, value[3] the same in the process.
 	       Without text it lies in no file */
+#define TEK_EVENT_INVERSIONS \
+	12u /* a process ends in which Fast threads waited for others value[0] times, for value[1]
+	       ns; threads were lifted value[2] times, for value[3] ns.  INVERSIONs follow */
+#define TEK_EVENT_INVERSION \
+	13u /* one of its struct tek_inversion: tid and thread are the waiter's; error is kind,
+	       value[0] waits, value[1] waited_ns, value[2] wait_ns, value[3] cost_ns.  A HOLDER
+	       and INVERSION_PLACEs follow */
+#define TEK_EVENT_HOLDER \
+	14u /* of the INVERSION before it: tid and thread are the holder's; value[0] lifted_ns,
+	       value[1] lifted_cpu_ns */
+#define TEK_EVENT_INVERSION_PLACE \
+	15u /* likewise; error says which: TEK_AT_*; value[0] is the address in the ELF headers
+	       of the file that text names, value[1] in the process.  Without text it lies in no
+	       file */
+
+/* struct tek_event.error of TEK_EVENT_INVERSION_PLACE */
+#define TEK_AT_CALL 0
+#define TEK_AT_RELEASE 1
+#define TEK_AT_OBJECT 2
 
 struct tek_event {
 	tek_u32 magic; /* TEK_EVENT_MAGIC */
@@ -505,8 +573,31 @@ TEK_ABI_AT(tek_module, build_id, 24);
 TEK_ABI_AT(tek_module, build_id_bytes, 44);
 TEK_ABI_AT(tek_module, path, 48);
 
+TEK_ABI_ASSERT(sizeof(struct tek_inversion) == 120);
+TEK_ABI_AT(tek_inversion, object, 8);
+TEK_ABI_AT(tek_inversion, call, 16);
+TEK_ABI_AT(tek_inversion, waits, 24);
+TEK_ABI_AT(tek_inversion, waited_ns, 32);
+TEK_ABI_AT(tek_inversion, wait_ns, 40);
+TEK_ABI_AT(tek_inversion, lifted_ns, 48);
+TEK_ABI_AT(tek_inversion, lifted_cpu_ns, 56);
+TEK_ABI_AT(tek_inversion, cost_ns, 64);
+TEK_ABI_AT(tek_inversion, release, 72);
+TEK_ABI_AT(tek_inversion, waiter_tid, 80);
+TEK_ABI_AT(tek_inversion, holder_tid, 84);
+TEK_ABI_AT(tek_inversion, waiter_name, 88);
+TEK_ABI_AT(tek_inversion, holder_name, 104);
+
+TEK_ABI_ASSERT(sizeof(struct tek_held_up) == 40);
+TEK_ABI_AT(tek_held_up, tid, 4);
+TEK_ABI_AT(tek_held_up, holder, 8);
+TEK_ABI_AT(tek_held_up, kind, 12);
+TEK_ABI_AT(tek_held_up, object, 16);
+TEK_ABI_AT(tek_held_up, call, 24);
+TEK_ABI_AT(tek_held_up, since_ns, 32);
+
 TEK_ABI_ASSERT(sizeof(struct tek_worker_place) == 8);
-TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 160);
+TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 192);
 TEK_ABI_AT(tek_table_header, version, 8);
 TEK_ABI_AT(tek_table_header, pid, 12);
 TEK_ABI_AT(tek_table_header, start_ns, 16);
@@ -529,6 +620,10 @@ TEK_ABI_AT(tek_table_header, high_percent, 142);
 TEK_ABI_AT(tek_table_header, workers, 144);
 TEK_ABI_AT(tek_table_header, image, 148);
 TEK_ABI_AT(tek_table_header, boot_offset_ns, 152);
+TEK_ABI_AT(tek_table_header, lifts, 160);
+TEK_ABI_AT(tek_table_header, lifted_ns, 168);
+TEK_ABI_AT(tek_table_header, inversions, 176);
+TEK_ABI_AT(tek_table_header, inverted_ns, 184);
 
 TEK_ABI_ASSERT(sizeof(struct tek_request) == 64);
 TEK_ABI_AT(tek_request, version, 4);

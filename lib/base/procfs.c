@@ -121,6 +121,18 @@ bool tek__procfs_futex(pid_t tid, uintptr_t *address)
 	return true;
 }
 
+bool tek__procfs_run_delay(pid_t tid, uint64_t *ran_ns, uint64_t *delayed_ns)
+{
+	char path[48], text[80], *after;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)tid);
+	if (!read_file(path, text, sizeof(text)))
+		return false;
+	*ran_ns = strtoull(text, &after, 10);
+	*delayed_ns = strtoull(after, NULL, 10);
+	return true;
+}
+
 void tek__procfs_each_thread(void (*visit)(pid_t tid, void *context), void *context)
 {
 	_Alignas(struct tek_dirent) char entries[4096];

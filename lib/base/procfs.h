@@ -46,6 +46,12 @@ pid_t tek__procfs_process_of(pid_t tid);
  */
 bool tek__procfs_futex(pid_t tid, uintptr_t *address);
 
+/*
+ * CPU time of a thread of this process, and how long it was runnable without a CPU, in ns. False:
+ * there is no thread with this id, no /proc, or the kernel does not count this.
+ */
+bool tek__procfs_run_delay(pid_t tid, uint64_t *ran_ns, uint64_t *delayed_ns);
+
 /* The inode number of the calling process's pid namespace; 0: not known. */
 uint64_t tek__procfs_pid_namespace(void);
 

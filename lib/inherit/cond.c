@@ -5,6 +5,7 @@
 #include "base/objects.h"
 #include "base/procfs.h"
 #include "base/signal_block.h"
+#include "inherit/inversion.h"
 #include "inherit/mutex.h"
 #include "inherit/waits.h"
 #include "mediate/guard.h"
@@ -90,7 +91,9 @@ static void mark(struct tek_thread *thread, unsigned int state)
 	__atomic_store_n(&marked_mutex, is_only ? mutex : NULL, __ATOMIC_SEQ_CST);
 	if (!(state & MARKED)) {
 		count_mark(1);
-		if (!changes(thread, state, state | MARKED))
+		if (changes(thread, state, state | MARKED))
+			tek__inversion_marked(thread);
+		else
 			count_mark(-1);
 	}
 }
@@ -117,6 +120,7 @@ static void doubt(struct tek_thread *thread, unsigned int state)
 		return;
 	count(&doubted, 1);
 	count_mark(-1);
+	tek__inversion_unmarked(thread);
 }
 
 const pthread_mutex_t *tek__cond_mutex_of(const struct tek_thread *thread)
@@ -150,7 +154,8 @@ static void wake_guard(uint64_t at)
 	tek__signals_restore(before);
 }
 
-void tek__cond_begin(const pthread_cond_t *cond, pthread_mutex_t *mutex, struct tek_until until)
+void tek__cond_begin(const pthread_cond_t *cond, pthread_mutex_t *mutex, struct tek_until until,
+		     uintptr_t call)
 {
 	struct tek_cond_wait *wait = &tek__thread_mine->cond_wait;
 	const unsigned int before = wait->state;
@@ -158,6 +163,7 @@ void tek__cond_begin(const pthread_cond_t *cond, pthread_mutex_t *mutex, struct 
 
 	/* siglongjmp(3) may have left a wait. */
 	tek__cond_abandon(tek__thread_mine);
+	tek__inversion_prepare(mutex, call);
 	wait->cond = cond;
 	__atomic_store_n(&wait->mutex, mutex, __ATOMIC_RELAXED);
 	wait->check_ns = check_ns;
@@ -185,8 +191,7 @@ void tek__cond_end(void)
 	if (!tek__thread_mine)
 		return;
 	tek__cond_abandon(tek__thread_mine);
-	if (tek__lifted_threads())
-		tek__waits_changed();
+	tek__inversion_end();
 }
 
 /* ---- by other threads ---- */

@@ -34,9 +34,11 @@ clockid_t tek__cond_clock(const pthread_cond_t *cond);
 
 /*
  * The wait begins: before the C library is called. tek__cond_end() follows when it has returned,
- * or is cancelled. Takes the lock if the wait has a time.
+ * or is cancelled. `call` is the address to which the function of pthread.h returns. Takes the lock
+ * if the wait has a time.
  */
-void tek__cond_begin(const pthread_cond_t *cond, pthread_mutex_t *mutex, struct tek_until until);
+void tek__cond_begin(const pthread_cond_t *cond, pthread_mutex_t *mutex, struct tek_until until,
+		     uintptr_t call);
 void tek__cond_end(void);
 
 /*

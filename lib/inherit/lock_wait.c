@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/relax.h"
+#include "inherit/inversion.h"
 #include "inherit/waits.h"
-#include "mediate/lift.h"
 
 /* How long a Fast thread polls a lock before its holder is lifted: a lift takes about as long. */
 #define POLL_NS UINT64_C(2000)
@@ -65,17 +65,25 @@ static int wait_and_lift(const struct tek_lock_calls *calls, void *lock, struct 
 	}
 }
 
+static unsigned int kind_of(uintptr_t object)
+{
+	return (object & TEK_WAITS_FOR_KIND) == TEK_WAITS_FOR_RWLOCK ? TEK_WAITS_RWLOCK
+								     : TEK_WAITS_MUTEX;
+}
+
 int tek__lock_wait(const struct tek_lock_calls *calls, void *lock, uintptr_t object,
-		   struct tek_until until)
+		   struct tek_until until, uintptr_t call)
 {
 	struct tek_thread *self = tek__thread_mine;
 	const bool is_fast = self->member.fast;
+
+	if (is_fast)
+		tek__inversion_begin(kind_of(object), (uintptr_t)lock, call);
 	const uintptr_t before = tek__waits_set(self, object);
 	int error = is_fast ? wait_and_lift(calls, lock, until)
 			    : tek__lock_plainly(calls, lock, until);
-
 	tek__waits_set(self, before);
-	if (is_fast && tek__lifted_threads())
-		tek__waits_changed();
+	if (is_fast)
+		tek__inversion_end();
 	return error;
 }

@@ -21,10 +21,10 @@ struct tek_lock_calls {
 int tek__lock_plainly(const struct tek_lock_calls *calls, void *lock, struct tek_until until);
 
 /*
- * Waits for a lock that another thread holds. `object` names it (waits.h). 0, or the error of the
- * C library.
+ * Waits for a lock that another thread holds. `object` names it (waits.h), and `call` is the
+ * address to which the caller's caller returns. 0, or the error of the C library.
  */
 int tek__lock_wait(const struct tek_lock_calls *calls, void *lock, uintptr_t object,
-		   struct tek_until until);
+		   struct tek_until until, uintptr_t call);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/real.h"
 #include "base/user_memory.h"
 #include "inherit/cond.h"
+#include "inherit/inversion.h"
 #include "inherit/lock_wait.h"
 #include "inherit/rwlock.h"
 #include "inherit/waits.h"
@@ -122,13 +123,14 @@ pid_t tek__mutex_owner(const void *mutex, bool is_mine)
 #endif
 }
 
-void tek__mutex_wake(pthread_mutex_t *mutex)
+__attribute__((noinline)) int tek__mutex_wake(pthread_mutex_t *mutex)
 {
 #ifdef __GLIBC__
 	syscall(SYS_futex, &mutex->__data.__lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 #else
 	(void)mutex;
 #endif
+	return 0;
 }
 
 static int lock(void *mutex)
@@ -173,7 +175,7 @@ bool tek__mutex_is_inherited(const pthread_mutex_t *mutex)
 #endif
 }
 
-static int lock_and_lift(pthread_mutex_t *mutex, struct tek_until until)
+static int lock_and_lift(pthread_mutex_t *mutex, struct tek_until until, uintptr_t call)
 {
 	const pid_t self = tek__gettid(); /* learns it, for the next call */
 
@@ -184,20 +186,23 @@ static int lock_and_lift(pthread_mutex_t *mutex, struct tek_until until)
 		return error;
 	if (tek__mutex_owner(mutex, true) == self) /* an error, or a deadlock */
 		return tek__lock_plainly(&calls, mutex, until);
-	return tek__lock_wait(&calls, mutex, tek__waits_for(TEK_WAITS_FOR_MUTEX, mutex), until);
+	return tek__lock_wait(&calls, mutex, tek__waits_for(TEK_WAITS_FOR_MUTEX, mutex), until,
+			      call);
 }
 
-__attribute__((noinline)) int tek__mutex_lock(pthread_mutex_t *mutex, struct tek_until until)
+__attribute__((noinline)) int tek__mutex_lock(pthread_mutex_t *mutex, struct tek_until until,
+					      uintptr_t call)
 {
-	int error = lock_and_lift(mutex, until);
+	int error = lock_and_lift(mutex, until, call);
 
 	if (!error && __atomic_load_n(&tek__cond_marked, __ATOMIC_RELAXED))
 		tek__cond_locked(mutex);
 	return error;
 }
 
-int tek__mutex_unlock_lifted(pthread_mutex_t *mutex)
+int tek__mutex_unlock_lifted(pthread_mutex_t *mutex, uintptr_t call)
 {
+	tek__inversion_releases(mutex, call);
 	int error = tek__real.pthread_mutex_unlock(mutex);
 
 	if (!error)

@@ -55,11 +55,14 @@ extern unsigned int tek__mutex_detours;
 /* True while the process has had one thread only, so that the C library needs no atomic access. */
 extern const char *tek__mutex_single_threaded;
 
-/* Waits for it where that has to be. As pthread_mutex_lock(), and pthread_mutex_clocklock(). */
-int tek__mutex_lock(pthread_mutex_t *mutex, struct tek_until until);
+/*
+ * Waits for it where that has to be. As pthread_mutex_lock(), and pthread_mutex_clocklock(). `call`
+ * is the address to which that returns.
+ */
+int tek__mutex_lock(pthread_mutex_t *mutex, struct tek_until until, uintptr_t call);
 
-/* Unlocks, by a thread that is lifted. As pthread_mutex_unlock(). */
-int tek__mutex_unlock_lifted(pthread_mutex_t *mutex);
+/* Unlocks, by a thread that is lifted. As pthread_mutex_unlock(); `call` likewise. */
+int tek__mutex_unlock_lifted(pthread_mutex_t *mutex, uintptr_t call);
 
 /*
  * The kernel id of the thread that holds it; 0: none, or not known. The caller is in a function of
@@ -70,8 +73,11 @@ pid_t tek__mutex_owner(const void *mutex, bool is_mine);
 /* Whether TEK lifts the holder of such a mutex. */
 bool tek__mutex_is_inherited(const pthread_mutex_t *mutex);
 
-/* To be woken: a thread waits in the kernel for a mutex that is free now. */
-void tek__mutex_wake(pthread_mutex_t *mutex);
+/*
+ * Wakes a thread that waits in the kernel for a mutex that is free now. 0: pthread_mutex_unlock()
+ * ends with this call, so that it needs no frame on its stack.
+ */
+int tek__mutex_wake(pthread_mutex_t *mutex);
 
 static inline bool tek__mutex_is_ours(const pthread_mutex_t *mutex)
 {
@@ -104,25 +110,27 @@ static inline bool tek__mutex_try(pthread_mutex_t *mutex)
 #endif
 }
 
-/* Unlocks a normal mutex. False: it did nothing. */
-static inline bool tek__mutex_release(pthread_mutex_t *mutex)
+enum tek_released { TEK_NOT_RELEASED, TEK_RELEASED, TEK_RELEASED_WITH_WAITERS };
+
+/* Unlocks a normal mutex. The caller wakes a waiter. */
+static inline enum tek_released tek__mutex_release(pthread_mutex_t *mutex)
 {
 #ifdef __GLIBC__
 	enum { WITH_WAITERS = 2 };
 	const struct tek_thread *self = tek__thread_mine;
 
 	if (!tek__mutex_is_ours(mutex) || (self && self->member.reasons & TEK_WHY_LIFT))
-		return false;
+		return TEK_NOT_RELEASED;
 	mutex->__data.__owner = 0;
 	mutex->__data.__nusers--;
 	if (__builtin_expect(__atomic_exchange_n(&mutex->__data.__lock, 0, __ATOMIC_RELEASE) ==
 				     WITH_WAITERS,
 			     0))
-		tek__mutex_wake(mutex);
-	return true;
+		return TEK_RELEASED_WITH_WAITERS;
+	return TEK_RELEASED;
 #else
 	(void)mutex;
-	return false;
+	return TEK_NOT_RELEASED;
 #endif
 }
 

@@ -4,6 +4,7 @@
 #include "base/real.h"
 #include "base/self.h"
 #include "base/user_memory.h"
+#include "inherit/inversion.h"
 #include "inherit/lock_wait.h"
 #include "inherit/waits.h"
 
@@ -101,7 +102,8 @@ static pid_t writer(const void *lock)
 	return tek__rwlock_writer(lock, true);
 }
 
-static int take(const struct tek_lock_calls *calls, pthread_rwlock_t *lock, struct tek_until until)
+static int take(const struct tek_lock_calls *calls, pthread_rwlock_t *lock, struct tek_until until,
+		uintptr_t call)
 {
 	if (!tek__thread_mine || (until.at && !tek__is_time(until.at)))
 		return tek__lock_plainly(calls, lock, until);
@@ -110,7 +112,7 @@ static int take(const struct tek_lock_calls *calls, pthread_rwlock_t *lock, stru
 		return error;
 	if (tek__rwlock_writer(lock, true) == tek__gettid()) /* an error */
 		return tek__lock_plainly(calls, lock, until);
-	return tek__lock_wait(calls, lock, tek__waits_for(TEK_WAITS_FOR_RWLOCK, lock), until);
+	return tek__lock_wait(calls, lock, tek__waits_for(TEK_WAITS_FOR_RWLOCK, lock), until, call);
 }
 
 static int record_read(pthread_rwlock_t *lock, int error)
@@ -120,11 +122,11 @@ static int record_read(pthread_rwlock_t *lock, int error)
 	return error;
 }
 
-int tek__rwlock_read(pthread_rwlock_t *lock, struct tek_until until)
+int tek__rwlock_read(pthread_rwlock_t *lock, struct tek_until until, uintptr_t call)
 {
 	static const struct tek_lock_calls calls = {read_plainly, try_read, read_until, writer};
 
-	return record_read(lock, take(&calls, lock, until));
+	return record_read(lock, take(&calls, lock, until, call));
 }
 
 int tek__rwlock_try_read(pthread_rwlock_t *lock)
@@ -132,19 +134,21 @@ int tek__rwlock_try_read(pthread_rwlock_t *lock)
 	return record_read(lock, try_read(lock));
 }
 
-int tek__rwlock_write(pthread_rwlock_t *lock, struct tek_until until)
+int tek__rwlock_write(pthread_rwlock_t *lock, struct tek_until until, uintptr_t call)
 {
 	static const struct tek_lock_calls calls = {write_plainly, try_write, write_until, writer};
 
-	return take(&calls, lock, until);
+	return take(&calls, lock, until, call);
 }
 
-int tek__rwlock_unlock(pthread_rwlock_t *lock)
+int tek__rwlock_unlock(pthread_rwlock_t *lock, uintptr_t call)
 {
 	const struct tek_thread *self = tek__thread_mine;
 
 	/* Before another thread can free it, and lock another one at the same address. */
 	const bool was_read = replace((uintptr_t)lock, 0);
+	if (self && self->member.reasons & TEK_WHY_LIFT)
+		tek__inversion_releases(lock, call);
 	int error = tek__real.pthread_rwlock_unlock(lock);
 	if (error && was_read)
 		replace(0, (uintptr_t)lock);

@@ -20,10 +20,11 @@
 /* For the start: whether the C library keeps its data where this file was compiled to look. */
 bool tek__rwlock_layout_is_known(void);
 
-int tek__rwlock_read(pthread_rwlock_t *lock, struct tek_until until);
-int tek__rwlock_write(pthread_rwlock_t *lock, struct tek_until until);
+/* `call` is the address to which the function of pthread.h returns. */
+int tek__rwlock_read(pthread_rwlock_t *lock, struct tek_until until, uintptr_t call);
+int tek__rwlock_write(pthread_rwlock_t *lock, struct tek_until until, uintptr_t call);
 int tek__rwlock_try_read(pthread_rwlock_t *lock);
-int tek__rwlock_unlock(pthread_rwlock_t *lock);
+int tek__rwlock_unlock(pthread_rwlock_t *lock, uintptr_t call);
 
 /* The kernel id of the thread that writes; 0: none. As tek__mutex_owner(). */
 pid_t tek__rwlock_writer(const void *lock, bool is_mine);

@@ -3,6 +3,7 @@
 
 #include "base/signal_block.h"
 #include "inherit/cond.h"
+#include "inherit/inversion.h"
 #include "inherit/mutex.h"
 #include "inherit/rwlock.h"
 #include "mediate/lift.h"
@@ -123,37 +124,53 @@ static void follow(struct chain *chain, const struct tek_thread *waiter)
 /* Objects whose chains have been followed, for waiters of that priority. */
 enum { MOST_OBJECTS = 16 };
 
+struct followed {
+	uintptr_t object;
+	int nice;
+	const struct tek_thread *holder; /* NULL: none that is lifted */
+};
+
 struct objects {
-	struct {
-		uintptr_t object;
-		int nice;
-	} list[MOST_OBJECTS];
+	struct followed list[MOST_OBJECTS];
 	unsigned int count;
 };
 
 /* Many threads can wait for one object: its chain is followed once for each priority. */
-static bool was_followed(struct objects *objects, uintptr_t object, int nice)
+static const struct followed *find_followed(const struct objects *objects, uintptr_t object,
+					    int nice)
 {
 	for (unsigned int i = 0; i < objects->count; i++)
 		if (objects->list[i].object == object && objects->list[i].nice <= nice)
-			return true;
-	if (objects->count < MOST_OBJECTS) {
-		objects->list[objects->count].object = object;
-		objects->list[objects->count++].nice = nice;
-	}
-	return false;
+			return &objects->list[i];
+	return NULL;
+}
+
+static struct followed follow_object(struct holders *holders, uintptr_t object,
+				     struct tek_thread *member)
+{
+	struct chain chain = {.member = member};
+	const int nice = tek__lift_nice(member);
+
+	follow(&chain, member);
+	if (chain.is_deadlock)
+		chain.length = 0;
+	for (unsigned int i = 0; i < chain.length; i++)
+		add(holders, chain.links[i].holder, nice, chain.links[i].waiter);
+	return (struct followed){object, nice, chain.length ? chain.links[0].holder : NULL};
 }
 
 static void add_chain(struct holders *holders, struct objects *objects, struct tek_thread *member)
 {
-	struct chain chain = {.member = member};
 	const uintptr_t object = object_of(member);
 
-	if (!object || was_followed(objects, object, tek__lift_nice(member)))
+	if (!object)
 		return;
-	follow(&chain, member);
-	for (unsigned int i = 0; i < chain.length && !chain.is_deadlock; i++)
-		add(holders, chain.links[i].holder, tek__lift_nice(member), chain.links[i].waiter);
+	const struct followed *known = find_followed(objects, object, tek__lift_nice(member));
+	const struct followed followed = known ? *known : follow_object(holders, object, member);
+	if (!known && objects->count < MOST_OBJECTS)
+		objects->list[objects->count++] = followed;
+	if (followed.holder)
+		tek__inversion_found(member, followed.holder);
 }
 
 /* The first member that is lifted without a reason. */
@@ -226,11 +243,14 @@ void tek__waits_changed(void)
 	tek__signals_restore(before);
 }
 
-bool tek__join_begins(pthread_t handle)
+bool tek__join_begins(pthread_t handle, uintptr_t call)
 {
 	struct tek_thread *self = tek__thread_mine;
 
-	if (!tek__inherit_is_on() || !self || !self->member.fast || !tek__lock())
+	if (!tek__inherit_is_on() || !self || !self->member.fast)
+		return false;
+	tek__inversion_begin(TEK_WAITS_JOIN, 0, call);
+	if (!tek__lock())
 		return false;
 	const struct tek_thread *other = tek__thread_known(handle);
 	const bool waits = other && other != self && other->tid;
@@ -244,10 +264,8 @@ bool tek__join_begins(pthread_t handle)
 
 void tek__join_ends(void)
 {
-	struct tek_thread *self = tek__thread_mine;
-
-	if (self)
-		tek__waits_set(self, 0);
-	if (tek__lifted_threads())
-		tek__waits_changed();
+	if (!tek__thread_mine)
+		return;
+	tek__waits_set(tek__thread_mine, 0);
+	tek__inversion_end();
 }

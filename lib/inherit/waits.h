@@ -60,10 +60,11 @@ void tek__waits_review(void);
 void tek__waits_forget(void);
 
 /*
- * A Fast thread waits for the end of a thread from now on. False: nothing was done, because the
- * caller is not Fast or the other thread is not known. Takes the lock.
+ * A Fast thread waits for the end of a thread from now on. `call` is the address to which the
+ * function returns that joins. False: nothing was done, because the caller is not Fast or the other
+ * thread is not known. Takes the lock.
  */
-bool tek__join_begins(pthread_t handle);
+bool tek__join_begins(pthread_t handle, uintptr_t call);
 void tek__join_ends(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "life/fork.h"
 
 #include "inherit/cond.h"
+#include "inherit/inversion.h"
 #include "inherit/waits.h"
 #include "life/end.h"
 #include "life/names.h"
@@ -43,6 +44,7 @@ __attribute__((cold)) void tek__fork_begin_again(void)
 	tek__region_forget();
 	tek__cond_forget();
 	tek__waits_forget();
+	tek__inversion_forget();
 	tek__report_forget();
 	inherit(tek__thread_known_self());
 	tek__group_forget(tek__thread_known_self());

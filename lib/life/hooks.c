@@ -2,6 +2,7 @@
 #include "threads/hooks.h"
 
 #include "inherit/cond.h"
+#include "inherit/inversion.h"
 #include "inherit/mutex.h"
 #include "inherit/waits.h"
 #include "life/end.h"
@@ -24,6 +25,7 @@ static bool is_helper(pid_t tid)
 static void leave_region(struct tek_thread *thread)
 {
 	tek__cond_abandon(thread);
+	tek__inversion_thread_ends(thread);
 	tek__region_remove(thread);
 }
 

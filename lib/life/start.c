@@ -17,6 +17,7 @@
 #include "place/place.h"
 #include "stack/config.h"
 #include "stack/stack.h"
+#include "threads/inversions.h"
 #include "threads/process.h"
 #include "threads/report.h"
 #include "threads/table.h"
@@ -133,6 +134,7 @@ __attribute__((destructor)) static void destructor(void)
 	if (!tek__table_header() || !tek__lock())
 		return;
 	tek__region_summarise();
+	tek__inversions_report();
 	tek__stack_finish();
 	tek__table_end();
 	tek__unlock();

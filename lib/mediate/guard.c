@@ -56,6 +56,16 @@ static uint64_t fast_cpu_time(const struct tek_member *member, uint64_t cpu)
 	return member->fast_cpu_ns + (member->fast ? cpu - member->cpu_at_entry_ns : 0);
 }
 
+uint64_t tek__guard_fast_cpu(const struct tek_thread *thread)
+{
+	const struct tek_member *member = &thread->member;
+	uint64_t cpu = member->cpu_at_entry_ns;
+
+	if (member->fast)
+		tek__thread_cpu_time(thread->tid, &cpu);
+	return fast_cpu_time(member, cpu);
+}
+
 /* Whether so much CPU time is more than the budget allows for that long. */
 static bool is_over(const struct tek_budget *budget, uint64_t used_ns, uint64_t elapsed_ns)
 {

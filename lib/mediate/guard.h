@@ -45,6 +45,9 @@ struct tek_budget tek__guard_budget(const struct tek_thread *thread);
 /* Give a thread a budget of its own; NULL: that of its process again. */
 void tek__guard_set_budget(struct tek_thread *thread, const struct tek_budget *budget);
 
+/* CPU time that a thread has used while Fast since ever. */
+uint64_t tek__guard_fast_cpu(const struct tek_thread *thread);
+
 /* A thread has become Fast. */
 void tek__guard_enter(struct tek_thread *thread);
 

@@ -2,6 +2,7 @@
 #include "mediate/times.h"
 
 #include "base/clock.h"
+#include "threads/inversions.h"
 
 unsigned int tek__times_lifted;
 
@@ -34,6 +35,12 @@ void tek__times_clock(struct tek_member *member)
 
 	clock_time(reasons & ~TEK_WHY_LIFT, &member->fast_since_ns, &member->fast_ns,
 		   &member->stays);
-	if (clock_time(is_lifted, &member->lifted_since_ns, &member->lifted_ns, &member->lifts))
-		count_lifted(is_lifted ? +1 : -1);
+	const uint64_t before_ns = member->lifted_ns;
+	if (!clock_time(is_lifted, &member->lifted_since_ns, &member->lifted_ns, &member->lifts))
+		return;
+	count_lifted(is_lifted ? +1 : -1);
+	if (is_lifted)
+		tek__inversions_lift_begins();
+	else
+		tek__inversions_lift_ends(member->lifted_ns - before_ns);
 }

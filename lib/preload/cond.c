@@ -2,6 +2,7 @@
 /* The symbols of condition variables: what a Fast thread waits for at the end of its wait. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include "inherit/cond.h"
+#include "base/call.h"
 #include "base/export.h"
 #include "base/next.h"
 
@@ -17,7 +18,7 @@ static void end(void *argument)
 		int result; \
 		if (!tek__cond_is_seen(mutex)) \
 			return call; \
-		tek__cond_begin(cond, mutex, until); \
+		tek__cond_begin(cond, mutex, until, TEK_CALL); \
 		pthread_cleanup_push(end, NULL); \
 		result = call; \
 		pthread_cleanup_pop(1); \

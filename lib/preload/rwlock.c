@@ -6,13 +6,14 @@
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include "inherit/rwlock.h"
+#include "base/call.h"
 #include "base/export.h"
 #include "base/next.h"
 #include "inherit/mutex.h"
 
 TEK_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *lock)
 {
-	return tek__inherit_is_on() ? tek__rwlock_read(lock, TEK_FOR_EVER)
+	return tek__inherit_is_on() ? tek__rwlock_read(lock, TEK_FOR_EVER, TEK_CALL)
 				    : TEK_REAL(pthread_rwlock_rdlock)(lock);
 }
 
@@ -25,7 +26,7 @@ TEK_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *lock)
 TEK_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *lock, const struct timespec *time)
 {
 	return tek__inherit_is_on()
-		       ? tek__rwlock_read(lock, (struct tek_until){CLOCK_REALTIME, time})
+		       ? tek__rwlock_read(lock, (struct tek_until){CLOCK_REALTIME, time}, TEK_CALL)
 		       : TEK_REAL(pthread_rwlock_timedrdlock)(lock, time);
 }
 
@@ -33,20 +34,20 @@ TEK_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *lock, clockid_t cloc
 					  const struct timespec *time)
 {
 	return tek__inherit_is_on() && tek__clock_is_known(clock)
-		       ? tek__rwlock_read(lock, (struct tek_until){clock, time})
+		       ? tek__rwlock_read(lock, (struct tek_until){clock, time}, TEK_CALL)
 		       : TEK_REAL(pthread_rwlock_clockrdlock)(lock, clock, time);
 }
 
 TEK_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *lock)
 {
-	return tek__inherit_is_on() ? tek__rwlock_write(lock, TEK_FOR_EVER)
+	return tek__inherit_is_on() ? tek__rwlock_write(lock, TEK_FOR_EVER, TEK_CALL)
 				    : TEK_REAL(pthread_rwlock_wrlock)(lock);
 }
 
 TEK_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *lock, const struct timespec *time)
 {
 	return tek__inherit_is_on()
-		       ? tek__rwlock_write(lock, (struct tek_until){CLOCK_REALTIME, time})
+		       ? tek__rwlock_write(lock, (struct tek_until){CLOCK_REALTIME, time}, TEK_CALL)
 		       : TEK_REAL(pthread_rwlock_timedwrlock)(lock, time);
 }
 
@@ -54,13 +55,13 @@ TEK_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t cloc
 					  const struct timespec *time)
 {
 	return tek__inherit_is_on() && tek__clock_is_known(clock)
-		       ? tek__rwlock_write(lock, (struct tek_until){clock, time})
+		       ? tek__rwlock_write(lock, (struct tek_until){clock, time}, TEK_CALL)
 		       : TEK_REAL(pthread_rwlock_clockwrlock)(lock, clock, time);
 }
 
 TEK_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *lock)
 {
-	return tek__inherit_is_on() ? tek__rwlock_unlock(lock)
+	return tek__inherit_is_on() ? tek__rwlock_unlock(lock, TEK_CALL)
 				    : TEK_REAL(pthread_rwlock_unlock)(lock);
 }
 #endif

@@ -8,6 +8,7 @@
 #include "base/page.h"
 #include "base/procfs.h"
 #include "base/time_namespace.h"
+#include "threads/put_words.h"
 #include "threads/rundir.h"
 
 #include <errno.h>
@@ -127,22 +128,6 @@ static bool populate(void *address, size_t bytes)
 	return madvise((void *)from, to - from, MADV_POPULATE_WRITE) == 0;
 }
 
-/*
- * The sequence lock. The holder of the process's lock is the one writer. All stores are release
- * stores, so that they become visible in their order. Readers load with acquire (abi/tek_abi.h).
- * ThreadSanitizer understands this; it does not understand fences.
- */
-static void put_words(void *to, const void *from, size_t bytes)
-{
-	/* Words of the processor: not every one of 32 bits can store 64 at once. */
-	uintptr_t *target = to;
-	for (size_t i = 0; i < bytes / sizeof(uintptr_t); i++) {
-		uintptr_t word; /* a role need not be aligned */
-		memcpy(&word, (const char *)from + i * sizeof(word), sizeof(word));
-		__atomic_store_n(target + i, word, __ATOMIC_RELEASE);
-	}
-}
-
 static void fill_header(void)
 {
 	struct tek_table_header *header = tek__table_header();
@@ -164,7 +149,7 @@ static void fill_header(void)
 	tek__owner->describe_stacks(header);
 	snprintf((char *)header->program, sizeof(header->program), "%s", tek__channel_program());
 	/* A reader that sees the whole magic number sees the rest. */
-	put_words(&header->magic, &(const tek_u64){TEK_TABLE_MAGIC}, sizeof(header->magic));
+	tek__put_words(&header->magic, &(const tek_u64){TEK_TABLE_MAGIC}, sizeof(header->magic));
 }
 
 static bool open_table(void)
@@ -238,6 +223,11 @@ bool tek__table_slot(unsigned int index, struct tek_slot *slot)
 	return true;
 }
 
+/*
+ * The sequence lock. The holder of the process's lock is the one writer. All stores are release
+ * stores, so that they become visible in their order. Readers load with acquire (abi/tek_abi.h).
+ * ThreadSanitizer understands this; it does not understand fences.
+ */
 static tek_u32 begin_write(struct tek_slot slot)
 {
 	tek_u32 seq = __atomic_load_n(&slot.record->seq, __ATOMIC_RELAXED);
@@ -255,9 +245,9 @@ static void write_record(struct tek_slot slot, const struct tek_record *record)
 	/* By fields: a load of words that were just put together from bytes stalls. */
 #define STORE(field) __atomic_store_n(&slot.record->field, record->field, __ATOMIC_RELEASE)
 	STORE(tid);
-	put_words(&slot.record->start_ns, &record->start_ns, sizeof(record->start_ns));
-	put_words(&slot.record->start_routine, &record->start_routine,
-		  sizeof(record->start_routine));
+	tek__put_words(&slot.record->start_ns, &record->start_ns, sizeof(record->start_ns));
+	tek__put_words(&slot.record->start_routine, &record->start_routine,
+		       sizeof(record->start_routine));
 	STORE(stack_pages);
 	STORE(peak_bytes);
 	STORE(bound_pages);
@@ -275,13 +265,13 @@ void tek__table_write(struct tek_slot slot, const struct tek_record *record,
 	tek_u32 seq = begin_write(slot);
 	write_record(slot, record);
 	if (side) {
-		put_words(slot.side, side, offsetof(struct tek_side, role));
+		tek__put_words(slot.side, side, offsetof(struct tek_side, role));
 		/* The engine writes the fields before it by themselves. */
 		__atomic_store_n(&slot.side->lifted_for, side->lifted_for, __ATOMIC_RELAXED);
 	}
 	/* In whole words: readers do not look behind its end. */
 	if (role && record->role_bytes)
-		put_words(slot.side->role, role, (record->role_bytes + 8u) / 8 * 8);
+		tek__put_words(slot.side->role, role, (record->role_bytes + 8u) / 8 * 8);
 	end_write(slot, seq);
 }
 
@@ -326,14 +316,14 @@ void tek__table_write_kind(unsigned int number, const struct tek_kind *kind)
 
 	__atomic_fetch_add(&place->seq, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&place->threads, kind->threads, __ATOMIC_RELEASE);
-	put_words(&place->function, &kind->function, sizeof(kind->function));
-	put_words(&place->call_site, &kind->call_site, sizeof(kind->call_site));
-	put_words(&place->stack_bytes, &kind->stack_bytes, sizeof(kind->stack_bytes));
+	tek__put_words(&place->function, &kind->function, sizeof(kind->function));
+	tek__put_words(&place->call_site, &kind->call_site, sizeof(kind->call_site));
+	tek__put_words(&place->stack_bytes, &kind->stack_bytes, sizeof(kind->stack_bytes));
 	__atomic_store_n(&place->peak_bytes, kind->peak_bytes, __ATOMIC_RELEASE);
 	__atomic_store_n(&place->bound_bytes, kind->bound_bytes, __ATOMIC_RELEASE);
 	__atomic_fetch_or(&place->stack_flags, kind->stack_flags, __ATOMIC_RELEASE);
 	__atomic_store_n(&place->label_is, kind->label_is, __ATOMIC_RELEASE);
-	put_words(place->label, kind->label, sizeof(kind->label));
+	tek__put_words(place->label, kind->label, sizeof(kind->label));
 	__atomic_fetch_add(&place->seq, 1, __ATOMIC_RELEASE);
 	if (number > header->kinds)
 		__atomic_store_n(&header->kinds, number, __ATOMIC_RELEASE);

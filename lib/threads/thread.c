@@ -148,6 +148,10 @@ static struct tek_thread *new_thread(void)
 	const struct tek_slot slot = thread->slot;
 	memset(thread, 0, offsetof(struct tek_thread, member.fast_cpu));
 	thread->own_role[0] = '\0';
+	thread->inversion.since_ns = 0;
+	thread->inversion.serial = 0;
+	thread->inversion.kind = TEK_WAITS_NO;
+	thread->released.lock = 0;
 	thread->role = thread->own_role;
 	set_state(thread, TEK_SLOT_CREATING);
 	thread->index = index;

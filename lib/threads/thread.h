@@ -65,6 +65,24 @@ struct tek_cond_wait {
 	uint64_t believed_until_ns; /* while it is marked; under the lock */
 };
 
+/* A wait of a Fast thread for one that is not: inherit/inversion.h. */
+struct tek_inversion_wait {
+	/* Set by the thread itself, without the lock; since_ns also by others with it. */
+	uint64_t since_ns; /* CLOCK_MONOTONIC; 0: it does not wait */
+	uintptr_t object, call;
+	unsigned char kind; /* TEK_WAITS_* */
+
+	/* Under the lock, while since_ns is set: */
+	unsigned int serial; /* the holder's; 0: not found */
+	pid_t holder;
+	bool has_ended, was_queried; /* the times are final; ran_ns, delayed_ns and name too */
+	uint64_t lifted_ns, cpu_ns;  /* the holder's totals at first, then what it had since */
+	uint64_t fast_cpu_ns;        /* the holder's CPU time while Fast */
+	uint64_t ran_ns, delayed_ns; /* the kernel's CPU time and run delay */
+	uintptr_t release;           /* as in struct tek_inversion */
+	char name[16];               /* the holder's */
+};
+
 struct tek_thread {
 	enum tek_state state;
 	unsigned int index;      /* of its slot in the table */
@@ -107,6 +125,12 @@ struct tek_thread {
 
 	/* tek__thread_new() clears what is above, member.fast_cpu apart, and of this one byte. */
 	char own_role[TEK_ROLE_BYTES]; /* what the program says that it is for */
+	/* And of this what says that the rest is valid. */
+	struct tek_inversion_wait inversion;
+	/* Set by the thread itself: what it unlocked last while it was lifted, and where. */
+	struct {
+		uintptr_t lock, call;
+	} released;
 };
 
 /* The calling thread's structure, for functions that are too short for a call; NULL: not known. */

@@ -3,7 +3,7 @@
 import struct
 import time
 
-VERSION = 5
+VERSION = 6
 MAGIC = 0x454C4241544B4554
 HEADER_BYTES, CHUNK_BYTES, CHUNK_SLOTS, SIDE_OFFSET = 131072, 131072, 512, 20480
 MODULES_OFFSET = 4096
@@ -17,14 +17,14 @@ USER = 0x80  # flags
 
 
 def header(pid, slots, *, program="handmade", modules=0, kinds=0, program_module=0, stack_mode=0,
-           workers=0, boot_offset_ns=0, **changes):
+           workers=0, boot_offset_ns=0, counts=(0, 0, 0, 0), **changes):
     fields = {"magic": MAGIC, "version": VERSION, "pid": pid, "chunks": 64, **changes}
     return struct.pack(
-        "<QIIQIIIIIIII64sQIIIBBBBI4xq", fields["magic"], fields["version"], fields["pid"], 0, 40,
+        "<QIIQIIIIIIII64sQIIIBBBBI4xq4Q", fields["magic"], fields["version"], fields["pid"], 0, 40,
         SIDE_BYTES, 4096,
         fields["chunks"], slots, slots, 0, 0, program.encode(), 0, modules,
         kinds, program_module, stack_mode, 25, 80, 0, workers,
-        boot_offset_ns)
+        boot_offset_ns, *counts)
 
 
 def record(tid, *, seq=2, role="", start_routine=0, stack_pages=0, peak=0, bound_pages=0, place=0,

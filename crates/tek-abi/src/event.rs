@@ -36,6 +36,24 @@ pub const EVENT_LOCKS: u16 = 10;
 /// One of these locks: `value[0]` and `value[1]` as there; `value[2]` its address in the file that
 /// `text` names, `value[3]` the same in the process. Without `text` it lies in no file.
 pub const EVENT_LOCK: u16 = 11;
+/// A process ends in which Fast threads waited for others: `value` is how often, and for how long;
+/// how often threads were lifted, and for how long.
+pub const EVENT_INVERSIONS: u16 = 12;
+/// One of its inversions: `tid` and `thread` are the waiter's; `error` is its kind, `WAITS_*`;
+/// `value` is the number of waits, their time, the longest one, and its estimated cost.
+pub const EVENT_INVERSION: u16 = 13;
+/// Of the inversion before it: `tid` and `thread` are the holder's; `value[0]` is the time that it
+/// was lifted, `value[1]` its CPU time meanwhile.
+pub const EVENT_HOLDER: u16 = 14;
+/// Likewise: `error` says what is there, `AT_*`; `value[0]` is the address in the file `text`,
+/// `value[1]` the same in the process.
+pub const EVENT_INVERSION_PLACE: u16 = 15;
+/// [`EVENT_INVERSION_PLACE`]: where the call that waited returned to.
+pub const AT_CALL: i32 = 0;
+/// [`EVENT_INVERSION_PLACE`]: where the call that unlocked returned to.
+pub const AT_RELEASE: i32 = 1;
+/// [`EVENT_INVERSION_PLACE`]: the lock.
+pub const AT_OBJECT: i32 = 2;
 
 /// One event, as it lies in the event file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -110,7 +128,7 @@ impl Event {
         if usize::from(event.bytes) != Self::BYTES {
             return Err(EventError::Size(event.bytes));
         }
-        if !(EVENT_REFUSED..=EVENT_LOCK).contains(&event.kind) {
+        if !(EVENT_REFUSED..=EVENT_INVERSION_PLACE).contains(&event.kind) {
             return Err(EventError::Kind(event.kind));
         }
         Ok(event)
@@ -156,7 +174,7 @@ mod tests {
             Event::decode(Event { bytes: 300, ..good }.as_bytes()),
             Err(EventError::Size(300))
         );
-        assert_eq!(Event::decode(Event::blank(12).as_bytes()), Err(EventError::Kind(12)));
+        assert_eq!(Event::decode(Event::blank(16).as_bytes()), Err(EventError::Kind(16)));
         assert_eq!(Event::decode(Event::blank(0).as_bytes()), Err(EventError::Kind(0)));
     }
 }

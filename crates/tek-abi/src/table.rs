@@ -4,7 +4,7 @@ use crate::layout;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Version of the structs and constants; a reader of another version must not guess.
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 /// The policy number of SCHED_TEK, which no kernel accepts.
 pub const SCHED_POLICY: i32 = 84;
 
@@ -118,6 +118,14 @@ pub const KINDS_OFFSET: u32 = 36864;
 pub const MAX_KINDS: u32 = 512;
 /// Bits that [`TableHeader::image`] leaves out.
 pub const IMAGE_SHIFT: u32 = 4;
+/// Where the inversions begin in a table file.
+pub const INVERSIONS_OFFSET: u32 = 1024;
+/// Inversions that a table has room for.
+pub const MAX_INVERSIONS: u32 = 16;
+/// Where the threads begin that are held up.
+pub const HELD_UP_OFFSET: u32 = 3072;
+/// Threads that are held up for which a table has room.
+pub const MAX_HELD_UP: u32 = 16;
 /// Where the workers begin in a table file.
 pub const WORKERS_OFFSET: u32 = 102400;
 /// Workers that a table has room for.
@@ -359,6 +367,73 @@ layout!(Kind, "tek_kind", 128, {
     label: 64,
 });
 
+/// A place where Fast threads waited for threads that were not Fast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Inversion {
+    /// Even: stable; odd: being written.
+    pub seq: u32,
+    /// [`WAITS_MUTEX`], [`WAITS_RWLOCK`], [`WAITS_COND`] or [`WAITS_JOIN`]; [`WAITS_NO`]: it is
+    /// free.
+    pub kind: u32,
+    /// Address of the lock, for a condition variable that of the mutex; 0 for a join.
+    pub object: u64,
+    /// Where the call that waited returned to.
+    pub call: u64,
+    /// How often a Fast thread waited here.
+    pub waits: u64,
+    /// And for how long in all, in ns.
+    pub waited_ns: u64,
+    /// The longest of these waits.
+    pub wait_ns: u64,
+    /// Time that its holder was lifted meanwhile.
+    pub lifted_ns: u64,
+    /// CPU time of the holder in that time.
+    pub lifted_cpu_ns: u64,
+    /// Estimated wait without the lift; 0: not known.
+    pub cost_ns: u64,
+    /// Where the call that unlocked returned to; for a join the holder's function; 0: not known.
+    pub release: u64,
+    /// The thread that waited.
+    pub waiter_tid: u32,
+    /// The thread that held the lock, or was joined.
+    pub holder_tid: u32,
+    /// NUL-terminated.
+    pub waiter_name: [u8; 16],
+    /// NUL-terminated.
+    pub holder_name: [u8; 16],
+}
+layout!(Inversion, "tek_inversion", 120, {
+    seq: 0, kind: 4, object: 8, call: 16, waits: 24, waited_ns: 32, wait_ns: 40, lifted_ns: 48,
+    lifted_cpu_ns: 56, cost_ns: 64, release: 72, waiter_tid: 80, holder_tid: 84, waiter_name: 88,
+    holder_name: 104,
+});
+
+/// A Fast thread that waits at present for one that is not Fast.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct HeldUp {
+    /// Even: stable; odd: being written.
+    pub seq: u32,
+    /// The thread that waits; 0: the slot is free.
+    pub tid: u32,
+    /// The thread that held the lock first, or is joined.
+    pub holder: u32,
+    /// As in [`Inversion`]; so are the next two.
+    pub kind: u32,
+    /// The lock.
+    pub object: u64,
+    /// The call.
+    pub call: u64,
+    /// CLOCK_BOOTTIME of its process when the wait began, in ns.
+    pub since_ns: u64,
+}
+layout!(HeldUp, "tek_held_up", 40, {
+    seq: 0, tid: 4, holder: 8, kind: 12, object: 16, call: 24, since_ns: 32,
+});
+
 /// A worker of the engine of user-level threads.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
@@ -426,11 +501,19 @@ pub struct TableHeader {
     pub image: u32,
     /// Offset of this table's CLOCK_BOOTTIME from that of the initial time namespace, in ns.
     pub boot_offset_ns: i64,
+    /// How often a thread was lifted so far.
+    pub lifts: u64,
+    /// For how long, lifts that have ended, in ns.
+    pub lifted_ns: u64,
+    /// How often a Fast thread waited for one that was not Fast, or was lifted.
+    pub inversions: u64,
+    /// For how long, waits that have ended, in ns.
+    pub inverted_ns: u64,
 }
-layout!(TableHeader, "tek_table_header", 160, {
+layout!(TableHeader, "tek_table_header", 192, {
     magic: 0, version: 8, pid: 12, start_ns: 16, record_bytes: 24, side_bytes: 28,
     page_bytes: 32, chunks: 36, slots: 40, threads: 44, fast: 48, lost: 52, program: 56,
     pid_namespace: 120, modules: 128, kinds: 132, program_module: 136, stack_mode: 140,
     low_percent: 141, high_percent: 142, reserved: 143, workers: 144, image: 148,
-    boot_offset_ns: 152,
+    boot_offset_ns: 152, lifts: 160, lifted_ns: 168, inversions: 176, inverted_ns: 184,
 });

@@ -62,6 +62,10 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         ROLE_BYTES,
         MODULES_OFFSET,
         MAX_MODULES,
+        INVERSIONS_OFFSET,
+        MAX_INVERSIONS,
+        HELD_UP_OFFSET,
+        MAX_HELD_UP,
         WORKERS_OFFSET,
         MAX_WORKERS,
         IMAGE_SHIFT,
@@ -84,6 +88,13 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         EVENT_NOT_PLACED,
         EVENT_LOCKS,
         EVENT_LOCK,
+        EVENT_INVERSIONS,
+        EVENT_INVERSION,
+        EVENT_HOLDER,
+        EVENT_INVERSION_PLACE,
+        AT_CALL,
+        AT_RELEASE,
+        AT_OBJECT,
         ZONE_NONE,
         ZONE_LOW,
         ZONE_NORMAL,
@@ -207,11 +218,13 @@ fn every_constant_has_the_same_value_in_c_and_rust() {
 }
 
 /// The structs of both sides.
-const LAYOUTS: [Layout; 17] = [
+const LAYOUTS: [Layout; 19] = [
     Record::LAYOUT,
     Side::LAYOUT,
     Module::LAYOUT,
     Kind::LAYOUT,
+    Inversion::LAYOUT,
+    HeldUp::LAYOUT,
     WorkerPlace::LAYOUT,
     TableHeader::LAYOUT,
     Event::LAYOUT,

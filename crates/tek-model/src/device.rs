@@ -14,7 +14,7 @@ use crate::{boot_time_ns, files, processes, Error, Process, Table, Thread};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use tek_abi::{text, Kind, Module, TableHeader, WorkerPlace, IMAGE_SHIFT};
+use tek_abi::{text, HeldUp, Kind, Module, TableHeader, WorkerPlace, IMAGE_SHIFT};
 
 /// A process: a running program.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct Program {
     pub table: Option<TableHeader>,
     /// The kinds of thread that its process measured, with their numbers.
     pub kinds: Vec<(u16, Kind)>,
+    /// Its Fast threads that wait at present for threads that are not Fast.
+    pub held_up: Vec<HeldUp>,
     /// Its user-level threads, in the order of their numbers.
     pub uthreads: Vec<Uthread>,
     /// The kernel threads that carry the workers, from worker 0 on.
@@ -105,6 +107,7 @@ fn examine_program(
         modules: Vec::new(),
         table: None,
         kinds: Vec::new(),
+        held_up: Vec::new(),
         uthreads: Vec::new(),
         workers: Vec::new(),
     };
@@ -123,6 +126,9 @@ fn examine_program(
             }
             if wanted.kinds && is_first {
                 program.kinds = table.kinds()?;
+            }
+            if wanted.held_up && is_first {
+                program.held_up = table.held_up()?;
             }
             if wanted.uthreads && header.workers > 0 {
                 program.workers = table.workers()?;

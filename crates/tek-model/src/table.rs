@@ -4,7 +4,7 @@
 //! Its writer is not trusted: it may be stopped, forge every field, and shrink or replace the file
 //! during a read. So the file is read by pread into memory of our own, never mapped: an access to a
 //! mapped page that its owner removed kills the reader (SIGBUS).
-use crate::kinds;
+use crate::sequenced;
 use crate::snapshot::Snapshot;
 use crate::Error;
 use std::fs::{File, OpenOptions};
@@ -13,9 +13,10 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{fence, Ordering};
 use tek_abi::{
-    Kind, Module, Record, Side, TableHeader, TimeOffsets, WorkerPlace, ABI_VERSION, CHUNK_SLOTS,
-    MAX_CHUNKS, MAX_KINDS, MAX_MODULES, MAX_WORKERS, MODULES_OFFSET, TABLE_HEADER_BYTES,
-    TABLE_MAGIC, WORKERS_OFFSET,
+    HeldUp, Inversion, Kind, Module, Record, Side, TableHeader, TimeOffsets, WorkerPlace,
+    ABI_VERSION, CHUNK_SLOTS, HELD_UP_OFFSET, INVERSIONS_OFFSET, KINDS_OFFSET, MAX_CHUNKS,
+    MAX_HELD_UP, MAX_INVERSIONS, MAX_KINDS, MAX_MODULES, MAX_WORKERS, MODULES_OFFSET,
+    TABLE_HEADER_BYTES, TABLE_MAGIC, WAITS_NO, WORKERS_OFFSET,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -133,9 +134,7 @@ impl Table {
         let header = self.header()?;
         let mut snapshot = Snapshot::read(&self.file, header.slots, &mut self.retries)
             .map_err(|error| self.failed(error))?;
-        // From the clock of its process, which may be in another time namespace, to ours.
-        let own = TimeOffsets::own().unwrap_or_default().boottime_ns;
-        snapshot.shift_times(own.wrapping_sub(header.boot_offset_ns));
+        snapshot.shift_times(clock_shift(&header));
         Ok(snapshot)
     }
 
@@ -159,7 +158,25 @@ impl Table {
     pub fn kinds(&self) -> Result<Vec<(u16, Kind)>, Error> {
         let count = self.header()?.kinds as usize;
         fence(Ordering::Acquire);
-        kinds::read(&self.file, count).map_err(|error| self.failed(error))
+        sequenced::read(&self.file, KINDS_OFFSET, count).map_err(|error| self.failed(error))
+    }
+
+    /// The places where Fast threads waited longest for threads that were not Fast.
+    pub fn inversions(&self) -> Result<Vec<Inversion>, Error> {
+        let read = sequenced::read(&self.file, INVERSIONS_OFFSET, MAX_INVERSIONS as usize);
+        let all = read.map_err(|error| self.failed(error))?.into_iter().map(|(_, one)| one);
+        Ok(all.filter(|one: &Inversion| one.kind != WAITS_NO.into()).collect())
+    }
+
+    /// The Fast threads that wait at present for threads that are not Fast, with times of this
+    /// process's clock.
+    pub fn held_up(&self) -> Result<Vec<HeldUp>, Error> {
+        let shift = clock_shift(&self.header()?);
+        let read = sequenced::read(&self.file, HELD_UP_OFFSET, MAX_HELD_UP as usize);
+        let all = read.map_err(|error| self.failed(error))?.into_iter().map(|(_, one)| one);
+        let shifted = all
+            .map(|one: HeldUp| HeldUp { since_ns: one.since_ns.wrapping_add_signed(shift), ..one });
+        Ok(shifted.filter(|one| one.tid != 0).collect())
     }
 
     fn read(&self, to: &mut [u8], at: u64) -> Result<(), Error> {
@@ -176,4 +193,10 @@ impl Table {
     fn damaged(&self, what: String) -> Error {
         Error::Damaged { path: self.path.clone(), what }
     }
+}
+
+/// From the clock of a table's process, which may be in another time namespace, to ours.
+fn clock_shift(header: &TableHeader) -> i64 {
+    let own = TimeOffsets::own().unwrap_or_default().boottime_ns;
+    own.wrapping_sub(header.boot_offset_ns)
 }

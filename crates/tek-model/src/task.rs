@@ -31,6 +31,8 @@ pub struct Wanted {
     pub modules: bool,
     /// [`crate::Program::kinds`].
     pub kinds: bool,
+    /// [`crate::Program::held_up`].
+    pub held_up: bool,
     /// [`crate::Program::uthreads`].
     pub uthreads: bool,
     /// [`Task::stack`]. This too takes a lock of the process, for a moment.

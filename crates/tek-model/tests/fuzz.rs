@@ -86,6 +86,7 @@ proptest! {
         if let Ok(mut table) = Table::open(&path) {
             let _ = table.modules();
             let _ = table.kinds();
+            let _ = table.inversions();
             if let Ok(workers) = table.workers() {
                 prop_assert!(workers.len() <= MAX_WORKERS as usize);
             }
@@ -103,6 +104,7 @@ proptest! {
             directories,
             modules: true,
             kinds: true,
+            held_up: true,
             stacks: true,
             uthreads: true,
             ..Wanted::default()

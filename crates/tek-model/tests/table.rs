@@ -292,6 +292,26 @@ fn kinds_are_read_with_their_numbers_and_one_that_is_being_written_is_left_out()
 }
 
 #[test]
+fn inversions_and_threads_that_are_held_up_are_read_but_free_slots_and_half_written_ones_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("1.table");
+    let file = write(&path, &header(64, 0), &[]);
+    for (slot, kind, seq) in [(0u32, WAITS_MUTEX, 2), (1, WAITS_NO, 2), (3, WAITS_JOIN, 3)] {
+        let one = Inversion { seq, kind: kind.into(), waits: 7, ..Inversion::new_zeroed() };
+        file.write_all_at(one.as_bytes(), u64::from(INVERSIONS_OFFSET + slot * 120)).unwrap();
+    }
+    for (slot, tid, seq) in [(0u32, 0, 2), (2, 39, 4), (3, 40, 5)] {
+        let one = HeldUp { seq, tid, since_ns: 1000, ..HeldUp::default() };
+        file.write_all_at(one.as_bytes(), u64::from(HELD_UP_OFFSET + slot * 40)).unwrap();
+    }
+    let table = Table::open(&path).unwrap();
+    let inversions = table.inversions().unwrap();
+    assert_eq!(inversions.iter().map(|one| (one.kind, one.waits)).collect::<Vec<_>>(), [(2, 7)]);
+    let held_up = table.held_up().unwrap();
+    assert_eq!(held_up.iter().map(|one| one.tid).collect::<Vec<_>>(), [39]);
+}
+
+#[test]
 fn a_table_with_more_kinds_than_there_is_room_for_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("1.table");

@@ -202,6 +202,7 @@ mod tests {
             modules: Vec::new(),
             table: None,
             kinds: Vec::new(),
+            held_up: Vec::new(),
             uthreads: Vec::new(),
             workers: Vec::new(),
         }
