@@ -6,7 +6,9 @@
 use goblin::container::Ctx;
 use goblin::elf::note::{NoteDataIterator, NT_GNU_BUILD_ID};
 use goblin::elf::program_header::{ProgramHeader, PT_NOTE};
-use goblin::elf::section_header::{SectionHeader, SHT_DYNSYM, SHT_SYMTAB};
+use goblin::elf::section_header::{
+    SectionHeader, SHF_COMPRESSED, SHT_DYNSYM, SHT_NOBITS, SHT_SYMTAB,
+};
 use goblin::elf::sym::{Symtab, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_OBJECT};
 use goblin::elf::Header;
 use nix::fcntl::{open, OFlag};
@@ -43,16 +45,8 @@ impl Elf {
     /// Reads a file, but at most `budget` bytes, which it subtracts from `budget`; symbols beyond
     /// that are missing. `None` if it is no ELF file or is invalid.
     pub fn read(path: &Path, budget: &mut u64) -> Option<Self> {
-        let file = open_regular(path)?;
-        let length = file.metadata().ok()?.len();
-        let mut read = |at: u64, bytes: u64| {
-            at.checked_add(bytes).filter(|&end| end <= length)?;
-            *budget = budget.checked_sub(bytes)?;
-            let mut read = vec![0; usize::try_from(bytes).ok()?];
-            file.read_exact_at(&mut read, at).ok()?;
-            Some(read)
-        };
-        parse(&mut read)
+        let mut file = Bounded::open(path, budget)?;
+        parse(&mut |at, bytes| file.read(at, bytes))
     }
 
     /// The names of all symbols.
@@ -95,6 +89,60 @@ impl Elf {
     pub fn of(word_bytes: u64, address: u64, name: &[u8]) -> Self {
         let symbols = vec![Symbol { address, bytes: 32, table: 0, name: 0 }];
         Self { build_id: Vec::new(), word_bytes, symbols, names: vec![[name, b"\0"].concat()] }
+    }
+}
+
+/// A file of which at most so many bytes are read.
+struct Bounded<'a> {
+    file: File,
+    length: u64,
+    budget: &'a mut u64,
+}
+
+impl<'a> Bounded<'a> {
+    fn open(path: &Path, budget: &'a mut u64) -> Option<Self> {
+        let file = open_regular(path)?;
+        let length = file.metadata().ok()?.len();
+        Some(Self { file, length, budget })
+    }
+
+    fn read(&mut self, at: u64, bytes: u64) -> Option<Vec<u8>> {
+        at.checked_add(bytes).filter(|&end| end <= self.length)?;
+        *self.budget = self.budget.checked_sub(bytes)?;
+        let mut read = vec![0; usize::try_from(bytes).ok()?];
+        self.file.read_exact_at(&mut read, at).ok()?;
+        Some(read)
+    }
+}
+
+/// The sections of a file, by name.
+pub(crate) struct Sections<'a> {
+    file: Bounded<'a>,
+    all: Vec<SectionHeader>,
+    names: Vec<u8>,
+}
+
+impl<'a> Sections<'a> {
+    /// Reads the headers; `budget` as for [`Elf::read`].
+    pub fn open(path: &Path, budget: &'a mut u64) -> Option<Self> {
+        let mut file = Bounded::open(path, budget)?;
+        let header = goblin::elf::Elf::parse_header(&file.read(0, 64)?).ok()?;
+        let context = Ctx::new(header.container().ok()?, header.endianness().ok()?);
+        let all = sections(&mut |at, bytes| file.read(at, bytes), &header, context)?;
+        let names = all.get(usize::from(header.e_shstrndx))?;
+        let names = file.read(names.sh_offset, names.sh_size)?;
+        Some(Self { file, all, names })
+    }
+
+    /// The contents of a section; `None`: there is none of that name, or it is compressed.
+    pub fn named(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        let section = self.all.iter().find(|section| {
+            let own = self.names.get(section.sh_name..).unwrap_or_default();
+            own.split(|&byte| byte == 0).next() == Some(name)
+        })?;
+        let is_plain = section.sh_flags & u64::from(SHF_COMPRESSED) == 0;
+        (is_plain && section.sh_type != SHT_NOBITS).then_some(())?;
+        self.file.read(section.sh_offset, section.sh_size)
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names for addresses in other processes: a thread's function and the place that created it.
-use crate::elf::Elf;
+use crate::elf::{Elf, Sections};
+use crate::lines::{Line, Lines};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,12 +19,13 @@ const STATE: (&str, &str) =
 /// The symbols of the files that were needed, each read once.
 pub struct Functions {
     files: HashMap<PathBuf, Option<Elf>>,
+    lines: HashMap<PathBuf, Option<Lines>>,
     budget: u64,
 }
 
 impl Default for Functions {
     fn default() -> Self {
-        Self { files: HashMap::new(), budget: MOST_BYTES }
+        Self { files: HashMap::new(), lines: HashMap::new(), budget: MOST_BYTES }
     }
 }
 
@@ -49,6 +51,40 @@ impl Functions {
         // A path that does not begin with / was shortened.
         let file = path.starts_with(b"/").then(|| self.file(path)).flatten()?;
         file.symbol_at(inside).map(|(symbol, offset)| readable(symbol, offset))
+    }
+
+    /// The place of a call, by the address that it returns to: `function (file.c:88)`, or as
+    /// [`Self::name`] where the file has no lines.
+    pub fn call(&mut self, modules: &[Module], address: u64) -> Option<String> {
+        let (module, inside) = place_of(modules, address.wrapping_sub(1))?;
+        let path = until_nul(&module.path);
+        if self.file_of(module).is_none() {
+            return Some(unnamed(path, inside.wrapping_add(1)));
+        }
+        Some(self.call_in(path, inside.wrapping_add(1)))
+    }
+
+    /// The same for an address in the ELF headers of a file that is known by its path only.
+    pub fn call_in(&mut self, path: &[u8], inside: u64) -> String {
+        let call = inside.wrapping_sub(1);
+        let file = path.starts_with(b"/").then(|| self.file(path)).flatten();
+        let symbol = file.and_then(|file| file.symbol_at(call));
+        let named =
+            symbol.map(|(symbol, offset)| (readable(symbol, 0), readable(symbol, offset + 1)));
+        let line = path.starts_with(b"/").then(|| self.line(path, call)).flatten();
+        let at = line.map(|line| format!("{}:{}", printable(&line.file), line.number));
+        match (named, at) {
+            (Some((name, _)), Some(at)) => format!("{name} ({at})"),
+            (Some((_, with_offset)), None) => with_offset,
+            (None, Some(at)) => format!("{} ({at})", unnamed(path, inside)),
+            (None, None) => unnamed(path, inside),
+        }
+    }
+
+    fn line(&mut self, path: &[u8], inside: u64) -> Option<Line> {
+        let path = PathBuf::from(OsStr::from_bytes(path));
+        let read = || Lines::read(&mut Sections::open(&path, &mut self.budget)?);
+        self.lines.entry(path.clone()).or_insert_with(read).as_ref()?.at(inside)
     }
 
     /// Whether a file defines one of these.

@@ -12,6 +12,7 @@ mod error;
 mod files;
 mod functions;
 mod group;
+mod lines;
 mod process;
 mod sequenced;
 mod sleepers;
