@@ -53,6 +53,18 @@ pub fn waits(code: u8) -> Option<(&'static str, &'static str)> {
     })
 }
 
+/// The object of a time-critical thread's wait for another thread, by [`tek_abi::Inversion::kind`].
+/// For `condition` it is the mutex.
+pub fn inversion(kind: u32) -> &'static str {
+    match u8::try_from(kind) {
+        Ok(WAITS_MUTEX) => "mutex",
+        Ok(WAITS_RWLOCK) => "rwlock",
+        Ok(WAITS_COND) => "condition",
+        Ok(WAITS_JOIN) => "join",
+        _ => "other",
+    }
+}
+
 /// A zone of a stack.
 pub fn zone(zone: Zone) -> &'static str {
     match zone {

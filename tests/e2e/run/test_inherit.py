@@ -60,9 +60,14 @@ def test_ps_and_explain_show_that_a_thread_is_lifted(tek, open_build, holders, r
         assert rows["holder"]["waits_for_tid"] is rows["touch"]["lifted_by_tid"] is None
         shown = tek("ps", "--columns=name,region", "--program", holders.name).stdout
         assert ["holder", "lifted"] in [line.split() for line in shown.splitlines()]
+        shown = tek("top", "--once", "--interval=0.1", "--filter", "holder").stdout
+        assert [line for line in shown.splitlines() if f" {holder} " in f" {line} "
+                and " lifted " in line], shown
         explained = tek("explain", holder).stdout
         assert f"it holds up touch [{touch}]: they wait for a lock" in explained
+        assert f"; touch [{touch}] waits for the mutex mutex in " in explained
         explained = tek("explain", touch).stdout
         assert f"It waits for holder [{holder}]: that is time-critical" in explained
+        assert "It waits for the mutex mutex in " in explained and " so far." in explained
         program.stdin.close()
     assert program.returncode == 0

@@ -2,7 +2,7 @@
 //! The facts in plain sentences: a pure function.
 use super::amounts::{time, times};
 use super::daemon;
-use super::facts::{Facts, Kernel, Other, RuleFact, Tek};
+use super::facts::{Facts, HeldUp, Kernel, Other, RuleFact, Tek};
 use super::kthread;
 use crate::system::library;
 
@@ -301,13 +301,27 @@ fn why(reason: &str, tek: &Tek) -> String {
     }
 }
 
+fn named(other: &Other) -> String {
+    let name = other.name.as_deref().unwrap_or("a thread that has ended");
+    format!("{name} [{}]", other.tid)
+}
+
 /// `A [1], which holds up B [2], which ...`
 fn listed(threads: &[Other], link: &str) -> String {
-    let named = |other: &Other| {
-        let name = other.name.as_deref().unwrap_or("a thread that has ended");
-        format!("{name} [{}]", other.tid)
-    };
     threads.iter().map(named).collect::<Vec<_>>().join(link)
+}
+
+/// `for the mutex queue_lock in draw (queue.c:88), for 1.2ms so far`
+fn waited(wait: &HeldUp) -> String {
+    let object = wait.object.as_deref().unwrap_or("that is not known");
+    let what = match wait.kind {
+        "mutex" => format!("for the mutex {object}"),
+        "rwlock" => format!("for the read-write lock {object}"),
+        "condition" => format!("for the mutex {object}, after a condition variable,"),
+        _ => "for the end of a thread".into(),
+    };
+    let call = wait.call.as_ref().map_or(String::new(), |call| format!(" in {call}"));
+    format!("{what}{call}, for {} so far", time(wait.for_ns))
 }
 
 fn lifted(waiters: &[Other]) -> String {
@@ -315,13 +329,21 @@ fn lifted(waiters: &[Other]) -> String {
         return "it holds what a time-critical thread waits for".into();
     }
     let chain = listed(waiters, ", which holds up ");
-    format!("it holds up {chain}: they wait for a lock, or for the end of a thread")
+    let known = waiters.iter().find_map(|other| Some((other, other.wait.as_ref()?)));
+    let place = known.map_or(String::new(), |(other, wait)| {
+        format!("; {} waits {}", named(other), waited(wait))
+    });
+    format!("it holds up {chain}: they wait for a lock, or for the end of a thread{place}")
 }
 
 fn held_up(tek: &Tek) -> Option<String> {
     let chain = listed(&tek.waits_for, ", which waits for ");
-    (!tek.waits_for.is_empty())
-        .then(|| format!("It waits for {chain}: that is time-critical until this wait is over."))
+    if tek.waits_for.is_empty() {
+        return None;
+    }
+    let place =
+        tek.wait.as_ref().map_or(String::new(), |wait| format!(" It waits {}.", waited(wait)));
+    Some(format!("It waits for {chain}: that is time-critical until this wait is over.{place}"))
 }
 
 fn by_rule(tek: &Tek) -> String {

@@ -120,6 +120,9 @@ pub struct Tek {
     /// The thread that is lifted because this one waits for it. Then the thread for which that one
     /// waits, and so on.
     pub waits_for: Vec<Other>,
+    /// What it waits for, if it is time-critical by itself, and the first one of `waits_for` is
+    /// not.
+    pub wait: Option<HeldUp>,
     /// Number of the rule behind the reason `rule`; 0: TEK_CRITICAL, or not that reason.
     pub rule: u8,
     /// The entry of TEK_CRITICAL that its name fits, as GLOB[=NICE], if that is behind the reason
@@ -143,6 +146,21 @@ pub struct Other {
     pub tid: u32,
     /// Name; `null`: it has ended.
     pub name: Option<String>,
+    /// What it waits for, if it is time-critical by itself.
+    pub wait: Option<HeldUp>,
+}
+
+/// The wait of a time-critical thread for a thread that is not, or is lifted only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HeldUp {
+    /// `mutex`, `rwlock`, `condition` (its mutex), `join`.
+    pub kind: &'static str,
+    /// The lock: its symbol, or its address; `null` for a join.
+    pub object: Option<String>,
+    /// The call that waits, as `function (file.c:88)`.
+    pub call: Option<String>,
+    /// For how long it has waited so far.
+    pub for_ns: u64,
 }
 
 /// A rule behind something.

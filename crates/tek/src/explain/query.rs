@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Queries all facts about one thread.
-use super::facts::{Facts, Kernel, Other, Tek};
+use super::facts::{Facts, HeldUp, Kernel, Other, Tek};
 use super::kernel;
 use super::rules;
 use crate::system::{self, cgroup, library, privilege};
@@ -68,6 +68,7 @@ fn examine(pid: u32, tid: u32) -> io::Result<Device> {
         schedstat: true,
         switches: true,
         modules: true,
+        held_up: true,
         uthreads: true,
         ..Wanted::default()
     };
@@ -122,6 +123,14 @@ fn of_kernel(detail: &Detail, task: &Task) -> Kernel {
 fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64) -> Tek {
     let Some(own) = task.record else { return Tek::default() };
     let (record, side) = (own.record, own.side);
+    let mut waits = |tid: u32| {
+        let wait = program.held_up.iter().find(|wait| wait.tid == tid)?;
+        Some(held_up(program, functions, wait, now_ns))
+    };
+    let tid = task.stat.tid;
+    let lifted_by = chain(program, &mut waits, tid, waiter_of);
+    let waits_for = chain(program, &mut waits, tid, holder_of);
+    let wait = waits(tid);
     let mut name = |address: u64| {
         (address != 0).then(|| {
             let name = functions.name(&program.modules, address);
@@ -153,12 +162,32 @@ fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64
         priority: (i32::from(record.policy) == SCHED_POLICY && !task.is_overridden())
             .then_some(record.priority),
         reasons: words::reasons(side.reasons),
-        lifted_by: chain(program, task.stat.tid, waiter_of),
-        waits_for: chain(program, task.stat.tid, holder_of),
+        lifted_by,
+        waits_for,
+        wait,
         rule: side.rule,
         base: saved.then(|| (policy_name(side.base_policy.into()), side.base_priority)),
         base_reset_on_fork: saved && side.base_flags & BASE_RESET_ON_FORK != 0,
         ..Tek::default()
+    }
+}
+
+fn held_up(
+    program: &Program,
+    functions: &mut Functions,
+    wait: &tek_abi::HeldUp,
+    now_ns: u64,
+) -> HeldUp {
+    let modules = &program.modules;
+    let object = (wait.object != 0).then(|| {
+        let name = functions.name(modules, wait.object);
+        name.unwrap_or_else(|| format!("{:#x}", wait.object))
+    });
+    HeldUp {
+        kind: words::inversion(wait.kind),
+        object,
+        call: functions.call(modules, wait.call),
+        for_ns: now_ns.saturating_sub(wait.since_ns),
     }
 }
 
@@ -175,7 +204,12 @@ fn holder_of(program: &Program, tid: u32) -> Option<u32> {
 }
 
 /// The threads after this one; they are of one moment only almost, so they may form a circle.
-fn chain(program: &Program, tid: u32, next: impl Fn(&Program, u32) -> Option<u32>) -> Vec<Other> {
+fn chain(
+    program: &Program,
+    mut wait: impl FnMut(u32) -> Option<HeldUp>,
+    tid: u32,
+    next: impl Fn(&Program, u32) -> Option<u32>,
+) -> Vec<Other> {
     let mut tids = vec![tid];
     while let Some(tid) = next(program, tids[tids.len() - 1]).filter(|tid| !tids.contains(tid)) {
         tids.push(tid);
@@ -184,7 +218,8 @@ fn chain(program: &Program, tid: u32, next: impl Fn(&Program, u32) -> Option<u32
         let task = program.tasks.iter().find(|task| task.stat.tid == tid)?;
         Some(task.stat.name.clone())
     };
-    tids.into_iter().skip(1).map(|tid| Other { tid, name: name(tid) }).collect()
+    let other = |tid| Other { tid, name: name(tid), wait: wait(tid) };
+    tids.into_iter().skip(1).map(other).collect()
 }
 
 fn policy_name(number: u32) -> String {

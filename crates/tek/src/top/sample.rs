@@ -78,6 +78,9 @@ impl Sample {
     /// The same for people.
     pub fn human(&self, column: Column, thread: &Thread) -> String {
         match column {
+            Column::Region if thread.is_lifted() && !self.is_lowered(thread) => {
+                column.human(thread)
+            }
             Column::Region | Column::Group => self.value(column, thread).human(),
             _ => column.human(thread),
         }
