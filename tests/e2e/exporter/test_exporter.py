@@ -148,7 +148,7 @@ def test_stacks_threads_and_groups_are_summed_up_by_program(tek, directory, wait
                 {"tid": tids["one"], "stack_pages": 16, "peak": 5000, "bound_pages": 2, "place": 1},
                 {"tid": tids["two"], "stack_pages": 2048},
                 {"tid": 4_000_000, "stack_pages": 9},
-            ], program="fridge")
+            ], program="fridge", counts=(5, 2_500_000_000, 3, 1_250_000_000))
             info = once(tek)
         finally:
             process.kill()
@@ -159,6 +159,8 @@ def test_stacks_threads_and_groups_are_summed_up_by_program(tek, directory, wait
         "tek_program_lost_threads": 0, "tek_program_stack_reserved_bytes": 2064 * 4096,
         "tek_program_stack_measured_threads": 1, "tek_program_stack_peak_bytes": 5000,
         "tek_program_stack_bound_bytes": 8192,
+        "tek_program_lifts_total": 5, "tek_program_lifted_seconds_total": 2.5,
+        "tek_program_inversions_total": 3, "tek_program_inversion_wait_seconds_total": 1.25,
     }
     assert info["tek_tracked_threads group=urgent region=lazy"] == 1
     assert info["tek_tracked_threads group=normal region=lazy"] == 1
@@ -191,7 +193,8 @@ def test_there_are_no_more_series_than_allowed_whatever_runs(tek, crowd):
         assert len(of) == wanted and sum(info[name] for name in of) == 12
         assert info["tek_tekd_up"] == 0
     info = once(tek)
-    assert len(info) < 8 * 12 + 20
+    for_each_program = 8 + 4  # gauges and counters
+    assert len(info) < for_each_program * 12 + 20
 
 
 def test_a_parser_of_prometheus_reads_the_page(tek, fake, crowd):

@@ -41,7 +41,9 @@ METRICS:
   tek_kthread_*, tek_kthreads_*
              kernel threads, if they follow the tasks that wait for them
   tek_program_*, tek_tracked_threads
-             programs under tek run, or linked with libtek.so
+             programs under tek run, or linked with libtek.so; tek_program_lifts_total
+             and tek_program_inversions_total count since the exporter began, or the
+             program if that is longer ago
   tek_exporter_*
              the exporter itself
   Each metric has a HELP line. The number of series is bounded: --programs gives

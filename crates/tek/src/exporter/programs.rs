@@ -3,7 +3,7 @@
 //! programs. The rest share one name, so that no device fills the store of the scraper.
 use super::page::Page;
 use crate::words;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use tek_abi::printable;
 use tek_model::{Program, StackUse, Task};
 
@@ -57,17 +57,73 @@ impl Sum {
     }
 }
 
+/// Counters in the header of a table. A process that ends takes its table along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    lifts: u64,
+    lifted_ns: u64,
+    inversions: u64,
+    inverted_ns: u64,
+}
+
+impl Counts {
+    fn of(program: &Program) -> Self {
+        program.table.map_or_else(Self::default, |table| Self {
+            lifts: table.lifts,
+            lifted_ns: table.lifted_ns,
+            inversions: table.inversions,
+            inverted_ns: table.inverted_ns,
+        })
+    }
+
+    fn add(&mut self, other: Self) {
+        self.lifts = self.lifts.saturating_add(other.lifts);
+        self.lifted_ns = self.lifted_ns.saturating_add(other.lifted_ns);
+        self.inversions = self.inversions.saturating_add(other.inversions);
+        self.inverted_ns = self.inverted_ns.saturating_add(other.inverted_ns);
+    }
+}
+
+/// A process: its pid, and when it began.
+type Identity = (u32, u64);
+
+/// The counters by the names of programs. They never go down: those of ended processes stay.
+#[derive(Default)]
+struct Counters {
+    ended: BTreeMap<String, Counts>,
+    /// As they were last, of the processes that were there.
+    last: HashMap<Identity, (String, Counts)>,
+}
+
+impl Counters {
+    /// Takes the present counters of the processes, with the names of their programs.
+    fn update(&mut self, now: HashMap<Identity, (String, Counts)>) -> BTreeMap<String, Counts> {
+        for (identity, (name, counts)) in std::mem::take(&mut self.last) {
+            if !now.contains_key(&identity) {
+                self.ended.entry(name).or_default().add(counts);
+            }
+        }
+        self.last = now;
+        let mut sums = self.ended.clone();
+        for (name, counts) in self.last.values() {
+            sums.entry(name.clone()).or_default().add(*counts);
+        }
+        sums
+    }
+}
+
 /// The programs that are reported by name. A program keeps its name, so the number of names is
 /// limited, however many programs start and end.
 pub struct Names {
     most: usize,
     given: HashSet<String>,
+    counters: Counters,
 }
 
 impl Names {
     /// At most so many.
     pub fn new(most: usize) -> Self {
-        Self { most, given: HashSet::new() }
+        Self { most, given: HashSet::new(), counters: Counters::default() }
     }
 
     /// Sums up; if names run out, the programs with the most threads get them.
@@ -84,10 +140,28 @@ impl Names {
         self.given.extend(named);
         let mut sums = BTreeMap::<String, Sum>::new();
         for (name, sum) in all {
-            let name = if self.given.contains(&name) { name } else { OTHER.into() };
-            sums.entry(name).or_default().add(sum);
+            sums.entry(self.shown(name)).or_default().add(sum);
         }
         sums
+    }
+
+    fn shown(&self, name: String) -> String {
+        if self.given.contains(&name) {
+            name
+        } else {
+            OTHER.into()
+        }
+    }
+
+    /// The counters, once the names were given.
+    fn counts(&mut self, programs: &[Program]) -> BTreeMap<String, Counts> {
+        let process = |program: &Program| {
+            let name = self.shown(printable(program.name.as_bytes()));
+            let began = program.table.map_or(0, |table| table.start_ns);
+            ((program.pid, began), (name, Counts::of(program)))
+        };
+        let now = programs.iter().map(process).collect();
+        self.counters.update(now)
     }
 
     /// Writes the sums of the programs with tables.
@@ -98,6 +172,13 @@ impl Names {
             let mut metric = page.gauge(name, help);
             for (program, sum) in &sums {
                 metric.with(&[("program", program)], value(sum) as f64);
+            }
+        }
+        let counts = self.counts(programs);
+        for (name, help, value) in COUNTERS {
+            let mut metric = page.counter(name, help);
+            for (program, counts) in &counts {
+                metric.with(&[("program", program)], value(counts));
             }
         }
     }
@@ -143,6 +224,38 @@ const COLUMNS: [Column; 8] = [
     ),
 ];
 
+/// The same for a counter.
+type Counter = (&'static str, &'static str, fn(&Counts) -> f64);
+
+const COUNTERS: [Counter; 4] = [
+    (
+        "tek_program_lifts_total",
+        "How often a thread of a program was lifted: made time-critical, because a time-critical \
+         thread waited for it.",
+        |counts| counts.lifts as f64,
+    ),
+    (
+        "tek_program_lifted_seconds_total",
+        "Time that threads of a program were lifted, summed up.",
+        |counts| seconds(counts.lifted_ns),
+    ),
+    (
+        "tek_program_inversions_total",
+        "How often a time-critical thread of a program waited for a lock of a thread that was not, \
+         or for its end.",
+        |counts| counts.inversions as f64,
+    ),
+    (
+        "tek_program_inversion_wait_seconds_total",
+        "Time of these waits, summed up.",
+        |counts| seconds(counts.inverted_ns),
+    ),
+];
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
 /// By the group that their programs and rules declare; each has one of four groups.
 fn write_groups<'a>(page: &mut Page, tasks: impl Iterator<Item = &'a Task>) {
     let mut counts = BTreeMap::<(String, &str), u64>::new();
@@ -162,7 +275,7 @@ fn write_groups<'a>(page: &mut Page, tasks: impl Iterator<Item = &'a Task>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tek_abi::{Record, Side};
+    use tek_abi::{Record, Side, TableHeader};
     use tek_model::{Stat, Thread};
     use zerocopy::FromZeros;
 
@@ -235,6 +348,24 @@ mod tests {
         let text = page.into_text();
         assert!(text.contains("tek_program_stack_peak_bytes{program=\"fridge\"} 9000\n"), "{text}");
         assert!(text.contains("tek_tracked_threads{group=\"normal\",region=\"lazy\"} 3\n"));
+    }
+
+    #[test]
+    fn counters_never_go_down_whatever_ends_and_a_reused_pid_is_another_process() {
+        let mut names = Names::new(8);
+        let process = |pid: u32, start_ns, inversions| {
+            let table = TableHeader { start_ns, inversions, ..TableHeader::new_zeroed() };
+            Program { pid, table: Some(table), ..program("fridge", Vec::new()) }
+        };
+        let mut count = |programs: &[Program]| {
+            names.sums(programs);
+            names.counts(programs).get("fridge").map(|counts| counts.inversions)
+        };
+        assert_eq!(count(&[process(1, 10, 3), process(2, 10, 4)]), Some(7));
+        assert_eq!(count(&[process(1, 10, 5)]), Some(9));
+        assert_eq!(count(&[]), Some(9));
+        assert_eq!(count(&[process(1, 20, 1)]), Some(10));
+        assert_eq!(count(&[process(1, 20, 1)]), Some(10));
     }
 
     #[test]
