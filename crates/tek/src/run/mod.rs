@@ -6,9 +6,11 @@ mod directory;
 mod environment;
 mod events;
 pub mod forward;
+mod grid;
 mod group;
 mod harvest;
 pub mod inherited;
+mod inversions;
 mod keeper;
 pub mod libraries;
 mod limits;
@@ -102,6 +104,12 @@ further time, up to 64 windows, and then taken back by its name.
 The report has a line for each thread that was time-critical: its SCHED_TEK
 priority, how many STAYS in the Fast Region and how long (FAST), and of its whole
 life the CPU time, the context switches, and how often the budget ran out.
+
+Below it are the ten longest waits of these threads for threads that were not
+time-critical: the call that waited, the lock, the thread that held it, and its call
+that unlocked. UNLIFTED is the estimated wait with --no-inherit: the CPU time of the
+holder at its own share of a CPU. Calls have lines where the program has debug
+information.
 
 To stop and continue the program from outside, send SIGTSTP and SIGCONT to tek.
 When tek is killed (SIGKILL) the kernel kills the program too, but not one that has

@@ -2,16 +2,18 @@
 //! `tek run --report`: the account of every thread that was time-critical.
 use super::child::End;
 use super::directory::{is_alive, RunDirectory};
+use super::grid::{grid_of, time};
+use super::inversions::{self, Inversions};
 use super::locks::{self, Locks};
 use super::options::Critical;
 use crate::stack_use::learn::Learnt;
 use crate::stack_use::render::{Judgement, Rows};
-use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
+use comfy_table::Table as Grid;
 use serde::Serialize;
 use std::fmt::Write;
-use std::time::Duration;
 use tek_abi::{
-    printable, until_nul, Event, EVENT_LOCK, EVENT_LOCKS, EVENT_NOT_COVERED, EVENT_OVERFLOW,
+    printable, until_nul, Event, EVENT_HOLDER, EVENT_INVERSION, EVENT_INVERSIONS,
+    EVENT_INVERSION_PLACE, EVENT_LOCK, EVENT_LOCKS, EVENT_NOT_COVERED, EVENT_OVERFLOW,
     EVENT_OVERRAN, EVENT_REFUSED, EVENT_SUMMARY, FLAG_NAMED, SCHED_POLICY,
 };
 use tek_model::{boot_time_ns, Table, Thread};
@@ -63,6 +65,8 @@ pub struct Report {
     more_threads: u64,
     /// Processes in which the kernel refused a request: each reports its first refusal only.
     refused: u64,
+    /// The waits of time-critical threads for threads that were not.
+    inversions: Inversions,
     /// Programs that ran without TEK.
     not_covered: Vec<String>,
     /// Patterns that fitted no thread of which TEK received a report.
@@ -116,6 +120,7 @@ pub struct Collector {
     critical: Vec<Critical>,
     overflows: bool,
     locks: locks::Gathered,
+    inversions: inversions::Gathered,
 }
 
 impl Collector {
@@ -161,6 +166,10 @@ impl Collector {
             }
             EVENT_LOCKS => self.locks.add_all(event),
             EVENT_LOCK => self.locks.add_one(event),
+            EVENT_INVERSIONS => self.inversions.add_sums(event),
+            EVENT_INVERSION => self.inversions.add_one(event),
+            EVENT_HOLDER => self.inversions.add_holder(event),
+            EVENT_INVERSION_PLACE => self.inversions.add_place(event),
             EVENT_NOT_COVERED => {
                 let program = printable(&event.program);
                 if !self.not_covered.contains(&program) && self.not_covered.len() < MOST_THREADS {
@@ -185,6 +194,9 @@ impl Collector {
             let Ok(header) = table.header() else { continue };
             // A record that was being written when its process was killed cannot be read.
             let Ok(snapshot) = table.snapshot() else { continue };
+            if let (Ok(all), Ok(modules)) = (table.inversions(), table.modules()) {
+                self.inversions.add_table(&header, &all, &modules);
+            }
             for thread in snapshot.threads {
                 // A thread that still runs, or has ended just now, was Fast until now.
                 let until = (state == State::Running || pid == program).then_some(now);
@@ -262,6 +274,7 @@ impl Collector {
             threads: self.rows,
             more_threads: self.more,
             refused: self.refused,
+            inversions: self.inversions.finish(),
             not_covered: self.not_covered,
             locks: self.locks.finish(),
             stacks: None,
@@ -290,6 +303,7 @@ impl Report {
                  this is what is known\n",
             );
         }
+        text.push_str(&self.inversions.text());
         match self.stacks.as_deref() {
             None => {}
             Some([]) => text.push_str("no stack was measured\n"),
@@ -314,14 +328,9 @@ impl Report {
     }
 
     fn grid(&self) -> Grid {
-        let mut grid = Grid::new();
-        grid.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         let heads =
             ["PROCESS", "THREAD", "PRIO", "STAYS", "FAST", "CPU (ALL)", "SWITCHES", "OVERRUNS"];
-        grid.set_header(heads);
-        for column in grid.column_iter_mut().skip(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
+        let mut grid = grid_of(heads, 2..8);
         let dash = || "-".to_owned();
         for row in &self.threads {
             let more = if row.state == State::Ended { "" } else { "≥ " };
@@ -338,11 +347,6 @@ impl Report {
         }
         grid
     }
-}
-
-/// A time, with three significant digits.
-fn time(ns: u64) -> String {
-    format!("{:.3?}", Duration::from_nanos(ns))
 }
 
 #[cfg(test)]
