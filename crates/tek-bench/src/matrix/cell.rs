@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cells of the matrix: what a critical thread waits for, and how it is scheduled.
 
-use super::rounds::Measured;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -60,7 +59,7 @@ pub enum Column {
 pub type Cell = (Row, Column);
 
 /// The name of the critical thread.
-const CRITICAL: &str = "touch";
+pub const CRITICAL: &str = "touch";
 
 /// The hogs of the row many-hogs, by those of all other rows.
 const MANY: usize = 10;
@@ -146,25 +145,6 @@ impl Column {
             _ => &[],
         }
     }
-
-    /// Checks that the kernel scheduled the thread as this column requires.
-    pub fn verify(self, measured: &Measured) -> Result<(), String> {
-        let Measured { policy, nice, .. } = *measured;
-        let meant = match self {
-            Column::Nice => policy == libc::SCHED_OTHER && nice == -20,
-            Column::Chrt | Column::PiMutex | Column::Tek | Column::TekNoInherit => {
-                policy == libc::SCHED_RR
-            }
-            _ => policy == libc::SCHED_OTHER,
-        };
-        let wrong = || {
-            format!(
-                "{CRITICAL} was not scheduled as meant (policy {policy}, nice {nice}); \
-                     `tek doctor` says why"
-            )
-        };
-        meant.then_some(()).ok_or_else(wrong)
-    }
 }
 
 /// The name of a cell in the JSON document.
@@ -204,7 +184,6 @@ fn started(column: Column, tek: &Path, program: &Path) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::fixture::measured;
 
     fn words(cell: Cell) -> String {
         let programs = Programs { tek: "tek".into(), dependencies: "program".into() };
@@ -242,14 +221,5 @@ mod tests {
         assert!(why_empty((Row::Mutex, Column::PiMutex)).is_none());
         assert!(why_empty((Row::Rwlock, Column::PiMutex)).is_some());
         assert!(why_empty((Row::Rwlock, Column::Tek)).is_none());
-    }
-
-    #[test]
-    fn a_thread_that_stayed_ordinary_was_not_under_tek() {
-        let ordinary = measured(&[3], 1);
-        assert!(Column::Conventional.verify(&ordinary).is_ok());
-        for column in [Column::Tek, Column::Chrt, Column::Nice] {
-            assert!(column.verify(&ordinary).unwrap_err().contains("policy 0"));
-        }
     }
 }

@@ -114,8 +114,27 @@ fn run_once(cell: Cell, plan: &Plan, programs: &Programs) -> anyhow::Result<Meas
     // The program ends by itself at the limit.
     let printed = output_within(command, Duration::from_secs(limit + 10))?;
     let measured = parse(&printed, plan.events)?;
-    cell.1.verify(&measured).map_err(anyhow::Error::msg)?;
+    verify(cell.1, &measured).map_err(anyhow::Error::msg)?;
     Ok(measured)
+}
+
+/// Checks that the kernel scheduled the thread as a column requires.
+fn verify(column: Column, measured: &Measured) -> Result<(), String> {
+    let Measured { policy, nice, .. } = *measured;
+    let meant = match column {
+        Column::Nice => policy == libc::SCHED_OTHER && nice == -20,
+        Column::Chrt | Column::PiMutex | Column::Tek | Column::TekNoInherit => {
+            policy == libc::SCHED_RR
+        }
+        _ => policy == libc::SCHED_OTHER,
+    };
+    let wrong = || {
+        format!(
+            "{} was not scheduled as meant (policy {policy}, nice {nice}); `tek doctor` says why",
+            cell::CRITICAL
+        )
+    };
+    meant.then_some(()).ok_or_else(wrong)
 }
 
 /// Reads the output of the program.
@@ -167,5 +186,14 @@ mod tests {
         assert!(session.empty[&cell].contains("2 good rounds"));
         session.give_up((Row::Mutex, Column::Nice), &anyhow::anyhow!("refused"));
         assert_eq!(session.not_run[0].variant, "mutex/nice");
+    }
+
+    #[test]
+    fn a_thread_that_stayed_ordinary_was_not_under_tek() {
+        let ordinary = fixture::measured(&[3], 1);
+        assert!(verify(Column::Conventional, &ordinary).is_ok());
+        for column in [Column::Tek, Column::Chrt, Column::Nice] {
+            assert!(verify(column, &ordinary).unwrap_err().contains("policy 0"));
+        }
     }
 }
