@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* The events of TEK's BPF programs: each reports for which task a kernel thread works.
+/* The events of TEK's BPF programs: each reports for which task another thread works.
  *
  * This header includes nothing: kthreads.bpf.c and crates/tek-bpf have the same structs, with
  * sizes and offsets asserted on both sides. Numbers are in the machine's own byte order.
@@ -8,6 +8,8 @@
  * map `fast`. A relation is one critical task with one thing that a kernel thread works on. One
  * event reports its begin, and one event its end. The thing is an address in the kernel, which only
  * distinguishes relations until their end.
+ *
+ * Locks and answers are relations with user threads: the field kthread is the tid of such a thread.
  */
 #ifndef TEK_KTHREADS_H
 #define TEK_KTHREADS_H
@@ -98,6 +100,22 @@ enum tek_kthread_kind {
 	TEK_KTHREAD_STORAGE_USED = 83,
 	/* A thread left the end of a request to a softirq. No relation begins. */
 	TEK_KTHREAD_STORAGE_RAISED = 84,
+
+	/* Locks of user programs. thing: the address of the lock's word that the task waits for, in
+	 * the task's process; second: the process of kthread, 0: not known.
+	 * The task sleeps in futex(2), and kthread, a user thread, holds the lock or is the thread
+	 * that the task joins. The flags GUESSED and FOREIGN say how certain this is. */
+	TEK_KTHREAD_LOCK_AWAITED = 90,
+	/* The task was woken: the relation ends. */
+	TEK_KTHREAD_LOCK_ENDED = 91,
+
+	/* Answers of user programs. thing: the task's tid << 32 | the tid of kthread; second: the
+	 * process of kthread, 0: not known.
+	 * The task has sent something that kthread, a user thread, receives, and now sleeps. */
+	TEK_KTHREAD_ANSWER_AWAITED = 100,
+	/* The task was woken: the relation ends. A sleep that follows before the answer begins it
+	 * anew. */
+	TEK_KTHREAD_ANSWER_ENDED = 101,
 };
 
 /* Groups of programs: the programs of a group work together or are all missing. */
@@ -112,13 +130,24 @@ enum tek_kthread_dependency {
 	TEK_KTHREAD_EXITS = 7,
 	TEK_KTHREAD_NETWORK = 8,
 	TEK_KTHREAD_STORAGE = 9,
-	TEK_KTHREAD_DEPENDENCIES = 10,
+	TEK_KTHREAD_LOCKS = 10,
+	TEK_KTHREAD_ANSWERS = 11,
+	TEK_KTHREAD_DEPENDENCIES = 12,
 };
 
 /* Bits of an event's flags. */
-#define TEK_KTHREAD_VIA 1  /* the task is a boosted kernel thread or io_uring worker */
+/* The task is no critical task itself: it is a boosted kernel thread, an io_uring worker, or a user
+ * thread that a critical task waits for. */
+#define TEK_KTHREAD_VIA 1
 #define TEK_KTHREAD_WOKE 2 /* the event woke userland */
 #define TEK_KTHREAD_LOST 4 /* events before this event were lost */
+/* LOCK_AWAITED: the lock has no owner's id, and kthread woke a waiter of the lock last.
+ * ANSWER_AWAITED: kthread received from the same object last; sending woke no thread. */
+#define TEK_KTHREAD_GUESSED 8
+/* LOCK_AWAITED: the lock lies in shared memory and names a thread of another process, or, with
+ * second 0, a thread that the programs could not find. Userland must check that this process maps
+ * the same memory. */
+#define TEK_KTHREAD_FOREIGN 16
 
 #define TEK_KTHREAD_NAME_BYTES 16
 
@@ -126,7 +155,7 @@ struct tek_kthread_event {
 	unsigned long long time;   /* ns, CLOCK_MONOTONIC */
 	unsigned long long thing;  /* see the kind */
 	unsigned long long second; /* see the kind */
-	int kthread;               /* tid of the kernel thread, 0: not known or none */
+	int kthread;               /* tid of the thread that works, 0: not known or none */
 	int task;                  /* tid of the critical task, 0: no single one */
 	int process;               /* tgid of the task */
 	unsigned int dev;          /* major << 20 | minor, 0: none */
@@ -134,7 +163,7 @@ struct tek_kthread_event {
 	unsigned char priority;    /* priority of the task: 1 to 99 */
 	unsigned char flags;
 	unsigned int spare;
-	char name[TEK_KTHREAD_NAME_BYTES]; /* of the kernel thread; empty: not known */
+	char name[TEK_KTHREAD_NAME_BYTES]; /* of that thread; empty: not known */
 };
 
 /* The map `boosted`: tid of a kernel thread -> the priorities that its boost covers. Bit n % 64 of
@@ -182,7 +211,9 @@ struct tek_kthread_removed {
 	int packets;
 	int waiting;
 	int busy;
-	int unused;
+	int lock_waits;
+	int sends;
+	int awaited;
 };
 
 /* Written by userland only. */
@@ -216,8 +247,13 @@ struct tek_kthread_tallies {
 	int packets;                  /* of `packets`, and those that the LRU map evicted */
 	int waiting;                  /* of `waiting` */
 	int busy;                     /* of `busy` */
+	int lock_waits;               /* of `lock_waits` */
+	int sends;                    /* of `sends` */
+	int awaited;                  /* of `awaited` */
 	int uring;                    /* not 0 once there was an entry in `uring` */
 	int pending;                  /* not 0 once there was an entry in `pending` */
+	int wakers;                   /* not 0 once there was an entry in `wakers` */
+	int inboxes;                  /* not 0 once there was an entry in `inboxes` */
 	unsigned int period;          /* number of the last inode that became dirty */
 	unsigned long long kswapd;    /* nodes whose kswapd a critical task woke: a bit each */
 	unsigned long long kcompactd; /* the same */

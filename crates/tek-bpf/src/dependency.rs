@@ -25,6 +25,10 @@ pub enum Kind {
     Network,
     /// Tasks that sleep until something is done for storage, at any task's request.
     Storage,
+    /// User threads that hold a lock for which a critical task sleeps.
+    Locks,
+    /// User threads that receive what a critical task has sent before it sleeps.
+    Answers,
 }
 
 impl Kind {
@@ -41,6 +45,8 @@ impl Kind {
             Kind::Exits => "exits",
             Kind::Network => "network",
             Kind::Storage => "storage",
+            Kind::Locks => "locks of programs",
+            Kind::Answers => "answers of programs",
         }
     }
 }

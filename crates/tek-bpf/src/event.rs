@@ -47,8 +47,10 @@ const _: () = {
 const VIA: u8 = 1;
 const WOKE: u8 = 2;
 const LOST: u8 = 4;
+const GUESSED: u8 = 8;
+const FOREIGN: u8 = 16;
 
-/// A kernel thread.
+/// A kernel thread, or for locks and answers a user thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread {
     /// Its id.
@@ -57,7 +59,7 @@ pub struct Thread {
     pub name: Name,
 }
 
-/// A critical task, or a boosted kernel thread that works for one.
+/// A critical task, or a thread that works for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
     /// Its id.
@@ -66,8 +68,21 @@ pub struct Member {
     pub process: i32,
     /// Its priority at that moment, 1 to 99. A Fast thread of the fair class has its set priority.
     pub priority: u8,
-    /// The member is a boosted kernel thread or worker of io_uring.
+    /// The member is a boosted kernel thread, a worker of io_uring, or a user thread that a critical
+    /// task waits for. Its priority is that of this task.
     pub via: bool,
+}
+
+/// How the programs found a user thread that a task waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evidence {
+    /// The lock names it, or sending woke it. A lock names only threads of the waiter's process.
+    Found,
+    /// It is the last thread that woke a waiter of this lock, or that received from this object.
+    Guessed,
+    /// A lock in shared memory names it, and its process is another one than the waiter's or not
+    /// known. The reader must check that this process maps the same memory.
+    Foreign,
 }
 
 /// A work item of a workqueue.
@@ -182,6 +197,22 @@ pub enum What {
     /// A thread left the end of a request to a softirq while a critical task sleeps. The event
     /// needs no reaction: its wake-up interrupt makes the kernel run the softirq.
     StorageRaised,
+    /// A task sleeps in futex(2) until this user thread releases a lock, or ends. The lock is the
+    /// address of its word in the process of the member. The owner is the process of the holder.
+    LockAwaited {
+        member: Member,
+        lock: u64,
+        holder: Thread,
+        owner: Option<i32>,
+        evidence: Evidence,
+    },
+    /// The task was woken: the relation ends.
+    LockEnded { member: Member, lock: u64 },
+    /// A task has sent something that this user thread receives, and sleeps. Reported for each
+    /// sleep until the thread or its process has woken the task. The owner is its process.
+    AnswerAwaited { member: Member, server: Thread, owner: Option<i32>, evidence: Evidence },
+    /// The task was woken: the relation ends.
+    AnswerEnded { member: Member, server: i32 },
     /// A reported task has ended, and all its relations end with it.
     TaskExited { tid: i32, process: i32 },
 }
@@ -210,7 +241,11 @@ impl What {
             | Self::PacketEnded { member, .. }
             | Self::StorageAwaited { member, .. }
             | Self::StorageEnded { member }
-            | Self::StorageUsed { member } => Some(member),
+            | Self::StorageUsed { member }
+            | Self::LockAwaited { member, .. }
+            | Self::LockEnded { member, .. }
+            | Self::AnswerAwaited { member, .. }
+            | Self::AnswerEnded { member, .. } => Some(member),
             _ => None,
         }
     }
@@ -240,6 +275,19 @@ impl RawEvent {
         Some(Thread { name: Name::new(&format!("{what}{}", self.thing as u32)), ..known })
     }
 
+    /// The process of a user thread that works for a task.
+    fn owner(&self) -> Option<i32> {
+        i32::try_from(self.second).ok().filter(|&process| process != 0)
+    }
+
+    fn evidence(&self) -> Evidence {
+        match self.flags {
+            flags if flags & FOREIGN != 0 => Evidence::Foreign,
+            flags if flags & GUESSED != 0 => Evidence::Guessed,
+            _ => Evidence::Found,
+        }
+    }
+
     fn device(&self) -> Device {
         Device { major: self.dev >> 20, minor: self.dev & 0xf_ffff }
     }
@@ -249,7 +297,7 @@ impl RawEvent {
         let (member, work, worker) = (self.member(), self.work(), self.thread());
         let (thing, wb, node) = (self.thing, self.second, self.thing as u32);
         let (known, tid) = (self.known_thread(), Some(self.kthread).filter(|&tid| tid != 0));
-        let device = self.device();
+        let (device, owner, evidence) = (self.device(), self.owner(), self.evidence());
         let what = match self.kind {
             1 => What::WorkQueued { member, work, worker: known },
             2 => What::WorkAhead { member, work, worker },
@@ -281,14 +329,15 @@ impl RawEvent {
             60 => What::TaskExited { tid: self.task, process: self.process },
             70 => What::PacketBegan { member, packet: thing, carrier: known },
             71 => What::PacketEnded { member, packet: thing },
-            80 => {
-                let owner = i32::try_from(self.second).ok().filter(|&process| process != 0);
-                What::StorageAwaited { member, thread: worker, owner }
-            }
+            80 => What::StorageAwaited { member, thread: worker, owner },
             81 => What::StorageDone { thread: self.kthread },
             82 => What::StorageEnded { member },
             83 => What::StorageUsed { member },
             84 => What::StorageRaised,
+            90 => What::LockAwaited { member, lock: thing, holder: worker, owner, evidence },
+            91 => What::LockEnded { member, lock: thing },
+            100 => What::AnswerAwaited { member, server: worker, owner, evidence },
+            101 => What::AnswerEnded { member, server: self.kthread },
             _ => return None,
         };
         let (woke, lost) = (self.flags & WOKE != 0, self.flags & LOST != 0);

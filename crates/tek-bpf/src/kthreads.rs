@@ -19,7 +19,7 @@ use zerocopy::FromBytes;
 const AT_ONCE: usize = 4096;
 
 /// The number of counts of lost events at the start of `struct tek_kthread_tallies`.
-const DEPENDENCIES: usize = 10;
+const DEPENDENCIES: usize = 12;
 /// The index of `works`, the first count of entries, in units of `int`: after `lost_one` and
 /// `tasks`.
 const FIRST_COUNT: usize = 2 * DEPENDENCIES + 2;
@@ -214,6 +214,15 @@ impl Kthreads {
         self.set_settings()
     }
 
+    /// Makes the programs forget which user threads critical tasks wait for, after they were
+    /// detached ([`Watch::locks`](crate::Watch), [`Watch::answers`](crate::Watch)).
+    pub fn forget_waits(&mut self) -> Result<(), Error> {
+        let of_waits =
+            |map: &&mut Remembered| ["lock_waits", "sends", "awaited"].contains(&map.name);
+        self.maps.remembered.iter_mut().filter(of_waits).for_each(Remembered::clear);
+        self.set_settings()
+    }
+
     /// Makes the programs forget one queued work, for which no task can wait any more: some kernels
     /// report no cancelled works ([`State::On`](crate::State::On)).
     pub fn forget_work(&mut self, work: u64) -> Result<(), Error> {
@@ -242,6 +251,8 @@ impl Kthreads {
             Kind::Exits,
             Kind::Network,
             Kind::Storage,
+            Kind::Locks,
+            Kind::Answers,
         ];
         Ok(kinds.into_iter().zip(counts).collect())
     }

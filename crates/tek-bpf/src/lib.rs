@@ -32,7 +32,7 @@ mod without;
 
 pub use dependency::{Dependency, Kind, State};
 pub use error::Error;
-pub use event::{Device, Event, Member, RawEvent, Thread, What, Work, LAYOUT};
+pub use event::{Device, Event, Evidence, Member, RawEvent, Thread, What, Work, LAYOUT};
 #[cfg(loads)]
 pub use kthreads::Kthreads;
 pub use name::Name;

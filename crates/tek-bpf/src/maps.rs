@@ -85,8 +85,8 @@ impl Maps {
     }
 
     /// `struct tek_kthread_removed`.
-    pub fn removed(&self) -> [i32; 10] {
-        let mut counts = [0; 10];
+    pub fn removed(&self) -> [i32; 12] {
+        let mut counts = [0; 12];
         let counted = self.remembered.iter().filter_map(|map| map.removed);
         counts.iter_mut().zip(counted).for_each(|(count, removed)| *count = removed);
         counts

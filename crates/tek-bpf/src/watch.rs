@@ -10,6 +10,10 @@ pub struct Watch {
     /// Tasks that sleep inside the kernel, and threads that work for storage meanwhile. Without
     /// it a task is known to wait for its own works and requests only.
     pub storage: bool,
+    /// Critical tasks that sleep in futex(2), and the user threads that hold what they wait for.
+    pub locks: bool,
+    /// Critical tasks that send and then sleep, and the user threads that receive.
+    pub answers: bool,
     /// The way of network packets. Without it the programs only report that a critical task has
     /// sent a packet that a thread must process.
     pub packets: bool,

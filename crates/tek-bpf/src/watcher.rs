@@ -50,6 +50,8 @@ impl Watcher {
         let watched = match kind {
             Kind::Network => wanted.packets,
             Kind::Storage => wanted.storage,
+            Kind::Locks => wanted.locks,
+            Kind::Answers => wanted.answers,
             _ => wanted.pages,
         };
         watched && is_on(kind) && !hook.done_by.is_some_and(is_on)

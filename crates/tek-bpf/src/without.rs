@@ -73,6 +73,11 @@ impl Kthreads {
         match self.0 {}
     }
 
+    /// Forgets which user threads tasks wait for.
+    pub fn forget_waits(&mut self) -> Result<(), Error> {
+        match self.0 {}
+    }
+
     /// Forgets one work.
     pub fn forget_work(&mut self, _: u64) -> Result<(), Error> {
         match self.0 {}

@@ -36,7 +36,8 @@ pub fn at_priority(priority: i32, work: impl FnOnce() + Send + 'static) -> i32 {
 /// Attaches all programs until the caller drops the result.
 pub fn watch(kthreads: &mut Kthreads) -> Watcher {
     let mut watcher = kthreads.watcher().unwrap();
-    let packets = watcher.watch(Watch { pages: true, packets: true, storage: true }).unwrap();
+    let all = Watch { pages: true, packets: true, storage: true, locks: true, answers: true };
+    let packets = watcher.watch(all).unwrap();
     kthreads.set_packets(packets).unwrap();
     watcher
 }

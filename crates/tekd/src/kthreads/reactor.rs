@@ -337,6 +337,7 @@ impl Reactor {
             packets: self.packets_until.is_some(),
             // As long as tasks are followed: an operation after a pause of the task is as urgent.
             storage,
+            ..Watch::default()
         });
         if relations.changes_by_itself() {
             return Some(relations.settings.linger_ns().max(LEAST_TICK_NS));

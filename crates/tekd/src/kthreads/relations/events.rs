@@ -129,6 +129,10 @@ impl Relations {
             What::StorageEnded { member } => self.end_wait_for_storage(member.tid, at),
             // The task is followed from now on; the softirq runs already.
             What::StorageUsed { .. } | What::StorageRaised => {}
+            What::LockAwaited { .. }
+            | What::LockEnded { .. }
+            | What::AnswerAwaited { .. }
+            | What::AnswerEnded { .. } => {}
             What::TaskExited { tid, .. } => self.forget_task(tid),
         }
     }
