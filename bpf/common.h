@@ -50,9 +50,24 @@ struct member {
 	int tid;
 	int process;
 	__u8 priority;
-	bool via;    /* the member is a boosted thread that works for a critical task */
+	bool via;    /* the member is a thread that works for a critical task */
 	bool is_new; /* userland has not set yet whether it follows this task */
 };
+
+/* A user thread that a critical task waits for: for a lock that it holds, or for its answer. */
+struct awaited {
+	int waiter;
+	__u8 priority; /* of the critical task */
+	__u8 spare[3];
+};
+
+/* tid of such a thread -> its most urgent waiter */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, int);
+	__type(value, struct awaited);
+} awaited SEC(".maps");
 
 /* The work that a worker runs at present. */
 struct running {
@@ -101,6 +116,12 @@ struct {
 
 #define KTHREADD 2 /* the tid of kthreadd */
 
+/* Since Linux 6.2. */
+extern struct task_struct *bpf_task_from_pid(__s32 pid) __ksym __weak;
+extern void bpf_task_release(struct task_struct *task) __ksym __weak;
+/* Since Linux 6.14: by an id in the namespace of the current task. */
+extern struct task_struct *bpf_task_from_vpid(__s32 vpid) __ksym __weak;
+
 volatile struct tek_kthread_settings settings SEC(".data.settings") = {};
 struct tek_kthread_tallies tallies SEC(".data.tallies") = {};
 
@@ -135,6 +156,20 @@ static __always_inline bool is_boosted(int tid)
 	return now && (now->bits[0] || now->bits[1]);
 }
 
+/* Whether a critical task waits for an ordinary thread, which then works for that task. */
+static __always_inline bool is_awaited(struct member *member)
+{
+	struct awaited *now;
+	if (entries(awaited) <= 0)
+		return false;
+	now = bpf_map_lookup_elem(&awaited, &member->tid);
+	if (!now)
+		return false;
+	member->priority = now->priority;
+	member->via = true;
+	return true;
+}
+
 /* Whether the current task is critical, with its description. Programs call this first: an ordinary
  * task costs one comparison. A task that exits and closes its files is no member, because the event
  * for its end is sent already or follows. */
@@ -142,7 +177,7 @@ static __always_inline bool find_member(struct member *member)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	int prio = task->prio;
-	if (prio >= MAX_RT_PRIO && !settings.fast && entries(running) <= 0)
+	if (prio >= MAX_RT_PRIO && !settings.fast && entries(running) <= 0 && entries(awaited) <= 0)
 		return false;
 	__u32 flags = task->flags;
 	if (flags & PF_EXITING)
@@ -165,11 +200,11 @@ static __always_inline bool find_member(struct member *member)
 		return member->via && !interrupts(task);
 	}
 	if (prio >= MAX_RT_PRIO) {
-		if (!settings.fast)
-			return false;
-		__u32 *as_if = bpf_map_lookup_elem(&fast, &tid);
+		__u32 *as_if = NULL;
+		if (settings.fast)
+			as_if = bpf_map_lookup_elem(&fast, &tid);
 		if (!as_if)
-			return false;
+			return is_awaited(member) && !interrupts(task);
 		member->priority = *as_if;
 	}
 	__u32 *wanted = bpf_map_lookup_elem(&tasks, &tid);

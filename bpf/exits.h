@@ -4,6 +4,7 @@
 #ifndef TEK_EXITS_H
 #define TEK_EXITS_H
 
+#include "answers.h"
 #include "page_cache.h"
 
 SEC("tp_btf/sched_process_exit")
@@ -17,6 +18,12 @@ int BPF_PROG(task_exited, struct task_struct *task)
 		known |= !bpf_map_delete_elem(&fast, &tid);
 	if (settings.boosted)
 		known |= !bpf_map_delete_elem(&boosted, &tid);
+	if (entries(sends) > 0)
+		forget_sends(tid);
+	if (entries(awaited) > 0 && !bpf_map_delete_elem(&awaited, &tid)) {
+		__sync_fetch_and_add(&tallies.awaited, -1);
+		known = true;
+	}
 	if (!known)
 		return 0;
 	bpf_map_delete_elem(&brought, &tid);

@@ -66,6 +66,9 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 #define I_DIRTY_PAGES_OF_INT 0x20 /* before Linux 6.18, where i_state is an int; later from BTF */
 #define I_FREEING_OF_INT 0x80
 
+/* <linux/socket.h> */
+#define AF_UNIX 1
+
 /* <linux/backing-dev.h> */
 #define BDI_CAP_WRITEBACK 1
 
@@ -89,6 +92,48 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+struct mm_struct;
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct signal_struct {
+	struct list_head thread_head;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct ipc_namespace {
+	struct ns_common ns;
+};
+
+struct nsproxy {
+	struct ipc_namespace *ipc_ns;
+};
+
+struct task_io_accounting {
+	__u64 syscw; /* calls of write(2) */
+};
+
+struct file;
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
 struct task_struct {
 	unsigned int __state;
 	int prio;
@@ -98,6 +143,51 @@ struct task_struct {
 	struct sched_entity se;
 	void *journal_info;
 	char comm[16];
+	struct mm_struct *mm;
+	struct pid *thread_pid;
+	struct list_head thread_node;
+	int *clear_child_tid;
+	struct signal_struct *signal;
+	struct nsproxy *nsproxy;
+	struct files_struct *files;
+	struct task_io_accounting ioac; /* absent without accounting */
+};
+
+/* The registers of a system call, on each processor. */
+struct thread_info___x86 {
+	unsigned int status;
+};
+
+struct task_struct___x86 {
+	struct thread_info___x86 thread_info;
+};
+
+struct pt_regs___tek_x86 {
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
+	unsigned long orig_ax;
+};
+
+struct thread_info___arm64 {
+	unsigned long flags;
+};
+
+struct task_struct___arm64 {
+	struct thread_info___arm64 thread_info;
+};
+
+struct pt_regs___tek_arm64 {
+	__u64 regs[31];
+	__u64 orig_x0;
+	__s32 syscallno;
+};
+
+struct pt_regs___tek_riscv {
+	unsigned long a1;
+	unsigned long a2;
+	unsigned long a7;
+	unsigned long orig_a0;
 };
 
 struct task_struct___counted {
@@ -235,6 +325,27 @@ struct request {
 };
 
 struct io_kiocb;
+
+struct file {
+	struct inode *f_inode;
+	void *private_data;
+};
+
+struct kiocb {
+	struct file *ki_filp;
+};
+
+struct sock_common {
+	unsigned short skc_family;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct socket {
+	struct sock *sk;
+};
 
 struct sk_buff;
 struct Qdisc;

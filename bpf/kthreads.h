@@ -228,7 +228,9 @@ struct tek_kthread_settings {
 	/* Entries that userland made in the map `tasks`, less the entries that it removed. The sum
 	 * with tek_kthread_tallies.who is the size of the map. */
 	int tasks;
-	unsigned int packets; /* enum tek_kthread_packets */
+	unsigned int packets;       /* enum tek_kthread_packets */
+	unsigned int counts_writes; /* not 0: no program sees writes to pipes */
+	unsigned int spare;
 	struct tek_kthread_removed removed;
 };
 

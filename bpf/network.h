@@ -34,10 +34,6 @@ struct {
 	__type(value, struct packet);
 } packets SEC(".maps");
 
-/* Since Linux 6.2. */
-extern struct task_struct *bpf_task_from_pid(__s32 pid) __ksym __weak;
-extern void bpf_task_release(struct task_struct *task) __ksym __weak;
-
 struct carrier {
 	int tid; /* 0: no such thread is awake */
 	char name[TEK_KTHREAD_NAME_BYTES];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Groups of programs, and the hook of each program. The programs of a group work together.
+use crate::btf::Btf;
 use std::fmt;
 
 /// The kind of a dependency: `enum tek_kthread_dependency`.
@@ -112,6 +113,39 @@ pub(crate) struct Hook {
     pub watch: bool,
     /// If this dependency works, its programs do the same work: one program is cheaper than two.
     pub done_by: Option<Kind>,
+    /// The hook of earlier kernels, with the same first argument.
+    pub before: Option<Target>,
+    /// Used only on kernels that have this hook, or that lack it.
+    pub only: Option<Only>,
+}
+
+/// Kernels that use a program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Only {
+    With(Target),
+    Without(Target),
+}
+
+impl Hook {
+    /// Whether this kernel uses the program.
+    pub(crate) fn is_used(&self, btf: &Btf) -> bool {
+        match self.only {
+            None => true,
+            Some(Only::With(target)) => btf.has(target),
+            Some(Only::Without(target)) => !btf.has(target),
+        }
+    }
+
+    /// The hook that this kernel has.
+    pub(crate) fn target_in(&self, btf: &Btf) -> Option<Target> {
+        let all = [Some(self.target), self.before];
+        all.into_iter().flatten().find(|&target| btf.has(target))
+    }
+
+    /// Whether this kernel uses the program and has no hook for it.
+    pub(crate) fn is_lacking(&self, btf: &Btf) -> bool {
+        self.is_used(btf) && self.target_in(btf).is_none()
+    }
 }
 
 pub(crate) struct Group {
@@ -133,7 +167,7 @@ impl Group {
 }
 
 const fn hook(program: &'static str, target: Target) -> Hook {
-    Hook { program, target, without: None, watch: false, done_by: None }
+    Hook { program, target, without: None, watch: false, done_by: None, before: None, only: None }
 }
 
 const fn tracepoint(program: &'static str, name: &'static str) -> Hook {
@@ -156,12 +190,36 @@ const fn or_else(hook: Hook, without: &'static str) -> Hook {
     Hook { without: Some(without), ..hook }
 }
 
+const fn before(target: Target, hook: Hook) -> Hook {
+    Hook { before: Some(target), ..hook }
+}
+
+const fn only(only: Only, hook: Hook) -> Hook {
+    Hook { only: Some(only), ..hook }
+}
+
 const IN_QUEUES: &str = "packets that wait in queues of devices are not reported";
 const WAITER_IS_UNKNOWN: &str =
     "no event names the thread that waits for a new kernel thread, only the birth";
+const NO_SOCKETS: &str = "the receiver of a UNIX socket is known only if the send wakes it";
+pub(crate) const NO_PIPES: &str =
+    "the receiver of a pipe or an eventfd is guessed from a count of writes if no send wakes it";
+/// A socket received something: since Linux 6.3.
+const RECEIVED: Target = Target::Tracepoint("sock_recv_length");
+
+const fn of_sockets(hook: Hook) -> Hook {
+    hot(or_else(hook, NO_SOCKETS))
+}
+
+const fn of_pipes(hook: Hook) -> Hook {
+    hot(or_else(hook, NO_PIPES))
+}
+
+const NO_QUEUES: &str = "the receiver of a System V queue is known only if the send wakes it";
+const NO_MQS: &str = "the receiver of a POSIX queue is known only if the send wakes it";
 
 /// In the order of `enum tek_kthread_dependency`.
-pub(crate) const GROUPS: [Group; 10] = [
+pub(crate) const GROUPS: [Group; 12] = [
     Group {
         kind: Kind::Workers,
         needs: Some(Kind::Exits),
@@ -286,6 +344,51 @@ pub(crate) const GROUPS: [Group; 10] = [
                 tracepoint("buffer_touched", "block_touch_buffer"),
                 "a task is not known before its first own request, work or write",
             ),
+        ],
+    },
+    Group {
+        kind: Kind::Locks,
+        needs: Some(Kind::Exits),
+        variable: None,
+        hooks: &[
+            hot(tracepoint("lock_slept", "sched_switch")),
+            hot(tracepoint("lock_woken", "sched_waking")),
+        ],
+    },
+    Group {
+        kind: Kind::Answers,
+        needs: Some(Kind::Exits),
+        variable: None,
+        hooks: &[
+            hot(tracepoint("sender_slept", "sched_switch")),
+            hot(tracepoint("receiver_woken", "sched_waking")),
+            of_sockets(before(
+                Target::Function("sock_def_readable"),
+                tracepoint("socket_sent", "sk_data_ready"),
+            )),
+            of_sockets(only(Only::With(RECEIVED), hook("socket_received", RECEIVED))),
+            of_sockets(only(
+                Only::Without(RECEIVED),
+                function("stream_received", "unix_stream_recvmsg"),
+            )),
+            of_sockets(only(
+                Only::Without(RECEIVED),
+                function("datagram_received", "__unix_dgram_recvmsg"),
+            )),
+            of_pipes(before(
+                Target::Function("pipe_write"),
+                function("pipe_sent", "anon_pipe_write"),
+            )),
+            of_pipes(before(
+                Target::Function("pipe_read"),
+                function("pipe_received", "anon_pipe_read"),
+            )),
+            of_pipes(function("eventfd_sent", "eventfd_write")),
+            of_pipes(function("eventfd_received", "eventfd_read")),
+            hot(or_else(function("message_sent", "do_msgsnd"), NO_QUEUES)),
+            hot(or_else(function("message_received", "do_msgrcv"), NO_QUEUES)),
+            hot(or_else(function("mq_sent", "do_mq_timedsend"), NO_MQS)),
+            hot(or_else(function("mq_received", "do_mq_timedreceive"), NO_MQS)),
         ],
     },
 ];

@@ -68,8 +68,8 @@ pub struct Member {
     pub process: i32,
     /// Its priority at that moment, 1 to 99. A Fast thread of the fair class has its set priority.
     pub priority: u8,
-    /// The member is a boosted kernel thread, a worker of io_uring, or a user thread that a critical
-    /// task waits for. Its priority is that of this task.
+    /// The member is a boosted kernel thread, a worker of io_uring, or a user thread that a
+    /// critical task waits for. Its priority is that of this task.
     pub via: bool,
 }
 

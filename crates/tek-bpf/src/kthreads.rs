@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loaded programs.
-use crate::dependency::{Dependency, Hook, Kind, GROUPS};
+use crate::dependency::{Dependency, Hook, Kind, State, GROUPS, NO_PIPES};
 use crate::error::Error;
 use crate::event::{Event, RawEvent, What};
 use crate::load::{self, attach, io_error, refuse, Loaded};
@@ -272,6 +272,15 @@ impl Kthreads {
         found.map_err(|e| error(io_error(&e)))?.ok_or_else(|| error(io::ErrorKind::NotFound.into()))
     }
 
+    /// Whether no program sees writes to pipes.
+    fn counts_writes(&self) -> bool {
+        let lacks_pipes = |state: &State| match state {
+            State::On { but } => but.iter().any(|limitation| limitation.starts_with(NO_PIPES)),
+            State::Off(_) => false,
+        };
+        self.dependencies.iter().any(|d| d.kind == Kind::Answers && lacks_pipes(&d.state))
+    }
+
     fn is_on(&self, kind: Kind) -> bool {
         self.dependencies.iter().any(|d| d.kind == kind && d.is_on())
     }
@@ -320,12 +329,14 @@ impl Kthreads {
         let count = |set: &HashSet<i32>| (set.len() as u32).to_ne_bytes();
         let counts = [count(&self.fast), count(&self.boosted)];
         let tasks = [self.tasks.to_ne_bytes(), (self.packets as u32).to_ne_bytes()];
+        let counts_writes = [u32::from(self.counts_writes()), 0].map(u32::to_ne_bytes);
         let distances = self.distances.map(i64::to_ne_bytes);
         let removed = self.maps.removed().map(i32::to_ne_bytes);
         let value = [
             distances.as_flattened(),
             counts.as_flattened(),
             tasks.as_flattened(),
+            counts_writes.as_flattened(),
             removed.as_flattened(),
         ];
         let value = value.concat();

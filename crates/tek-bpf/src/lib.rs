@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports for which tasks kernel threads work, with the BPF programs of `bpf/`.
+//! Reports for which tasks other threads work, with the BPF programs of `bpf/`.
 //!
 //! [`Kthreads::open`] loads and attaches the programs. From then on they report relations between
 //! critical tasks and kernel threads as [`Event`]s. Userland sets in maps which tasks it follows,

@@ -4,8 +4,8 @@ use crate::btf::Btf;
 use crate::dependency::{Dependency, Group, Hook, Kind, Target, GROUPS};
 use crate::error::Error;
 use crate::probe;
-use libbpf_rs::{set_print, Link, Object, ObjectBuilder, PrintLevel};
-use std::collections::HashSet;
+use libbpf_rs::{set_print, Link, Object, ObjectBuilder, PrintLevel, ProgramAttachType};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::{Mutex, Once, PoisonError};
 
@@ -83,13 +83,27 @@ pub(crate) struct Loaded {
 struct Wanted {
     dependencies: Vec<Dependency>,
     refused: HashSet<&'static str>,
+    /// The programs that this kernel has under the hook of earlier kernels.
+    before: HashMap<&'static str, Target>,
 }
 
 impl Wanted {
     fn new(btf: &Btf) -> Self {
-        let mut this = Self { dependencies: probe::dependencies(btf), refused: HashSet::new() };
+        let mut this = Self {
+            dependencies: probe::dependencies(btf),
+            refused: HashSet::new(),
+            before: HashMap::new(),
+        };
+        for hook in GROUPS.iter().flat_map(|group| group.hooks) {
+            if !hook.is_used(btf) {
+                this.refused.insert(hook.program);
+            }
+            if let Some(target) = hook.target_in(btf).filter(|&target| target != hook.target) {
+                this.before.insert(hook.program, target);
+            }
+        }
         for group in &GROUPS {
-            for hook in group.hooks.iter().filter(|hook| !btf.has(hook.target)) {
+            for hook in group.hooks.iter().filter(|hook| hook.is_lacking(btf)) {
                 this.refused.extend(group.fellows(hook).map(|fellow| fellow.program));
             }
         }
@@ -107,14 +121,14 @@ impl Wanted {
     }
 
     fn load(&self) -> Result<Object, String> {
-        load_only(&self.hooks().into_iter().map(|(_, hook)| hook.program).collect())
+        self.load_only(&self.hooks().into_iter().map(|(_, hook)| hook.program).collect())
     }
 
     /// Loads each of these programs alone, and returns whether the kernel refused one.
     fn try_each(&mut self, which: impl Fn(Target) -> bool) -> bool {
         let mut found = false;
         for (group, hook) in self.hooks().into_iter().filter(|(_, hook)| which(hook.target)) {
-            let Err(message) = load_only(&HashSet::from([hook.program])) else { continue };
+            let Err(message) = self.load_only(&HashSet::from([hook.program])) else { continue };
             found = true;
             self.refused.extend(group.fellows(hook).map(|fellow| fellow.program));
             for mine in self.dependencies.iter_mut().filter(|d| d.kind == group.kind) {
@@ -124,18 +138,27 @@ impl Wanted {
         probe::propagate(&mut self.dependencies);
         found
     }
-}
 
-fn load_only(programs: &HashSet<&'static str>) -> Result<Object, String> {
-    let object = miniz_oxide::inflate::decompress_to_vec_with_limit(OBJECT, MOST_BYTES);
-    let object = object.map_err(|error| error.to_string())?;
-    let open = ObjectBuilder::default().open_memory(&object);
-    let mut open = open.map_err(|error| message(&error))?;
-    for mut program in open.progs_mut() {
-        let wanted = program.name().to_str().is_some_and(|name| programs.contains(name));
-        program.set_autoload(wanted);
+    fn load_only(&self, programs: &HashSet<&'static str>) -> Result<Object, String> {
+        let object = miniz_oxide::inflate::decompress_to_vec_with_limit(OBJECT, MOST_BYTES);
+        let object = object.map_err(|error| error.to_string())?;
+        let open = ObjectBuilder::default().open_memory(&object);
+        let mut open = open.map_err(|error| message(&error))?;
+        for mut program in open.progs_mut() {
+            let name = program.name().to_str().and_then(|name| programs.get(name).copied());
+            program.set_autoload(name.is_some());
+            if let Some(target) = name.and_then(|name| self.before.get(name)) {
+                let (kind, name) = match target {
+                    Target::Tracepoint(name) => (ProgramAttachType::TraceRawTp, *name),
+                    Target::Function(name) => (ProgramAttachType::TraceFentry, *name),
+                };
+                program.set_attach_type(kind);
+                let done = program.set_attach_target(0, Some(name.to_owned()));
+                done.map_err(|error| message(&error))?;
+            }
+        }
+        open.load().map_err(|error| message(&error))
     }
-    open.load().map_err(|error| message(&error))
 }
 
 /// Attaches one program; `None` where it was not loaded.

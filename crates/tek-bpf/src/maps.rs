@@ -45,7 +45,7 @@ impl Remembered {
 }
 
 /// The maps, each with whether the programs count its entries.
-const REMEMBERED: [(&str, bool); 13] = [
+const REMEMBERED: [(&str, bool); 18] = [
     ("works", true),
     ("running", true),
     ("inodes", true),
@@ -55,10 +55,15 @@ const REMEMBERED: [(&str, bool); 13] = [
     ("packets", true),
     ("waiting", true),
     ("busy", true),
+    ("lock_waits", true),
+    ("sends", true),
+    ("awaited", true),
     ("wbs", false),
     ("tellings", false),
     ("uring", false),
     ("pending", false),
+    ("wakers", false),
+    ("inboxes", false),
 ];
 
 impl Maps {

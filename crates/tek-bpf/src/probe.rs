@@ -9,6 +9,10 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
+/// bpf/calls.h reads the system calls of these processors.
+const KNOWS_CALLS: bool =
+    cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"));
+
 /// The result of [`probe`].
 #[derive(Debug)]
 pub struct Probe {
@@ -77,7 +81,10 @@ fn state(group: &Group, btf: &Btf) -> State {
     if let Some(name) = group.variable.filter(|name| !by_id && btf.distance(name).is_none()) {
         return State::Off(format!("this kernel hides the address of its variable {name}"));
     }
-    for hook in group.hooks.iter().filter(|hook| !btf.has(hook.target)) {
+    if matches!(group.kind, Kind::Locks | Kind::Answers) && !KNOWS_CALLS {
+        return State::Off("the system calls of this processor are not known".to_owned());
+    }
+    for hook in group.hooks.iter().filter(|hook| hook.is_lacking(btf)) {
         lack(&mut state, hook, format!("this kernel has not {}", hook.target));
     }
     state

@@ -45,6 +45,11 @@ impl Watcher {
         })
     }
 
+    /// The names of the programs that are attached here at present.
+    pub fn attached(&self) -> Vec<&'static str> {
+        self.links.iter().map(|(program, _)| *program).collect()
+    }
+
     fn is_wanted(&self, kind: Kind, hook: &Hook, wanted: Watch) -> bool {
         let is_on = |kind: Kind| self.on.contains(&kind);
         let watched = match kind {

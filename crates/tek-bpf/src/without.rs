@@ -103,4 +103,9 @@ impl Watcher {
     pub fn watch(&mut self, _: Watch) -> Result<Packets, Error> {
         match self.0 {}
     }
+
+    /// The names of the programs that are attached.
+    pub fn attached(&self) -> Vec<&'static str> {
+        match self.0 {}
+    }
 }

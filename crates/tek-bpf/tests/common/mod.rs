@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A critical thread that does one thing, and the events that name it.
 #![allow(dead_code)] // each test program uses a part
+pub mod locks;
+pub mod objects;
+
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::sync::mpsc;
 use std::thread;

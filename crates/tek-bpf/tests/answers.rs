@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events for critical threads that send something and then sleep.
+#![cfg(loads)]
+mod common;
+
+use common::objects::{Connection, RemovedAtEnd};
+use common::{
+    at_priority, events_for_a_while, events_until, events_within, gettid, of_task, set_priority,
+    wait_until_asleep, watch, PATIENCE,
+};
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{mpsc, Arc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use tek_bpf::{Event, Evidence, Kind, Kthreads, State, What};
+
+/// The threads that a task waits for, with what is known of them.
+fn servers(events: &[Event], tid: i32) -> Vec<(i32, Option<i32>, Evidence)> {
+    let server = |what: &What| match what {
+        What::AnswerAwaited { server, owner, evidence, .. } => {
+            Some((server.tid, *owner, *evidence))
+        }
+        _ => None,
+    };
+    of_task(events, tid).iter().filter_map(server).collect()
+}
+
+/// The number of relations of the task with this server that have begun and not ended.
+fn unended(events: &[Event], tid: i32) -> i32 {
+    let change = |what: &What| match what {
+        What::AnswerAwaited { .. } => 1,
+        What::AnswerEnded { .. } => -1,
+        _ => 0,
+    };
+    of_task(events, tid).iter().map(change).sum()
+}
+
+fn has_ended(events: &[Event], tid: i32) -> bool {
+    of_task(events, tid).iter().any(|what| matches!(what, What::AnswerEnded { .. }))
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> (i32, JoinHandle<()>) {
+    let (sender, receiver) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        sender.send(gettid()).unwrap();
+        work();
+    });
+    (receiver.recv().unwrap(), thread)
+}
+
+/// A critical thread.
+fn critical(work: impl FnOnce() + Send + 'static) -> (i32, JoinHandle<()>) {
+    spawn(move || {
+        set_priority(30);
+        work();
+        set_priority(0);
+    })
+}
+
+/// Uses the CPU until the flag is set.
+fn compute_until(flag: &AtomicBool) {
+    let limit = Instant::now() + PATIENCE;
+    while !flag.load(Ordering::Relaxed) {
+        assert!(Instant::now() < limit);
+        std::hint::spin_loop();
+    }
+}
+
+/// The server sleeps when the request comes, and computes before it answers.
+fn check_sleeping_server(connection: Connection) {
+    let _removed = RemovedAtEnd::of(connection);
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let done = Arc::new(AtomicBool::new(false));
+    let its = done.clone();
+    let (server_tid, server) = spawn(move || {
+        connection.receive_request();
+        compute_until(&its);
+        connection.send_answer();
+    });
+    wait_until_asleep(server_tid);
+    let (tid, client) = critical(move || connection.call());
+    let mut events = events_until(&mut kthreads, |events| !servers(events, tid).is_empty());
+    // The server may wake its client when it takes the request. Then the client sleeps again.
+    events.extend(events_within(&mut kthreads, Duration::from_millis(200), |_| false));
+    let expected = (server_tid, Some(process::id() as i32), Evidence::Found);
+    assert!(servers(&events, tid).iter().all(|server| *server == expected), "{events:?}");
+    assert_eq!(unended(&events, tid), 1, "{events:?}");
+    done.store(true, Ordering::Relaxed);
+    client.join().unwrap();
+    server.join().unwrap();
+    events.extend(events_until(&mut kthreads, |new| has_ended(new, tid)));
+    assert_eq!(unended(&events, tid), 0, "{events:?}");
+    let back = servers(&events, server_tid);
+    assert_eq!(back, [], "an answer is no request: {events:?}");
+}
+
+/// Whether this kernel shows which thread receives from such objects while it is awake.
+fn knows_receivers(kthreads: &Kthreads, objects: &str) -> bool {
+    let answers = kthreads.dependencies().iter().find(|d| d.kind == Kind::Answers).unwrap();
+    match &answers.state {
+        State::On { but } => !but
+            .iter()
+            .any(|text| text.starts_with(&format!("the receiver of a {objects} is known only"))),
+        State::Off(_) => false,
+    }
+}
+
+/// The server has received a request before. It computes when the next request comes.
+fn check_awake_server(connection: Connection, objects: &str) {
+    let _removed = RemovedAtEnd::of(connection);
+    let mut kthreads = Kthreads::open().unwrap();
+    if !knows_receivers(&kthreads, objects) {
+        println!("skipped: {:?}", kthreads.dependencies());
+        return;
+    }
+    let _watcher = watch(&mut kthreads);
+    let done = Arc::new(AtomicBool::new(false));
+    let its = done.clone();
+    let (server_tid, server) = spawn(move || {
+        connection.receive_request();
+        connection.send_answer();
+        connection.receive_request();
+        connection.send_answer();
+        compute_until(&its);
+        connection.receive_request();
+        connection.send_answer();
+    });
+    wait_until_asleep(server_tid);
+    let (tid, client) = critical(move || {
+        connection.call();
+        connection.call();
+        connection.call();
+    });
+    let third = |events: &[Event]| {
+        servers(events, tid).last().is_some_and(|last| last.2 == Evidence::Guessed)
+            && unended(events, tid) == 1
+    };
+    let mut events = events_until(&mut kthreads, third);
+    assert!(third(&events), "{events:?}");
+    let own = Some(process::id() as i32);
+    let of_this =
+        |(tid, owner, _): &(i32, Option<i32>, Evidence)| (*tid, *owner) == (server_tid, own);
+    assert!(servers(&events, tid).iter().all(of_this), "{events:?}");
+    done.store(true, Ordering::Relaxed);
+    client.join().unwrap();
+    server.join().unwrap();
+    events.extend(events_until(&mut kthreads, |new| has_ended(new, tid)));
+    assert_eq!(unended(&events, tid), 0, "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_reader_of_a_pipe_is_reported_until_it_has_answered() {
+    check_sleeping_server(Connection::pipes());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_reader_of_a_fifo_is_reported() {
+    check_sleeping_server(Connection::fifos());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_receiver_of_a_stream_socket_is_reported() {
+    check_sleeping_server(Connection::sockets(libc::SOCK_STREAM));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_receiver_of_a_seqpacket_socket_is_reported() {
+    check_sleeping_server(Connection::sockets(libc::SOCK_SEQPACKET));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_receiver_of_a_datagram_is_reported() {
+    check_sleeping_server(Connection::datagrams());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_reader_of_an_eventfd_is_reported() {
+    check_sleeping_server(Connection::eventfds());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_receiver_of_a_system_v_queue_is_reported() {
+    check_sleeping_server(Connection::system_v_queues());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_receiver_of_a_posix_queue_is_reported() {
+    check_sleeping_server(Connection::posix_queues());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_server_that_polls_is_reported() {
+    let connection = Connection::sockets(libc::SOCK_STREAM);
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let poll = |fd: i32| {
+        let mut one = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: the kernel writes one pollfd.
+        assert_eq!(unsafe { libc::poll(&raw mut one, 1, -1) }, 1);
+    };
+    let [request, answer] = connection.descriptors();
+    let (server_tid, server) = spawn(move || {
+        poll(request);
+        connection.receive_request();
+        thread::sleep(Duration::from_millis(20));
+        connection.send_answer();
+    });
+    wait_until_asleep(server_tid);
+    let (tid, client) = critical(move || {
+        connection.send_request();
+        poll(answer);
+        connection.receive_answer();
+    });
+    client.join().unwrap();
+    server.join().unwrap();
+    let events = events_until(&mut kthreads, |events| has_ended(events, tid));
+    let expected = (server_tid, Some(process::id() as i32), Evidence::Found);
+    assert!(servers(&events, tid).contains(&expected), "{events:?}");
+    assert!(servers(&events, tid).iter().all(|server| *server == expected), "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_reader_of_a_pipe_that_is_awake_is_the_last_one() {
+    check_awake_server(Connection::pipes(), "pipe");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_reader_of_a_fifo_that_is_awake_is_the_last_one() {
+    check_awake_server(Connection::fifos(), "pipe");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_receiver_of_a_stream_socket_that_is_awake_is_the_last_one() {
+    check_awake_server(Connection::sockets(libc::SOCK_STREAM), "UNIX socket");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_receiver_of_a_seqpacket_socket_that_is_awake_is_the_last_one() {
+    check_awake_server(Connection::sockets(libc::SOCK_SEQPACKET), "UNIX socket");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_receiver_of_datagrams_that_is_awake_is_the_last_one() {
+    check_awake_server(Connection::datagrams(), "UNIX socket");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_reader_of_an_eventfd_that_is_awake_is_the_last_one() {
+    check_awake_server(Connection::eventfds(), "pipe");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_receiver_of_a_system_v_queue_that_is_awake_is_the_last_one() {
+    check_awake_server(Connection::system_v_queues(), "System V queue");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_receiver_of_a_posix_queue_that_is_awake_is_the_last_one() {
+    check_awake_server(Connection::posix_queues(), "POSIX queue");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_request_is_followed_through_a_broker_to_the_service() {
+    let (front, back) =
+        (Connection::sockets(libc::SOCK_STREAM), Connection::sockets(libc::SOCK_STREAM));
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let done = Arc::new(AtomicBool::new(false));
+    let its = done.clone();
+    let (service_tid, service) = spawn(move || {
+        back.receive_request();
+        compute_until(&its);
+        back.send_answer();
+    });
+    let (broker_tid, broker) = spawn(move || {
+        front.receive_request();
+        back.call();
+        front.send_answer();
+    });
+    wait_until_asleep(service_tid);
+    wait_until_asleep(broker_tid);
+    let (tid, client) = critical(move || front.call());
+    let mut events = events_until(&mut kthreads, |events| !servers(events, broker_tid).is_empty());
+    events.extend(events_within(&mut kthreads, Duration::from_millis(200), |_| false));
+    let own = Some(process::id() as i32);
+    let of = |tid: i32| servers(&events, tid).last().copied();
+    assert_eq!(of(tid), Some((broker_tid, own, Evidence::Found)), "{events:?}");
+    assert_eq!(of(broker_tid), Some((service_tid, own, Evidence::Found)), "{events:?}");
+    assert_eq!((unended(&events, tid), unended(&events, broker_tid)), (1, 1), "{events:?}");
+    let member = of_task(&events, broker_tid)[0].member().unwrap();
+    assert_eq!((member.via, member.priority), (true, 30), "{events:?}");
+    done.store(true, Ordering::Relaxed);
+    client.join().unwrap();
+    broker.join().unwrap();
+    service.join().unwrap();
+    events.extend(events_until(&mut kthreads, |new| has_ended(new, tid)));
+    assert_eq!((unended(&events, tid), unended(&events, broker_tid)), (0, 0), "{events:?}");
+    assert_eq!(servers(&events, service_tid), [], "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_pause_after_a_send_is_no_wait_for_an_answer() {
+    let connection = Connection::pipes();
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let (server_tid, server) = spawn(move || connection.receive_request());
+    wait_until_asleep(server_tid);
+    let tid = at_priority(30, move || {
+        connection.send_request();
+        thread::sleep(Duration::from_millis(20));
+    });
+    server.join().unwrap();
+    let events = events_for_a_while(&mut kthreads);
+    assert_eq!(servers(&events, tid), [], "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_call_of_an_ordinary_thread_is_not_reported() {
+    let connection = Connection::pipes();
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let (server_tid, server) = spawn(move || {
+        connection.receive_request();
+        thread::sleep(Duration::from_millis(20));
+        connection.send_answer();
+    });
+    wait_until_asleep(server_tid);
+    let (tid, client) = spawn(move || connection.call());
+    client.join().unwrap();
+    server.join().unwrap();
+    let events = events_for_a_while(&mut kthreads);
+    assert_eq!(of_task(&events, tid), [], "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_server_that_ends_without_an_answer_is_reported_as_ended() {
+    let connection = Connection::pipes();
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let (server_tid, server) = spawn(move || {
+        connection.receive_request();
+        thread::sleep(Duration::from_millis(50));
+    });
+    wait_until_asleep(server_tid);
+    let (tid, client) = critical(move || connection.call());
+    let exited = |events: &[Event]| {
+        events.iter().any(|e| matches!(e.what, What::TaskExited { tid, .. } if tid == server_tid))
+    };
+    let mut events = events_until(&mut kthreads, exited);
+    assert!(exited(&events), "{events:?}");
+    server.join().unwrap();
+    // Any thread may end the wait.
+    connection.send_answer();
+    client.join().unwrap();
+    events.extend(events_until(&mut kthreads, |new| has_ended(new, tid)));
+    assert_eq!(unended(&events, tid), 0, "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_client_that_is_woken_by_a_timer_still_waits_for_the_answer() {
+    let connection = Connection::pipes();
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let done = Arc::new(AtomicBool::new(false));
+    let its = done.clone();
+    let (server_tid, server) = spawn(move || {
+        connection.receive_request();
+        compute_until(&its);
+        connection.send_answer();
+    });
+    wait_until_asleep(server_tid);
+    let [_, answer] = connection.descriptors();
+    let (tid, client) = critical(move || {
+        connection.send_request();
+        let mut one = libc::pollfd { fd: answer, events: libc::POLLIN, revents: 0 };
+        // A timer wakes it. SAFETY: the kernel writes one pollfd.
+        assert_eq!(unsafe { libc::poll(&raw mut one, 1, 5) }, 0);
+        connection.receive_answer();
+    });
+    let events = events_until(&mut kthreads, |events| servers(events, tid).len() == 2);
+    let expected = (server_tid, Some(process::id() as i32), Evidence::Found);
+    assert_eq!(servers(&events, tid), [expected, expected], "{events:?}");
+    done.store(true, Ordering::Relaxed);
+    client.join().unwrap();
+    server.join().unwrap();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn tasks_that_have_ended_leave_no_entry() {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    for _ in 0..50 {
+        let connection = Connection::sockets(libc::SOCK_STREAM);
+        let (server_tid, server) = spawn(move || {
+            connection.receive_request();
+            connection.send_answer();
+        });
+        wait_until_asleep(server_tid);
+        at_priority(30, move || connection.call());
+        server.join().unwrap();
+    }
+    // Other tests of this program call too, each for a while only.
+    let limit = Instant::now() + PATIENCE;
+    let left = |kthreads: &Kthreads| {
+        let entries = kthreads.entries().unwrap();
+        entries.into_iter().filter(|(map, n)| ["sends", "awaited"].contains(map) && *n != 0).count()
+    };
+    while left(&kthreads) != 0 {
+        assert!(Instant::now() < limit, "{:?}", kthreads.entries());
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(kthreads.lost().unwrap().iter().all(|(_, lost)| *lost == 0));
+}

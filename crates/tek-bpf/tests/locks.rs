@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The events for critical threads that sleep in futex(2).
+#![cfg(loads)]
+mod common;
+
+use common::locks::{futex_wait, shared, Mutex, RwLock};
+use common::{
+    at_priority, events_for_a_while, events_until, gettid, of_task, set_priority, watch, PATIENCE,
+};
+use std::os::unix::process::parent_id;
+use std::process;
+use std::sync::{mpsc, Arc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use tek_bpf::{Event, Evidence, Kthreads, Watch, What};
+
+/// A thread that holds something until `release`.
+struct Holder {
+    tid: i32,
+    go: mpsc::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Holder {
+    fn start(take: impl FnOnce() + Send + 'static, give: impl FnOnce() + Send + 'static) -> Self {
+        let (go, gone) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            take();
+            sender.send(gettid()).unwrap();
+            gone.recv().unwrap();
+            give();
+        });
+        Self { tid: receiver.recv().unwrap(), go, thread }
+    }
+
+    fn release(self) {
+        self.go.send(()).unwrap();
+        self.thread.join().unwrap();
+    }
+}
+
+/// A critical thread that takes something and gives it back.
+fn start_waiter(priority: i32, work: impl FnOnce() + Send + 'static) -> (i32, JoinHandle<()>) {
+    let (sender, receiver) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        sender.send(gettid()).unwrap();
+        set_priority(priority);
+        work();
+        set_priority(0);
+    });
+    (receiver.recv().unwrap(), thread)
+}
+
+/// The threads that a task waits for, with what is known of them.
+fn holders(events: &[Event], tid: i32) -> Vec<(i32, Option<i32>, Evidence)> {
+    let holder = |what: &What| match what {
+        What::LockAwaited { holder, owner, evidence, .. } => Some((holder.tid, *owner, *evidence)),
+        _ => None,
+    };
+    of_task(events, tid).iter().filter_map(holder).collect()
+}
+
+fn has_ended(events: &[Event], tid: i32) -> bool {
+    of_task(events, tid).iter().any(|what| matches!(what, What::LockEnded { .. }))
+}
+
+/// Whether each relation of the task has ended.
+fn all_ended(events: &[Event], tid: i32) -> bool {
+    let reported = of_task(events, tid);
+    let count = |which: fn(&What) -> bool| reported.iter().filter(|what| which(what)).count();
+    count(|what| matches!(what, What::LockAwaited { .. }))
+        == count(|what| matches!(what, What::LockEnded { .. }))
+}
+
+fn entries(kthreads: &Kthreads, name: &str) -> i32 {
+    let entries = kthreads.entries().unwrap();
+    entries.iter().find(|(map, _)| *map == name).map(|(_, count)| *count).unwrap()
+}
+
+/// Checks that the waiter is reported to wait for the holder until it has what it waits for.
+fn check(
+    take: impl FnOnce() + Send + 'static,
+    give: impl FnOnce() + Send + 'static,
+    wait: impl FnOnce() + Send + 'static,
+) {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let holder = Holder::start(take, give);
+    let (tid, waiter) = start_waiter(30, wait);
+    let mut events = events_until(&mut kthreads, |e| !holders(e, tid).is_empty());
+    let expected = (holder.tid, Some(process::id() as i32), Evidence::Found);
+    assert_eq!(holders(&events, tid), [expected], "{events:?}");
+    assert!(!has_ended(&events, tid), "{events:?}");
+    let member = of_task(&events, tid)[0].member().unwrap();
+    assert_eq!((member.priority, member.via), (30, false));
+    holder.release();
+    waiter.join().unwrap();
+    events.extend(events_until(&mut kthreads, |new| has_ended(new, tid)));
+    assert!(all_ended(&events, tid), "{events:?}");
+}
+
+fn check_mutex(kind: i32, robust: bool) {
+    let mutex: Arc<Box<Mutex>> = Arc::new(Mutex::new(kind, robust));
+    let (taken, given, awaited) = (mutex.clone(), mutex.clone(), mutex.clone());
+    check(
+        move || taken.lock(),
+        move || given.unlock(),
+        move || {
+            awaited.lock();
+            awaited.unlock();
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_holder_of_a_mutex_is_reported_until_the_waiter_is_woken() {
+    check_mutex(libc::PTHREAD_MUTEX_NORMAL, false);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_holder_of_a_recursive_mutex_is_reported() {
+    check_mutex(libc::PTHREAD_MUTEX_RECURSIVE, false);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_holder_of_a_mutex_that_checks_for_errors_is_reported() {
+    check_mutex(libc::PTHREAD_MUTEX_ERRORCHECK, false);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_holder_of_an_adaptive_mutex_is_reported() {
+    const ADAPTIVE: i32 = 3;
+    check_mutex(ADAPTIVE, false);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_holder_of_a_robust_mutex_is_reported() {
+    check_mutex(libc::PTHREAD_MUTEX_NORMAL, true);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_reader_waits_for_the_writer_of_a_lock() {
+    let lock = Arc::new(RwLock::new());
+    let (taken, given, awaited) = (lock.clone(), lock.clone(), lock);
+    let wait = move || {
+        awaited.read();
+        awaited.unlock();
+    };
+    check(move || taken.write(), move || given.unlock(), wait);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_writer_waits_for_the_writer_of_a_lock() {
+    let lock = Arc::new(RwLock::new());
+    let (taken, given, awaited) = (lock.clone(), lock.clone(), lock);
+    let wait = move || {
+        awaited.write();
+        awaited.unlock();
+    };
+    check(move || taken.write(), move || given.unlock(), wait);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_thread_that_a_critical_thread_joins_is_reported_until_it_has_ended() {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let joined = Holder::start(|| (), || ());
+    let (tid, go) = (joined.tid, joined.go);
+    let (waiter, thread) = start_waiter(30, move || joined.thread.join().unwrap());
+    let mut events = events_until(&mut kthreads, |e| !holders(e, waiter).is_empty());
+    let expected = (tid, Some(process::id() as i32), Evidence::Found);
+    assert_eq!(holders(&events, waiter), [expected], "{events:?}");
+    go.send(()).unwrap();
+    thread.join().unwrap();
+    events.extend(events_until(&mut kthreads, |new| has_ended(new, waiter)));
+    assert!(all_ended(&events, waiter), "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_lock_without_an_owner_leads_to_the_thread_that_woke_a_waiter_last() {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let lock = Arc::new(std::sync::Mutex::new(0u64));
+    let (ask, asked) = mpsc::channel::<mpsc::Sender<mpsc::Sender<()>>>();
+    let held = lock.clone();
+    // It holds the lock from each request until the message that ends it.
+    let holder = thread::spawn(move || {
+        for reply in asked {
+            let (go, gone) = mpsc::channel();
+            let guard = held.lock().unwrap();
+            reply.send(go).unwrap();
+            gone.recv().unwrap();
+            drop(guard);
+        }
+        gettid()
+    });
+    let mut all = Vec::new();
+    for round in 0..2 {
+        let (reply, replied) = mpsc::channel();
+        ask.send(reply).unwrap();
+        let go = replied.recv().unwrap();
+        let mine = lock.clone();
+        let (tid, waiter) = start_waiter(30, move || *mine.lock().unwrap() += 1);
+        let events = match round {
+            0 => events_for_a_while(&mut kthreads),
+            _ => events_until(&mut kthreads, |e| !holders(e, tid).is_empty()),
+        };
+        all.push(holders(&events, tid));
+        go.send(()).unwrap();
+        waiter.join().unwrap();
+    }
+    drop(ask);
+    let tid = holder.join().unwrap();
+    let expected = (tid, Some(process::id() as i32), Evidence::Guessed);
+    assert_eq!(all, [vec![], vec![expected]]);
+}
+
+/// A waits for B, and B waits for C.
+fn check_chain(b_sleeps_first: bool) {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let new = || Arc::new(Mutex::new(libc::PTHREAD_MUTEX_NORMAL, false));
+    let (first, second) = (new(), new());
+    let (taken, given) = (second.clone(), second.clone());
+    let c = Holder::start(move || taken.lock(), move || given.unlock());
+    let (held, awaited) = (first.clone(), second.clone());
+    let (sender, receiver) = mpsc::channel();
+    let (go, gone) = mpsc::channel();
+    let b = thread::spawn(move || {
+        held.lock();
+        sender.send(gettid()).unwrap();
+        gone.recv().unwrap();
+        awaited.lock();
+        awaited.unlock();
+        held.unlock();
+    });
+    let b_tid = receiver.recv().unwrap();
+    if b_sleeps_first {
+        go.send(()).unwrap();
+        // Its call is futex(2) in both of its sleeps.
+        let call = format!("/proc/self/task/{b_tid}/syscall");
+        let address = format!("{:#x}", second.address());
+        let limit = Instant::now() + PATIENCE;
+        while !std::fs::read_to_string(&call).unwrap().contains(&address) {
+            assert!(Instant::now() < limit);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let (a_tid, a) = start_waiter(30, move || {
+        first.lock();
+        first.unlock();
+    });
+    let mut events = events_until(&mut kthreads, |e| !holders(e, a_tid).is_empty());
+    if !b_sleeps_first {
+        go.send(()).unwrap();
+    }
+    events.extend(events_until(&mut kthreads, |new| {
+        !holders(&events, b_tid).is_empty() || !holders(new, b_tid).is_empty()
+    }));
+    let own = Some(process::id() as i32);
+    assert_eq!(holders(&events, a_tid), [(b_tid, own, Evidence::Found)], "{events:?}");
+    let of_b = holders(&events, b_tid);
+    assert_eq!(of_b.last(), Some(&(c.tid, own, Evidence::Found)), "{events:?}");
+    let via = of_task(&events, b_tid).iter().all(|w| w.member().is_some_and(|m| m.via));
+    assert!(via, "{events:?}");
+    c.release();
+    a.join().unwrap();
+    b.join().unwrap();
+    events.extend(events_until(&mut kthreads, |new| has_ended(new, a_tid)));
+    assert!(all_ended(&events, a_tid) && all_ended(&events, b_tid), "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_holder_that_begins_to_wait_for_a_further_lock_is_a_member() {
+    check_chain(false);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_holder_that_already_sleeps_for_a_further_lock_is_followed() {
+    check_chain(true);
+}
+
+/// The words of a contended mutex that names this owner.
+fn forged(owner: i32) -> [u32; 6] {
+    [2, 0, owner as u32, 1, 0, 0]
+}
+
+fn wait_for_forged(owner: i32, private: bool) -> (Vec<Event>, i32) {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let tid = at_priority(30, move || futex_wait(&forged(owner), 2, private, 100_000_000));
+    (events_for_a_while(&mut kthreads), tid)
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_private_lock_that_names_a_thread_of_another_process_is_not_reported() {
+    let (events, tid) = wait_for_forged(parent_id() as i32, true);
+    assert_eq!(holders(&events, tid), [], "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_shared_lock_that_names_a_thread_of_another_process_has_a_mark() {
+    let other = parent_id() as i32;
+    let (events, tid) = wait_for_forged(other, false);
+    let reported = holders(&events, tid);
+    assert_eq!(reported, [(other, Some(other), Evidence::Foreign)], "{events:?}");
+    assert!(all_ended(&events, tid), "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_lock_that_names_its_waiter_or_no_thread_is_not_reported() {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let mut tids = Vec::new();
+    for private in [true, false] {
+        let own = move || futex_wait(&forged(gettid()), 2, private, 10_000_000);
+        tids.push(at_priority(30, own));
+        for owner in [i32::MAX, -1, 0] {
+            let wait = move || futex_wait(&forged(owner), 2, private, 10_000_000);
+            tids.push(at_priority(30, wait));
+        }
+    }
+    let events = events_for_a_while(&mut kthreads);
+    for tid in tids {
+        assert_eq!(holders(&events, tid), [], "{events:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_holder_of_a_shared_mutex_in_another_process_is_reported_with_a_mark() {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let mutex = shared::<Mutex>();
+    mutex.init(libc::PTHREAD_MUTEX_NORMAL, false, true);
+    let mut pipe = [0; 2];
+    // SAFETY: the child calls functions that are safe after fork() only, and then exits.
+    let child = unsafe {
+        assert_eq!(libc::pipe(pipe.as_mut_ptr()), 0);
+        match libc::fork() {
+            0 => {
+                mutex.lock();
+                libc::write(pipe[1], [1u8].as_ptr().cast(), 1);
+                libc::usleep(500_000);
+                mutex.unlock();
+                libc::_exit(0);
+            }
+            child => child,
+        }
+    };
+    // SAFETY: the kernel writes one byte.
+    assert_eq!(unsafe { libc::read(pipe[0], [0u8].as_mut_ptr().cast(), 1) }, 1);
+    let tid = at_priority(30, move || {
+        mutex.lock();
+        mutex.unlock();
+    });
+    // SAFETY: the kernel writes one int.
+    assert_eq!(unsafe { libc::waitpid(child, &mut 0, 0) }, child);
+    let events = events_until(&mut kthreads, |events| has_ended(events, tid));
+    let expected = (child, Some(child), Evidence::Foreign);
+    assert_eq!(holders(&events, tid), [expected], "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_wait_that_times_out_ends() {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let mutex = Arc::new(Mutex::new(libc::PTHREAD_MUTEX_NORMAL, false));
+    let (taken, given, awaited) = (mutex.clone(), mutex.clone(), mutex.clone());
+    let holder = Holder::start(move || taken.lock(), move || given.unlock());
+    let tid = at_priority(30, move || {
+        assert_eq!(awaited.lock_for(20_000_000), libc::ETIMEDOUT);
+    });
+    let events = events_until(&mut kthreads, |events| has_ended(events, tid));
+    assert_eq!(holders(&events, tid).len(), 1, "{events:?}");
+    assert!(all_ended(&events, tid), "{events:?}");
+    holder.release();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn waits_of_ordinary_threads_are_not_reported() {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let mutex = Arc::new(Mutex::new(libc::PTHREAD_MUTEX_NORMAL, false));
+    let (taken, given, awaited) = (mutex.clone(), mutex.clone(), mutex.clone());
+    let holder = Holder::start(move || taken.lock(), move || given.unlock());
+    let (tid, waiter) = start_waiter(0, move || {
+        awaited.lock();
+        awaited.unlock();
+    });
+    let events = events_for_a_while(&mut kthreads);
+    holder.release();
+    waiter.join().unwrap();
+    assert_eq!(of_task(&events, tid), [], "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn an_ordinary_thread_that_userland_calls_critical_is_reported() {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let mutex = Arc::new(Mutex::new(libc::PTHREAD_MUTEX_NORMAL, false));
+    let (taken, given, awaited) = (mutex.clone(), mutex.clone(), mutex.clone());
+    let holder = Holder::start(move || taken.lock(), move || given.unlock());
+    let (go, gone) = mpsc::channel::<()>();
+    let (tid, waiter) = start_waiter(0, move || {
+        gone.recv().unwrap();
+        awaited.lock();
+        awaited.unlock();
+    });
+    kthreads.set_fast(tid, Some(40)).unwrap();
+    go.send(()).unwrap();
+    let events = events_until(&mut kthreads, |e| {
+        holders(e, tid).iter().any(|(reported, ..)| *reported == holder.tid)
+    });
+    let member = of_task(&events, tid).last().and_then(What::member).unwrap();
+    assert_eq!(member.priority, 40, "{events:?}");
+    holder.release();
+    waiter.join().unwrap();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn nothing_is_reported_while_no_program_for_locks_is_attached() {
+    let mut kthreads = Kthreads::open().unwrap();
+    let mut watcher = kthreads.watcher().unwrap();
+    let attached = |watcher: &tek_bpf::Watcher| {
+        let of_waits = ["lock_slept", "lock_woken", "sender_slept", "receiver_woken"];
+        watcher.attached().iter().filter(|name| of_waits.contains(name)).count()
+    };
+    watcher.watch(Watch { pages: true, storage: true, ..Watch::default() }).unwrap();
+    assert_eq!(attached(&watcher), 0);
+    let mutex = Arc::new(Mutex::new(libc::PTHREAD_MUTEX_NORMAL, false));
+    let (taken, given, awaited) = (mutex.clone(), mutex.clone(), mutex.clone());
+    let holder = Holder::start(move || taken.lock(), move || given.unlock());
+    let tid = at_priority(30, move || {
+        assert_eq!(awaited.lock_for(20_000_000), libc::ETIMEDOUT);
+    });
+    holder.release();
+    let events = events_for_a_while(&mut kthreads);
+    assert_eq!(holders(&events, tid), [], "{events:?}");
+    watcher.watch(Watch { locks: true, ..Watch::default() }).unwrap();
+    assert_eq!(attached(&watcher), 2);
+    watcher.watch(Watch::default()).unwrap();
+    assert!(watcher.attached().is_empty(), "{:?}", watcher.attached());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn many_waiters_of_one_holder_cause_one_begin_and_one_end_each() {
+    const WAITERS: usize = 300;
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let mutex = Arc::new(Mutex::new(libc::PTHREAD_MUTEX_NORMAL, false));
+    let (taken, given) = (mutex.clone(), mutex.clone());
+    let holder = Holder::start(move || taken.lock(), move || given.unlock());
+    let waiters: Vec<_> = (0..WAITERS)
+        .map(|_| {
+            let awaited = mutex.clone();
+            start_waiter(10, move || assert_eq!(awaited.lock_for(900_000_000), libc::ETIMEDOUT))
+        })
+        .collect();
+    let tids: Vec<i32> = waiters.iter().map(|(tid, _)| *tid).collect();
+    for (_, thread) in waiters {
+        thread.join().unwrap();
+    }
+    holder.release();
+    let ended = |events: &[Event]| tids.iter().all(|tid| has_ended(events, *tid));
+    let events = events_until(&mut kthreads, ended);
+    assert!(ended(&events));
+    for tid in tids {
+        assert_eq!(holders(&events, tid).len(), 1, "{:?}", of_task(&events, tid));
+        assert!(all_ended(&events, tid), "{:?}", of_task(&events, tid));
+    }
+    assert!(kthreads.lost().unwrap().iter().all(|(_, lost)| *lost == 0));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_waiter_that_is_killed_leaves_no_entry() {
+    let mut kthreads = Kthreads::open().unwrap();
+    let _watcher = watch(&mut kthreads);
+    let mutex = shared::<Mutex>();
+    mutex.init(libc::PTHREAD_MUTEX_NORMAL, false, true);
+    mutex.lock();
+    // SAFETY: the child calls functions that are safe after fork() only, and is killed.
+    let child = match unsafe { libc::fork() } {
+        0 => {
+            set_priority(30);
+            mutex.lock();
+            // SAFETY: the child ends here if it is not killed.
+            unsafe { libc::_exit(1) };
+        }
+        child => child,
+    };
+    let begun = events_until(&mut kthreads, |e| !holders(e, child).is_empty());
+    assert_eq!(holders(&begun, child).len(), 1, "{begun:?}");
+    // SAFETY: the child has not been waited for.
+    unsafe {
+        assert_eq!(libc::kill(child, libc::SIGKILL), 0);
+        assert_eq!(libc::waitpid(child, &mut 0, 0), child);
+    }
+    let events = events_until(&mut kthreads, |events| has_ended(events, child));
+    assert!(has_ended(&events, child), "{events:?}");
+    // Other tests of this program wait too, each for a while only.
+    let limit = Instant::now() + PATIENCE;
+    for map in ["lock_waits", "awaited"] {
+        while entries(&kthreads, map) != 0 {
+            assert!(Instant::now() < limit, "{:?}", kthreads.entries());
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    mutex.unlock();
+}
