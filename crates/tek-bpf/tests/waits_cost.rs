@@ -90,8 +90,17 @@ fn another_program_pays_little_while_a_critical_thread_waits() {
     watcher.watch(WAITS).unwrap();
     let names: Vec<&str> = measure().into_iter().map(|(name, _)| name).collect();
     let mutex = Arc::new(Mutex::new(libc::PTHREAD_MUTEX_NORMAL, false));
-    mutex.lock();
-    let awaited = mutex.clone();
+    // The thread that measures must not be awaited itself.
+    let (held, awaited) = (mutex.clone(), mutex.clone());
+    let (taken, is_taken) = mpsc::channel();
+    let (go, gone) = mpsc::channel::<()>();
+    let holder = thread::spawn(move || {
+        held.lock();
+        taken.send(()).unwrap();
+        gone.recv().unwrap();
+        held.unlock();
+    });
+    is_taken.recv().unwrap();
     let (sender, receiver) = mpsc::channel();
     let connection = Connection::pipes();
     // It has sent something, and sleeps for a lock.
@@ -116,7 +125,8 @@ fn another_program_pays_little_while_a_critical_thread_waits() {
         }
         kthreads.drain(|_| ()).unwrap();
     }
-    mutex.unlock();
+    go.send(()).unwrap();
+    holder.join().unwrap();
     waiter.join().unwrap();
     let [detached, attached] = rounds.map(|r| r.into_iter().map(median).collect::<Vec<f64>>());
     for (index, name) in names.iter().enumerate() {
