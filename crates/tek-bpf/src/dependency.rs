@@ -154,6 +154,8 @@ pub(crate) struct Group {
     pub needs: Option<Kind>,
     /// The per-CPU variable of the kernel that this group needs before Linux 6.2.
     pub variable: Option<&'static str>,
+    /// The limitation before Linux 6.2, where programs cannot find a task by its id.
+    pub limitation: Option<&'static str>,
     pub hooks: &'static [Hook],
 }
 
@@ -204,6 +206,9 @@ const WAITER_IS_UNKNOWN: &str =
 const NO_SOCKETS: &str = "the receiver of a UNIX socket is known only if the send wakes it";
 pub(crate) const NO_PIPES: &str =
     "the receiver of a pipe or an eventfd is guessed from a count of writes if no send wakes it";
+const NO_OTHERS: &str =
+    "holders of other processes are not checked, and a holder that sleeps is not followed";
+
 /// A socket received something: since Linux 6.3.
 const RECEIVED: Target = Target::Tracepoint("sock_recv_length");
 
@@ -224,6 +229,7 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::Workers,
         needs: Some(Kind::Exits),
         variable: None,
+        limitation: None,
         hooks: &[
             tracepoint("work_queued", "workqueue_queue_work"),
             tracepoint("work_started", "workqueue_execute_start"),
@@ -238,6 +244,7 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::Writeback,
         needs: Some(Kind::Workers),
         variable: None,
+        limitation: None,
         hooks: &[
             tracepoint("inode_dirtied", "writeback_mark_inode_dirty"),
             tracepoint("inode_cleaned", "writeback_single_inode"),
@@ -255,6 +262,7 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::Reclaim,
         needs: Some(Kind::Exits),
         variable: None,
+        limitation: None,
         hooks: &[
             tracepoint("kswapd_wanted", "mm_vmscan_wakeup_kswapd"),
             tracepoint("kswapd_slept", "mm_vmscan_kswapd_sleep"),
@@ -274,6 +282,7 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::PageCache,
         needs: Some(Kind::Exits),
         variable: None,
+        limitation: None,
         hooks: &[
             hot(tracepoint("page_came", "mm_filemap_add_to_page_cache")),
             hot(tracepoint("page_left", "mm_filemap_delete_from_page_cache")),
@@ -283,6 +292,7 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::Block,
         needs: Some(Kind::Exits),
         variable: None,
+        limitation: None,
         hooks: &[
             tracepoint("request_queued", "block_rq_insert"),
             tracepoint("request_issued", "block_rq_issue"),
@@ -294,6 +304,7 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::Creation,
         needs: Some(Kind::Exits),
         variable: None,
+        limitation: None,
         hooks: &[
             tracepoint("thread_born", "sched_process_fork"),
             or_else(function("creation_began", "__kthread_create_on_node"), WAITER_IS_UNKNOWN),
@@ -304,6 +315,7 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::Uring,
         needs: Some(Kind::Exits),
         variable: None,
+        limitation: None,
         hooks: &[
             tracepoint("uring_queued", "io_uring_queue_async_work"),
             tracepoint("uring_ended", "io_uring_complete"),
@@ -313,12 +325,14 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::Exits,
         needs: None,
         variable: None,
+        limitation: None,
         hooks: &[tracepoint("task_exited", "sched_process_exit")],
     },
     Group {
         kind: Kind::Network,
         needs: Some(Kind::Exits),
         variable: Some("ksoftirqd"),
+        limitation: None,
         hooks: &[
             tracepoint("packet_given", "netif_rx"),
             hot(tracepoint("packet_taken", "netif_receive_skb")),
@@ -336,6 +350,7 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::Storage,
         needs: Some(Kind::Workers),
         variable: None,
+        limitation: None,
         hooks: &[
             hot(tracepoint("task_switched", "sched_switch")),
             hot(tracepoint("thread_woken", "sched_waking")),
@@ -350,6 +365,7 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::Locks,
         needs: Some(Kind::Exits),
         variable: None,
+        limitation: Some(NO_OTHERS),
         hooks: &[
             hot(tracepoint("lock_slept", "sched_switch")),
             hot(tracepoint("lock_woken", "sched_waking")),
@@ -359,6 +375,7 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::Answers,
         needs: Some(Kind::Exits),
         variable: None,
+        limitation: None,
         hooks: &[
             hot(tracepoint("sender_slept", "sched_switch")),
             hot(tracepoint("receiver_woken", "sched_waking")),

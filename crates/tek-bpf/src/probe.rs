@@ -87,6 +87,13 @@ fn state(group: &Group, btf: &Btf) -> State {
     for hook in group.hooks.iter().filter(|hook| hook.is_lacking(btf)) {
         lack(&mut state, hook, format!("this kernel has not {}", hook.target));
     }
+    if let State::On { but } = &mut state {
+        but.extend(
+            group.limitation.filter(|_| !by_id).map(|worse| {
+                format!("{worse}: this kernel has not the function bpf_task_from_pid()")
+            }),
+        );
+    }
     state
 }
 
