@@ -8,9 +8,10 @@
  * writes to pipes: there a count of writes leads to the thread that the task's last write woke.
  *
  * A relation begins when the sender sleeps until something happens outside the kernel, and ends
- * when it is woken. If the receiver or its process wakes it, that is the answer. Otherwise its next
- * sleep begins the relation again. A receiver that sends to a further thread and sleeps meanwhile
- * is a member itself, so that a request is followed through a bus daemon.
+ * when it is woken. Its next sleep begins the relation again, if it sent a short time ago. This is
+ * a guess after the receiver or its process has woken it: that may have been the answer, or a
+ * signal of a bus daemon. A receiver that sends to a further thread and sleeps meanwhile is a member
+ * itself, so that a request is followed through a bus daemon.
  */
 #ifndef TEK_ANSWERS_H
 #define TEK_ANSWERS_H
@@ -48,7 +49,8 @@ struct sends {
 	__u32 last; /* the index of the last send */
 	struct sent sent[MAX_SENT];
 	struct receiver writer; /* the thread that a write(2) woke last, or that woke the task so */
-	__u64 writes;           /* the number of calls of write(2) at the last sleep */
+	__u64 writes;           /* the number of calls of write(2) at the last sleep, */
+	__u64 slept;            /* and its time in ns */
 };
 
 /* tid of a critical task -> what it has sent */
@@ -191,7 +193,7 @@ static __always_inline int note_send(__u64 object)
 	}
 	struct sent *sent = place_for(mine, object, 0);
 	__u64 now = bpf_ktime_get_ns();
-	if (sent->object != object || sent->time + SENT_NS < now)
+	if (sent->object != object || sent->guessed || sent->time + SENT_NS < now)
 		*sent = (struct sent){.object = object};
 	sent->time = now;
 	return 0;
@@ -214,19 +216,6 @@ static __always_inline int note_receiver(__u64 object)
 	return 0;
 }
 
-/* No critical task waits for this thread any more, so its own sends matter no more. */
-static __always_inline void forget_unawaited(int tid)
-{
-	struct sends *its = bpf_map_lookup_elem(&sends, &tid);
-	if (!its || !its->member.via || bpf_map_lookup_elem(&awaited, &tid))
-		return;
-	for (__u32 i = 0; i < MAX_SENT; i++) {
-		if (its->sent[i].reported)
-			return;
-	}
-	forget_sends(tid);
-}
-
 /* The relation of a task with one receiver ends, with its answer or without. */
 static __always_inline void end_answer(const struct member *member, struct sent *sent,
 				       bool answered)
@@ -235,7 +224,6 @@ static __always_inline void end_answer(const struct member *member, struct sent 
 	if (!receiver || !__sync_bool_compare_and_swap(&sent->reported, receiver, 0))
 		return;
 	end_awaited(receiver, member->tid);
-	forget_unawaited(receiver);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_ANSWERS, TEK_KTHREAD_ANSWER_ENDED);
 	if (!event)
 		return;
@@ -272,8 +260,8 @@ static __always_inline bool end_answers(int tid, struct task_struct *waker)
 		struct sent *sent = &mine->sent[i];
 		bool answered = thread && sent->time &&
 				(sent->receiver == thread || (process && sent->process == process));
-		if (answered)
-			sent->time = 0;
+		/* The receiver may have sent something else: a bus daemon's signal, for example. */
+		sent->guessed |= answered;
 		end_answer(&mine->member, sent, answered);
 		any |= answered;
 	}
@@ -341,7 +329,8 @@ static __always_inline void guess_writes(struct task_struct *task, struct sends 
 	if (!wrote || !mine->writer.tid || mine->writer.tid == task->pid)
 		return;
 	for (__u32 i = 0; i < MAX_SENT; i++) {
-		if (mine->sent[i].time)
+		/* The write was this send. */
+		if (mine->sent[i].time > mine->slept)
 			return;
 	}
 	if (!exists(mine->writer.tid, mine->writer.process))
@@ -392,6 +381,7 @@ static __always_inline void begin_answers(struct task_struct *task)
 		}
 		begin_answer(&member, sent);
 	}
+	mine->slept = now;
 }
 
 SEC("tp_btf/sched_switch")
@@ -405,8 +395,26 @@ int BPF_PROG(sender_slept, bool preempted, struct task_struct *from, struct task
 	return 0;
 }
 
+/* The send whose hook has run in the call that the task is in; NULL: there was no hook. */
+static __always_inline struct sent *last_send(struct sends *mine, __u64 now)
+{
+	struct sent *last = &mine->sent[mine->last % MAX_SENT];
+	return last->time && last->object && now - last->time < SENDING_NS ? last : NULL;
+}
+
+/* The send was an answer, after which its sender waits for none. */
+static __always_inline void note_answer(int tid)
+{
+	struct sends *its = bpf_map_lookup_elem(&sends, &tid);
+	if (!its)
+		return;
+	struct sent *last = last_send(its, bpf_ktime_get_ns());
+	if (last && !last->receiver)
+		*last = (struct sent){};
+}
+
 /* The send of a critical task wakes a thread. */
-static __always_inline void note_woken(struct task_struct *woken, bool is_answer)
+static __always_inline void note_woken(struct task_struct *woken)
 {
 	struct member member = {};
 	struct call call;
@@ -419,20 +427,12 @@ static __always_inline void note_woken(struct task_struct *woken, bool is_answer
 	read_call(woken, &call);
 	if (!is_receive(&call))
 		return;
-	struct sends *mine = is_answer ? bpf_map_lookup_elem(&sends, &member.tid)
-				       : sends_of(&member);
+	struct sends *mine = sends_of(&member);
 	if (!mine)
 		return;
 	__u64 now = bpf_ktime_get_ns();
-	struct sent *last = &mine->sent[mine->last % MAX_SENT];
-	bool known = last->time && last->object && now - last->time < SENDING_NS;
-	if (is_answer) {
-		/* No answer follows an answer. */
-		if (known && !last->receiver)
-			*last = (struct sent){};
-		return;
-	}
-	if (!known) {
+	struct sent *last = last_send(mine, now);
+	if (!last) {
 		last = place_for(mine, 0, woken->pid);
 		if (last->receiver != woken->pid)
 			*last = (struct sent){};
@@ -450,10 +450,10 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(receiver_woken, struct task_struct *task)
 {
 	struct task_struct *waker = (void *)bpf_get_current_task_btf();
-	bool is_answer = false;
-	if (entries(sends) > 0)
-		is_answer = end_answers(task->pid, waker);
-	note_woken(task, is_answer);
+	if (entries(sends) > 0 && end_answers(task->pid, waker))
+		note_answer(waker->pid);
+	else
+		note_woken(task);
 	return 0;
 }
 
