@@ -10,8 +10,8 @@
  * A relation begins when the sender sleeps until something happens outside the kernel, and ends
  * when it is woken. Its next sleep begins the relation again, if it sent a short time ago. This is
  * a guess after the receiver or its process has woken it: that may have been the answer, or a
- * signal of a bus daemon. A receiver that sends to a further thread and sleeps meanwhile is a member
- * itself, so that a request is followed through a bus daemon.
+ * signal of a bus daemon. A receiver that sends to a further thread and sleeps meanwhile is itself
+ * a member, so that a request is followed through a bus daemon.
  */
 #ifndef TEK_ANSWERS_H
 #define TEK_ANSWERS_H

@@ -206,7 +206,7 @@ const WAITER_IS_UNKNOWN: &str =
 const NO_SOCKETS: &str = "the receiver of a UNIX socket is known only if the send wakes it";
 pub(crate) const NO_PIPES: &str =
     "the receiver of a pipe or an eventfd is guessed from a count of writes if no send wakes it";
-const NO_OTHERS: &str =
+const OWN_ONLY: &str =
     "holders of other processes are not checked, and a holder that sleeps is not followed";
 
 /// A socket received something: since Linux 6.3.
@@ -365,7 +365,7 @@ pub(crate) const GROUPS: [Group; 12] = [
         kind: Kind::Locks,
         needs: Some(Kind::Exits),
         variable: None,
-        limitation: Some(NO_OTHERS),
+        limitation: Some(OWN_ONLY),
         hooks: &[
             hot(tracepoint("lock_slept", "sched_switch")),
             hot(tracepoint("lock_woken", "sched_waking")),

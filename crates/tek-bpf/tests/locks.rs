@@ -74,7 +74,7 @@ fn all_ended(events: &[Event], tid: i32) -> bool {
 }
 
 /// Whether the programs find threads of other processes: since Linux 6.2.
-fn finds_others(kthreads: &Kthreads) -> bool {
+fn finds_processes(kthreads: &Kthreads) -> bool {
     let locks = kthreads.dependencies().iter().find(|d| d.kind == Kind::Locks).unwrap();
     match &locks.state {
         State::On { but } => !but.iter().any(|text| text.starts_with("holders of other processes")),
@@ -237,7 +237,7 @@ fn a_lock_without_an_owner_leads_to_the_thread_that_woke_a_waiter_last() {
 /// A waits for B, and B waits for C.
 fn check_chain(b_sleeps_first: bool) {
     let mut kthreads = Kthreads::open().unwrap();
-    if b_sleeps_first && !finds_others(&kthreads) {
+    if b_sleeps_first && !finds_processes(&kthreads) {
         println!("skipped: {:?}", kthreads.dependencies());
         return;
     }
@@ -315,7 +315,7 @@ fn wait_for_forged(owner: i32, private: bool) -> (Vec<Event>, i32, bool) {
     let mut kthreads = Kthreads::open().unwrap();
     let _watcher = watch(&mut kthreads);
     let tid = at_priority(30, move || futex_wait(&forged(owner), 2, private, 100_000_000));
-    (events_for_a_while(&mut kthreads), tid, finds_others(&kthreads))
+    (events_for_a_while(&mut kthreads), tid, finds_processes(&kthreads))
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn a_lock_that_names_its_waiter_or_no_thread_is_not_reported() {
             let wait = move || futex_wait(&forged(owner), 2, private, 10_000_000);
             let tid = at_priority(30, wait);
             // Without a way to find it, userland must find out that there is no such thread.
-            if private || owner <= 0 || finds_others(&kthreads) {
+            if private || owner <= 0 || finds_processes(&kthreads) {
                 tids.push(tid);
             }
         }
@@ -391,7 +391,7 @@ fn the_holder_of_a_shared_mutex_in_another_process_is_reported_with_a_mark() {
     // SAFETY: the kernel writes one int.
     assert_eq!(unsafe { libc::waitpid(child, &mut 0, 0) }, child);
     let events = events_until(&mut kthreads, |events| has_ended(events, tid));
-    let process = Some(child).filter(|_| finds_others(&kthreads));
+    let process = Some(child).filter(|_| finds_processes(&kthreads));
     let expected = (child, process, Evidence::Foreign);
     assert_eq!(holders(&events, tid), [expected], "{events:?}");
 }
