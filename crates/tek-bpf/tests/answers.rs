@@ -116,14 +116,15 @@ fn check_awake_server(connection: Connection, objects: &str) {
         return;
     }
     let _watcher = watch(&mut kthreads);
-    let done = Arc::new(AtomicBool::new(false));
-    let its = done.clone();
+    let (done, computes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (its_done, its_computes, computed) = (done.clone(), computes.clone(), computes.clone());
     let (server_tid, server) = spawn(move || {
-        connection.receive_request();
-        connection.send_answer();
-        connection.receive_request();
-        connection.send_answer();
-        compute_until(&its);
+        for _ in 0..2 {
+            connection.receive_request();
+            connection.send_answer();
+        }
+        its_computes.store(true, Ordering::Relaxed);
+        compute_until(&its_done);
         connection.receive_request();
         connection.send_answer();
     });
@@ -131,17 +132,20 @@ fn check_awake_server(connection: Connection, objects: &str) {
     let (tid, client) = critical(move || {
         connection.call();
         connection.call();
+        while !computes.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+        }
         connection.call();
     });
-    let third = |events: &[Event]| {
-        servers(events, tid).last().is_some_and(|last| last.2 == Evidence::Guessed)
-            && unended(events, tid) == 1
-    };
-    let mut events = events_until(&mut kthreads, third);
-    assert!(third(&events), "{events:?}");
+    let mut events = events_until(&mut kthreads, |_| computed.load(Ordering::Relaxed));
+    let already = unended(&events, tid);
+    let third = |new: &[Event]| already + unended(new, tid) == 1;
+    events.extend(events_until(&mut kthreads, third));
+    assert_eq!(unended(&events, tid), 1, "{events:?}");
     let own = Some(process::id() as i32);
-    let of_this =
-        |(tid, owner, _): &(i32, Option<i32>, Evidence)| (*tid, *owner) == (server_tid, own);
+    let of_this = |(tid, owner, evidence): &(i32, Option<i32>, Evidence)| {
+        (*tid, *owner) == (server_tid, own) && *evidence != Evidence::Foreign
+    };
     assert!(servers(&events, tid).iter().all(of_this), "{events:?}");
     done.store(true, Ordering::Relaxed);
     client.join().unwrap();
