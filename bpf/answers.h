@@ -20,7 +20,9 @@
 
 /* The number of sends of a task that await an answer. */
 #define MAX_SENT 4
-/* A sleep that begins later after a send has another cause. */
+/* A first sleep that begins later after a send has another cause, */
+#define FIRST_NS 1000000000
+/* and so has a further sleep. */
 #define SENT_NS 100000000
 /* A wake-up that comes later after the hook of a send has another cause. */
 #define SENDING_NS 10000000
@@ -33,7 +35,8 @@ struct sent {
 	int process;
 	int reported; /* the receiver of the relation that has begun; 0: none */
 	bool guessed;
-	__u8 spare[3];
+	bool begun; /* a relation has begun since the send */
+	__u8 spare[2];
 	char name[TEK_KTHREAD_NAME_BYTES]; /* of the receiver */
 };
 
@@ -196,6 +199,7 @@ static __always_inline int note_send(__u64 object)
 	if (sent->object != object || sent->guessed || sent->time + SENT_NS < now)
 		*sent = (struct sent){.object = object};
 	sent->time = now;
+	sent->begun = false;
 	return 0;
 }
 
@@ -303,6 +307,7 @@ static __always_inline void begin_answer(const struct member *member, struct sen
 	if (!receiver)
 		return;
 	sent->reported = receiver;
+	sent->begun = true;
 	begin_awaited(receiver, member);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_ANSWERS,
 						    TEK_KTHREAD_ANSWER_AWAITED);
@@ -375,7 +380,7 @@ static __always_inline void begin_answers(struct task_struct *task)
 		struct sent *sent = &mine->sent[i];
 		if (!sent->time)
 			continue;
-		if (sent->time + SENT_NS < now) {
+		if (sent->time + (sent->begun ? SENT_NS : FIRST_NS) < now) {
 			*sent = (struct sent){};
 			continue;
 		}
@@ -441,6 +446,7 @@ static __always_inline void note_woken(struct task_struct *woken)
 	last->receiver = woken->pid;
 	last->process = woken->tgid;
 	last->guessed = false;
+	last->begun = false;
 	BPF_CORE_READ_STR_INTO(&last->name, woken, comm);
 	if (counted)
 		note_writer(&mine->writer, woken);

@@ -113,8 +113,8 @@ enum tek_kthread_kind {
 	 * process of kthread, 0: not known.
 	 * The task has sent something that kthread, a user thread, receives, and now sleeps. */
 	TEK_KTHREAD_ANSWER_AWAITED = 100,
-	/* The task was woken: the relation ends. A sleep that follows before the answer begins it
-	 * anew. */
+	/* The task was woken: the relation ends. A further sleep within 100 ms after the send
+	 * begins it anew, because the wake-up need not have been the answer. */
 	TEK_KTHREAD_ANSWER_ENDED = 101,
 };
 
@@ -136,13 +136,14 @@ enum tek_kthread_dependency {
 };
 
 /* Bits of an event's flags. */
-/* The task is no critical task itself: it is a boosted kernel thread, an io_uring worker, or a user
- * thread that a critical task waits for. */
+/* The task is no critical task itself: it is a boosted kernel thread, an io_uring worker, or a
+ * user thread that a critical task waits for. Its relations may end later than that wait. */
 #define TEK_KTHREAD_VIA 1
 #define TEK_KTHREAD_WOKE 2 /* the event woke userland */
 #define TEK_KTHREAD_LOST 4 /* events before this event were lost */
 /* LOCK_AWAITED: the lock has no owner's id, and kthread woke a waiter of the lock last.
- * ANSWER_AWAITED: kthread received from the same object last; sending woke no thread. */
+ * ANSWER_AWAITED: sending woke no thread, and kthread received from the same object last; or
+ * kthread has woken the task since, perhaps with the answer. */
 #define TEK_KTHREAD_GUESSED 8
 /* LOCK_AWAITED: the lock lies in shared memory and names a thread of another process, or, with
  * second 0, a thread that the programs could not find. Userland must check that this process maps

@@ -79,6 +79,7 @@ pub enum Evidence {
     /// The lock names it, or sending woke it. A lock names only threads of the waiter's process.
     Found,
     /// It is the last thread that woke a waiter of this lock, or that received from this object.
+    /// Or it has woken the task since the send, perhaps with the answer.
     Guessed,
     /// A lock in shared memory names it, and its process is another one than the waiter's or not
     /// known. The reader must check that this process maps the same memory.
@@ -208,8 +209,8 @@ pub enum What {
     },
     /// The task was woken: the relation ends.
     LockEnded { member: Member, lock: u64 },
-    /// A task has sent something that this user thread receives, and sleeps. Reported for each
-    /// sleep until the thread or its process has woken the task. The owner is its process.
+    /// A task has sent something that this user thread receives, and sleeps. Reported again for
+    /// further sleeps in the 100 ms after the send. The owner is its process.
     AnswerAwaited { member: Member, server: Thread, owner: Option<i32>, evidence: Evidence },
     /// The task was woken: the relation ends.
     AnswerEnded { member: Member, server: i32 },

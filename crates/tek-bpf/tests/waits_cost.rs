@@ -15,16 +15,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tek_bpf::{Follow, Kthreads, Watch, What};
 
-const ROUNDS: usize = 15;
+const ROUNDS: usize = 21;
 
 const WAITS: Watch =
     Watch { pages: false, storage: false, packets: false, locks: true, answers: true };
 
-/// ns for each call.
+/// ns for each call, in the fastest of 20 parts: other programs disturb some of them.
 fn time_of(calls: u32, mut call: impl FnMut()) -> f64 {
-    let begun = Instant::now();
-    (0..calls).for_each(|_| call());
-    begun.elapsed().as_nanos() as f64 / f64::from(calls)
+    let part = calls / 20;
+    let mut time_of_part = || {
+        let begun = Instant::now();
+        (0..part).for_each(|_| call());
+        begun.elapsed().as_nanos() as f64 / f64::from(part)
+    };
+    (0..20).map(|_| time_of_part()).fold(f64::INFINITY, f64::min)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -128,12 +132,17 @@ fn another_program_pays_little_while_a_critical_thread_waits() {
     go.send(()).unwrap();
     holder.join().unwrap();
     waiter.join().unwrap();
-    let [detached, attached] = rounds.map(|r| r.into_iter().map(median).collect::<Vec<f64>>());
+    // The speed of the machine changes meanwhile, so each round is compared with its neighbour.
+    let mut ratios = Vec::new();
+    let [detached, attached] = rounds;
     for (index, name) in names.iter().enumerate() {
-        let (without, with) = (detached[index], attached[index]);
-        println!("{name}: {without:.0} ns, attached {with:.0} ns, {:.2} times", with / without);
+        let (without, with) = (&detached[index], &attached[index]);
+        let ratio =
+            median(with.iter().zip(without).map(|(with, without)| with / without).collect());
+        println!("{name}: {:.0} ns, attached {ratio:.2} times", median(without.clone()));
+        ratios.push(ratio);
     }
-    assert!(attached[0] <= 1.3 * detached[0], "no system call may become slower");
+    assert!(ratios[0] <= 1.3, "no system call may become slower: {ratios:?}");
 }
 
 #[test]
