@@ -383,7 +383,7 @@ fn a_server_that_ends_without_an_answer_is_reported_as_ended() {
     assert_eq!(unended(&events, tid), 0, "{events:?}");
 }
 
-/// A client is woken by a timer before its answer. Returns the relations and the one that is expected.
+/// A client is woken by a timer before its answer. Returns its relations, and those expected.
 fn sleep_twice() -> [Vec<(i32, Option<i32>, Evidence)>; 2] {
     let connection = Connection::pipes();
     let mut kthreads = Kthreads::open().unwrap();
@@ -417,8 +417,8 @@ fn sleep_twice() -> [Vec<(i32, Option<i32>, Evidence)>; 2] {
 #[ignore = "needs root"]
 fn a_client_that_is_woken_by_a_timer_still_waits_for_the_answer() {
     // The second sleep counts only if it begins soon after the send. A slow machine needs luck.
-    let both = (0..5).map(|_| sleep_twice()).find(|[reported, _]| reported.len() == 2);
-    let [reported, expected] = both.expect("two sleeps are reported");
+    let two = (0..5).map(|_| sleep_twice()).find(|[reported, _]| reported.len() == 2);
+    let [reported, expected] = two.expect("two sleeps are reported");
     assert_eq!(reported, expected);
 }
 

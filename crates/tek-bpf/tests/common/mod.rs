@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test program uses a part
 pub mod locks;
 pub mod objects;
+pub mod waits;
 
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::sync::mpsc;
