@@ -227,15 +227,19 @@ static __always_inline void end_answer(const struct member *member, struct sent 
 	int receiver = sent->reported;
 	if (!receiver || !__sync_bool_compare_and_swap(&sent->reported, receiver, 0))
 		return;
-	end_awaited(receiver, member->tid);
+	/* The receiver wakes the task when it takes what was sent. It may send to a further thread
+	 * before the task sleeps again. */
+	if (answered)
+		end_awaited(receiver, member->tid);
+	else
+		defer_awaited(receiver, member->tid, bpf_ktime_get_ns() + SENT_NS);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_ANSWERS, TEK_KTHREAD_ANSWER_ENDED);
 	if (!event)
 		return;
 	event->thing = (__u64)member->tid << 32 | receiver;
 	event->kthread = receiver;
 	fill_member(event, member);
-	/* The receiver must lose its boost as soon as it has answered. A task that is woken without
-	 * an answer often sleeps again at once: a receiver wakes it when it takes what was sent. */
+	/* The receiver must lose its boost as soon as it has answered. */
 	send(event, answered && is_boosted(receiver));
 }
 
@@ -308,7 +312,7 @@ static __always_inline void begin_answer(const struct member *member, struct sen
 		return;
 	sent->reported = receiver;
 	sent->begun = true;
-	begin_awaited(receiver, member);
+	begin_awaited(receiver, member, 0);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_ANSWERS,
 						    TEK_KTHREAD_ANSWER_AWAITED);
 	if (!event)
@@ -450,6 +454,8 @@ static __always_inline void note_woken(struct task_struct *woken)
 	BPF_CORE_READ_STR_INTO(&last->name, woken, comm);
 	if (counted)
 		note_writer(&mine->writer, woken);
+	/* The receiver may send to a further thread before this task sleeps. */
+	begin_awaited(woken->pid, &member, now + SENT_NS);
 }
 
 SEC("tp_btf/sched_waking")

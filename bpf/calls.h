@@ -168,19 +168,27 @@ static __always_inline bool waits_for_futex(const struct call *call)
 	       (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET);
 }
 
-/* The critical task `member` waits for this user thread. If several wait, the most urgent one has
- * the entry. */
-static __always_inline void begin_awaited(int tid, const struct member *member)
+/* The critical task `member` waits for this user thread, or is about to: until this time, 0: until
+ * its sleep ends. If several wait, the most urgent one has the entry. */
+static __always_inline void begin_awaited(int tid, const struct member *member, __u64 until)
 {
-	struct awaited now = {.waiter = member->tid, .priority = member->priority};
+	struct awaited now = {.waiter = member->tid, .priority = member->priority, .until = until};
 	struct awaited *known = bpf_map_lookup_elem(&awaited, &tid);
 	if (known) {
-		if (known->priority < now.priority)
+		if (known->until || (!until && known->priority < now.priority))
 			*known = now;
 		return;
 	}
 	if (!bpf_map_update_elem(&awaited, &tid, &now, BPF_NOEXIST))
 		__sync_fetch_and_add(&tallies.awaited, 1);
+}
+
+/* The waiter was woken and may sleep for the same thread again, until this time. */
+static __always_inline void defer_awaited(int tid, int waiter, __u64 until)
+{
+	struct awaited *known = bpf_map_lookup_elem(&awaited, &tid);
+	if (known && known->waiter == waiter)
+		known->until = until;
 }
 
 static __always_inline void end_awaited(int tid, int waiter)

@@ -59,6 +59,7 @@ struct awaited {
 	int waiter;
 	__u8 priority; /* of the critical task */
 	__u8 spare[3];
+	__u64 until; /* ns, if the waiter has sent and does not sleep yet; 0: until it is woken */
 };
 
 /* tid of such a thread -> its most urgent waiter */
@@ -165,6 +166,11 @@ static __always_inline bool is_awaited(struct member *member)
 	now = bpf_map_lookup_elem(&awaited, &member->tid);
 	if (!now)
 		return false;
+	if (now->until && now->until < bpf_ktime_get_ns()) {
+		if (!bpf_map_delete_elem(&awaited, &member->tid))
+			__sync_fetch_and_add(&tallies.awaited, -1);
+		return false;
+	}
 	member->priority = now->priority;
 	member->via = true;
 	return true;

@@ -281,7 +281,7 @@ static __always_inline bool begin_lock(const struct member *member, __u64 lock,
 		return false;
 	}
 	__sync_fetch_and_add(&tallies.lock_waits, 1);
-	begin_awaited(holder->tid, member);
+	begin_awaited(holder->tid, member, 0);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_LOCKS, TEK_KTHREAD_LOCK_AWAITED);
 	if (!event)
 		return true;
