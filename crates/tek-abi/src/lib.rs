@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod event;
+mod inversions;
 mod message;
 pub mod options;
 mod profile;
@@ -26,6 +27,7 @@ pub use event::{
     EVENT_NOT_COVERED, EVENT_NOT_PLACED, EVENT_OVERFLOW, EVENT_OVERRAN, EVENT_REFUSED,
     EVENT_STACK_HIGH, EVENT_SUMMARY,
 };
+pub use inversions::*;
 pub use message::*;
 pub use profile::*;
 pub use table::*;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Groups of programs, and the hook of each program. The programs of a group work together.
-use crate::btf::Btf;
 use std::fmt;
 
 /// The kind of a dependency: `enum tek_kthread_dependency`.
@@ -124,28 +123,6 @@ pub(crate) struct Hook {
 pub(crate) enum Only {
     With(Target),
     Without(Target),
-}
-
-impl Hook {
-    /// Whether this kernel uses the program.
-    pub(crate) fn is_used(&self, btf: &Btf) -> bool {
-        match self.only {
-            None => true,
-            Some(Only::With(target)) => btf.has(target),
-            Some(Only::Without(target)) => !btf.has(target),
-        }
-    }
-
-    /// The hook that this kernel has.
-    pub(crate) fn target_in(&self, btf: &Btf) -> Option<Target> {
-        let all = [Some(self.target), self.before];
-        all.into_iter().flatten().find(|&target| btf.has(target))
-    }
-
-    /// Whether this kernel uses the program and has no hook for it.
-    pub(crate) fn is_lacking(&self, btf: &Btf) -> bool {
-        self.is_used(btf) && self.target_in(btf).is_none()
-    }
 }
 
 pub(crate) struct Group {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The programs that would work on this kernel, determined without loading.
 use crate::btf::Btf;
-use crate::dependency::{Dependency, Group, Hook, Kind, State, Target, GROUPS};
+use crate::dependency::{Dependency, Group, Hook, Kind, Only, State, Target, GROUPS};
 use crate::error::Error;
 use std::fs;
 
@@ -12,6 +12,28 @@ const CAP_BPF: u32 = 39;
 /// bpf/calls.h reads the system calls of these processors.
 const KNOWS_CALLS: bool =
     cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"));
+
+impl Hook {
+    /// Whether this kernel uses the program.
+    pub(crate) fn is_used(&self, btf: &Btf) -> bool {
+        match self.only {
+            None => true,
+            Some(Only::With(target)) => btf.has(target),
+            Some(Only::Without(target)) => !btf.has(target),
+        }
+    }
+
+    /// The hook that this kernel has.
+    pub(crate) fn target_in(&self, btf: &Btf) -> Option<Target> {
+        let all = [Some(self.target), self.before];
+        all.into_iter().flatten().find(|&target| btf.has(target))
+    }
+
+    /// Whether this kernel uses the program and has no hook for it.
+    pub(crate) fn is_lacking(&self, btf: &Btf) -> bool {
+        self.is_used(btf) && self.target_in(btf).is_none()
+    }
+}
 
 /// The result of [`probe`].
 #[derive(Debug)]

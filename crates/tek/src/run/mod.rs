@@ -43,7 +43,7 @@ use directory::RunDirectory;
 use harvest::Harvest;
 use nix::poll::PollTimeout;
 use options::{Critical, RoleOption, RtRange};
-use report::{Collector, Report};
+use report::Collector;
 use rules::{Gathered, Sources};
 use stack::{Modes, Tuning};
 use std::ffi::OsString;
@@ -395,7 +395,7 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
     }
     if let (Some(file), Some(path)) = (json, &args.report_json) {
         // The program has run, and its exit status takes precedence.
-        if let Err(error) = write(&file, &report) {
+        if let Err(error) = report.write(&file) {
             message::print(&format!("cannot write the report {}: {error}", path.display()));
         }
     }
@@ -471,13 +471,6 @@ fn run_as_it_is(args: &Args, why: &anyhow::Error) -> ExitCode {
 
 fn create(path: &PathBuf) -> anyhow::Result<File> {
     File::create(path).with_context(|| format!("cannot write the report {}", path.display()))
-}
-
-fn write(file: &File, report: &Report) -> io::Result<()> {
-    use io::Write;
-    let mut file = io::BufWriter::new(file);
-    writeln!(file, "{}", crate::json::pretty(report)?)?;
-    file.flush()
 }
 
 /// Reports why the program could not be started, and returns the exit status for it.

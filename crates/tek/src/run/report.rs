@@ -11,6 +11,8 @@ use crate::stack_use::render::{Judgement, Rows};
 use comfy_table::Table as Grid;
 use serde::Serialize;
 use std::fmt::Write;
+use std::fs::File;
+use std::io;
 use tek_abi::{
     printable, until_nul, Event, EVENT_HOLDER, EVENT_INVERSION, EVENT_INVERSIONS,
     EVENT_INVERSION_PLACE, EVENT_LOCK, EVENT_LOCKS, EVENT_NOT_COVERED, EVENT_OVERFLOW,
@@ -283,6 +285,14 @@ impl Collector {
 }
 
 impl Report {
+    /// Writes the report as JSON.
+    pub fn write(&self, file: &File) -> io::Result<()> {
+        use io::Write;
+        let mut file = io::BufWriter::new(file);
+        writeln!(file, "{}", crate::json::pretty(self)?)?;
+        file.flush()
+    }
+
     /// The report as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
