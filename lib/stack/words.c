@@ -15,7 +15,7 @@
 
 enum {
 	NEAR_BYTES = 20 * 1024, /* below a frame: what threads mostly use can be touched */
-	WORDS = 2048,           /* that are read at a time from another's stack */
+	WORDS = 1024,           /* that are read at a time from another's stack */
 	/*
 	 * In all, the lock being held: more than the usual stack where that is locked and painted.
 	 */
