@@ -120,6 +120,7 @@ pub(crate) struct Sections<'a> {
     file: Bounded<'a>,
     all: Vec<SectionHeader>,
     names: Vec<u8>,
+    word_bytes: u8,
 }
 
 impl<'a> Sections<'a> {
@@ -131,7 +132,12 @@ impl<'a> Sections<'a> {
         let all = sections(&mut |at, bytes| file.read(at, bytes), &header, context)?;
         let names = all.get(usize::from(header.e_shstrndx))?;
         let names = file.read(names.sh_offset, names.sh_size)?;
-        Some(Self { file, all, names })
+        Some(Self { file, all, names, word_bytes: context.size() as u8 })
+    }
+
+    /// Size of a word of its programs, by its class.
+    pub fn word_bytes(&self) -> u8 {
+        self.word_bytes
     }
 
     /// The contents of a section; `None`: there is none of that name, or it is compressed.

@@ -44,7 +44,12 @@ fn new() -> Vec<u8> {
 }
 
 fn lines(units: &[Vec<u8>]) -> Lines {
-    Lines { lines: units.concat(), strings: Vec::new(), line_strings: b"??x/y.c\0".to_vec() }
+    Lines {
+        lines: units.concat(),
+        strings: Vec::new(),
+        line_strings: b"??x/y.c\0".to_vec(),
+        word_bytes: 8,
+    }
 }
 
 fn at(lines: &Lines, address: u64) -> Option<(String, u64)> {
@@ -69,7 +74,8 @@ fn an_address_has_the_line_of_the_row_before_it_in_each_version() {
 
 #[test]
 fn a_name_can_lie_in_another_section() {
-    let names = [&[0, 0, 1, 1, 0x1f, 1][..], &2u32.to_ne_bytes()].concat();
+    let directories = b"\x01\x01\x08\x01src\0";
+    let names = [&directories[..], &[1, 1, 0x1f, 1], &2u32.to_ne_bytes()].concat();
     let lines = lines(&[unit(5, &names, &program(0x100, 0))]);
     assert_eq!(at(&lines, 0x100), Some(("y.c".into(), 7)));
 }
