@@ -246,19 +246,22 @@ void tek__waits_changed(void)
 bool tek__join_begins(pthread_t handle, uintptr_t call)
 {
 	struct tek_thread *self = tek__thread_mine;
+	bool waits = false;
 
 	if (!tek__inherit_is_on() || !self || !self->member.fast)
 		return false;
 	tek__inversion_begin(TEK_WAITS_JOIN, 0, call);
-	if (!tek__lock())
-		return false;
-	const struct tek_thread *other = tek__thread_known(handle);
-	const bool waits = other && other != self && other->tid;
-	if (waits) {
-		tek__waits_set(self, tek__waits_for_end(other->tid));
-		tek__waits_review();
+	if (tek__lock()) {
+		const struct tek_thread *other = tek__thread_known(handle);
+		waits = other && other != self && other->tid;
+		if (waits) {
+			tek__waits_set(self, tek__waits_for_end(other->tid));
+			tek__waits_review();
+		}
+		tek__unlock();
 	}
-	tek__unlock();
+	if (!waits)
+		tek__inversion_forget();
 	return waits;
 }
 
