@@ -38,7 +38,7 @@ static bool read_text(pid_t tid, const char *name, char *text, size_t size)
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)tid, name);
-	return read_file(path, text, size);
+	return tek__procfs_exists(tid) && read_file(path, text, size);
 }
 
 bool tek__procfs_own_text(const char *name, char *text, size_t size)
@@ -54,7 +54,7 @@ bool tek__procfs_thread_name(pid_t tid, char name[16])
 	char path[48], text[32];
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)tid);
-	if (!read_file(path, text, sizeof(text)))
+	if (!tek__procfs_exists(tid) || !read_file(path, text, sizeof(text)))
 		return false;
 	/* It ends in a newline, and may have more of them. */
 	size_t length = strlen(text);
@@ -108,7 +108,7 @@ bool tek__procfs_futex(pid_t tid, uintptr_t *address)
 	char path[48], text[64], *after;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
-	if (!read_file(path, text, sizeof(text)))
+	if (!tek__procfs_exists(tid) || !read_file(path, text, sizeof(text)))
 		return false;
 	/* "running", or the number of the call and its arguments. */
 	const long call = strtol(text, &after, 10);
@@ -126,7 +126,7 @@ bool tek__procfs_run_delay(pid_t tid, uint64_t *ran_ns, uint64_t *delayed_ns)
 	char path[48], text[80], *after;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", (int)tid);
-	if (!read_file(path, text, sizeof(text)))
+	if (!tek__procfs_exists(tid) || !read_file(path, text, sizeof(text)))
 		return false;
 	*ran_ns = strtoull(text, &after, 10);
 	*delayed_ns = strtoull(after, NULL, 10);

@@ -6,10 +6,27 @@
 #ifndef TEK_BASE_PROCFS_H
 #define TEK_BASE_PROCFS_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
+#include <unistd.h>
+
+/*
+ * Whether a process or thread exists.  Ask before each lookup of its directory in /proc: for an
+ * ended one the kernel waits in a loop for others that remove that directory, and they never run
+ * if the caller has a higher real-time priority on their CPU (crates/tek-procfs/README.md).
+ */
+static inline bool tek__procfs_exists(pid_t tid)
+{
+	const int saved = errno;
+	const bool exists = syscall(SYS_sched_getscheduler, tid) >= 0 || errno != ESRCH;
+
+	errno = saved;
+	return exists;
+}
 
 /* Fields of /proc/PID/stat: proc_pid_stat(5). */
 enum tek_stat_field {

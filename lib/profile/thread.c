@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "profile/thread.h"
 
+#include "base/procfs.h"
 #include "profile/account.h"
 #include "profile/release.h"
 
@@ -53,7 +54,9 @@ bool tek_prof__scheduler(uint32_t tid, uint64_t *run_ns, uint64_t *delay_ns)
 	memcpy(path + sizeof(before) - 1, first, length);
 	memcpy(path + sizeof(before) - 1 + length, behind, sizeof(behind));
 	/* System calls: the C library's open() is a point of cancellation, and ours. */
-	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	int fd = -1;
+	if (tek__procfs_exists((pid_t)tid))
+		fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	ssize_t bytes = -1;
 	if (fd >= 0) {
 		bytes = syscall(SYS_read, fd, text, sizeof(text) - 1);

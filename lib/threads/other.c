@@ -243,7 +243,7 @@ static bool examine(pid_t tid, struct process *process)
 
 	process->pid = tek__procfs_process_of(tid);
 	snprintf(path, sizeof(path), "/proc/%d", (int)process->pid);
-	if (!process->pid || stat(path, &status))
+	if (!process->pid || !tek__procfs_exists(process->pid) || stat(path, &status))
 		return false;
 	process->user = status.st_uid;
 	process->start_ns = tek__time_offsets(&offsets) ? tek__start_ns(process->pid, &offsets) : 0;

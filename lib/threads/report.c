@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/module.h"
 #include "base/overflow_text.h"
+#include "base/procfs.h"
 #include "threads/process.h"
 
 #include <errno.h>
@@ -141,7 +142,7 @@ static struct tek_event make_event(unsigned int kind, const struct tek_thread *t
 	}
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)thread->tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = tek__procfs_exists(thread->tid) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	if (fd >= 0) {
 		ssize_t length = read(fd, event.thread, sizeof(event.thread) - 1);
 		close(fd);
@@ -213,7 +214,7 @@ static uint64_t context_switches(pid_t tid)
 		return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = tek__procfs_exists(tid) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	if (fd < 0)
 		return 0;
 	ssize_t length = read(fd, text, sizeof(text) - 1);

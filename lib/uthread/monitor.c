@@ -2,6 +2,7 @@
 #include "uthread/monitor.h"
 
 #include "base/clock.h"
+#include "base/procfs.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
 #include "uthread/kernel_thread.h"
@@ -54,7 +55,9 @@ static bool is_held_up(const struct tek_carrier *carrier)
 	char path[64], text[256];
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)carrier->tid);
-	int file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	int file = -1;
+	if (tek__procfs_exists(carrier->tid))
+		file = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (file < 0)
 		return false;
 	long bytes = syscall(SYS_read, file, text, sizeof(text) - 1);

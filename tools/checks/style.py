@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 from shutil import which
 
-from . import language, layers, lengths, names, rust_modules, rust_tests, sources, words
+from . import language, layers, lengths, names, proc_paths, rust_modules, rust_tests, sources, words
 from .process import BUILD_SILENCE, Context, run
 from .results import Case, failed, passed, skipped
 
@@ -98,7 +98,8 @@ def _structure(context: Context) -> list[Case]:
             _of_lines("modules of the crates", rust_modules.circles(context.top)),
             _of_lines("comments and lines", language.breaches(context.top)),
             _of_lines("words of names", words.breaches(context.top)),
-            _of_lines("lengths of files", lengths.breaches(context.top))]
+            _of_lines("lengths of files", lengths.breaches(context.top)),
+            _of_lines("paths of tasks in /proc", proc_paths.breaches(context.top))]
 
 
 def _of_lines(name: str, lines: list[str]) -> Case:

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tek_procfs::path;
 
 /// A queue of a disk, with the layout of bpf/block.h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,12 +41,13 @@ pub(crate) fn find_completers() -> Vec<(Place, i32, String)> {
 
 /// The threads by the number of their interrupt, as in "irq/27-virtio1-req.0".
 fn interrupt_threads() -> HashMap<u32, (i32, String)> {
-    let thread = |path: PathBuf| {
-        let tid = path.file_name()?.to_str()?.parse::<i32>().ok()?;
-        let name = fs::read_to_string(path.join("comm")).ok()?;
+    let thread = |directory: PathBuf| {
+        let tid = directory.file_name()?.to_str()?.parse::<i32>().ok()?;
+        let name = fs::read_to_string(path(tid, "comm").ok()?).ok()?;
         let number = name.strip_prefix("irq/")?.split('-').next()?.parse().ok()?;
         // A kernel thread has no program.
-        fs::read_link(path.join("exe"))
+        path(tid, "exe")
+            .and_then(fs::read_link)
             .is_err()
             .then(|| (number, (tid, name.trim_end().to_owned())))
     };

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::load::io_error;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
 use std::io;
-use std::path::Path;
+use tek_procfs::path;
 
 /// The maps that userland writes or reads.
 pub(crate) struct Maps {
@@ -108,12 +108,9 @@ fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
 /// ktimers) in their maps. The programs enter a missing thread of a node when it goes to sleep.
 fn name_threads(of_nodes: &MapHandle, of_cpus: &MapHandle) {
     let Ok(processes) = std::fs::read_dir("/proc") else { return };
-    for path in processes.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
-        let Some(tid) = path.file_name().and_then(|n| n.to_str()?.parse::<i32>().ok()) else {
-            continue;
-        };
-        // A kernel thread has no program.
-        let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+    let tids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    for tid in tids.collect::<Vec<i32>>() {
+        let name = path(tid, "comm").and_then(std::fs::read_to_string).unwrap_or_default();
         const KNOWN: [(&str, bool, u32); 5] = [
             ("kswapd", false, 0),
             ("kcompactd", false, 1),
@@ -126,7 +123,8 @@ fn name_threads(of_nodes: &MapHandle, of_cpus: &MapHandle) {
             Some((if *is_of_cpu { of_cpus } else { of_nodes }, number | what << 16))
         });
         let Some((map, key)) = found else { continue };
-        if std::fs::read_link(path.join("exe")).is_err() {
+        // A kernel thread has no program.
+        if path(tid, "exe").and_then(std::fs::read_link).is_err() {
             let _ = map.update(&key.to_ne_bytes(), &tid.to_ne_bytes(), MapFlags::ANY);
         }
     }
@@ -159,7 +157,7 @@ pub(crate) fn put(
         return Ok(false);
     }
     map.update(&key, value, MapFlags::ANY).map_err(error)?;
-    match Path::new("/proc").join(tid.to_string()).exists() {
+    match tek_procfs::exists(tid) {
         true => Ok(true),
         // If the entry is gone, the programs have counted it as removed.
         false => take(map, name, tid).map(|removed| !removed),

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use tek_procfs::path;
 
 /// Highest number of generations in which descendants are searched.
 const MOST_GENERATIONS: usize = 32;
@@ -103,7 +104,7 @@ impl Births {
         ours: &[Rule],
         give: impl Fn(i32, Rule),
     ) {
-        for tid in ids_in(&format!("/proc/{process}/task")).into_iter().filter(may_be_born) {
+        for tid in tids_of(process).into_iter().filter(may_be_born) {
             let Ok(present) = sys::rule(tid) else { continue };
             if !ours.contains(&present) {
                 continue;
@@ -123,7 +124,7 @@ impl Births {
     ) -> Vec<Identity> {
         let born =
             |tid| Identity::of(tid).ok().filter(|thread_id| thread_id.start_ticks >= self.at_ticks);
-        let tids = ids_in(&format!("/proc/{process}/task"));
+        let tids = tids_of(process);
         tids.into_iter().filter(may_be_born).filter_map(born).collect()
     }
 
@@ -205,9 +206,14 @@ fn is_between(id: i32, before: i32, last: i32) -> bool {
     }
 }
 
-pub(crate) fn ids_in(directory: &str) -> Vec<i32> {
+fn ids_in(directory: &str) -> Vec<i32> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The threads that a process has now.
+pub(crate) fn tids_of(process: i32) -> Vec<i32> {
+    path(process, "task").map(|task| ids_in(&task)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::Error;
 use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tek_procfs::path;
 
 /// Where groups have real-time runtime of their own, new ones have none.
 pub(crate) const REAL_TIME: &str = "cpu.rt_runtime_us";
@@ -111,7 +112,7 @@ impl Hierarchy {
     /// The group that a thread is in.
     pub(crate) fn group_of(&self, tid: i32) -> Result<String, Error> {
         let text =
-            fs::read(format!("/proc/{tid}/cgroup")).map_err(|error| match is_none(&error) {
+            path(tid, "cgroup").and_then(fs::read).map_err(|error| match is_none(&error) {
                 true => Error::Gone { tid },
                 false => Error::thread(tid, "read /proc/TID/cgroup of", error),
             })?;
@@ -194,7 +195,8 @@ impl Hierarchy {
     fn check_together(&self, tid: i32) -> Result<(), Error> {
         let own = self.group_of(tid)?;
         let process = process_of(tid)?;
-        let threads = fs::read_dir(format!("/proc/{process}/task"))
+        let threads = path(process, "task")
+            .and_then(fs::read_dir)
             .map_err(|error| Error::thread(tid, "list the process of", error))?;
         let tids = threads.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         if tids.filter_map(|tid| self.group_of(tid).ok()).all(|group| group == own) {

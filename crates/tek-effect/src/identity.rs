@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::str::FromStr;
 use tek_abi::TimeOffsets;
+use tek_procfs::{path, thread_path};
 
 /// More than 52 numbers and a name have.
 const STAT_BYTES: usize = 2048;
@@ -242,7 +243,7 @@ impl Stat {
         if tid <= 0 {
             return Ok(None);
         }
-        match read_once(&format!("/proc/{pid}/task/{tid}/stat"), STAT_BYTES) {
+        match read_once(thread_path(pid, tid, "stat"), STAT_BYTES) {
             Ok(text) => Ok(Self::parse(&text).map(Self::in_initial_namespace)),
             // While it ends the file can still be opened.
             Err(error) if is_none(&error) => Ok(None),
@@ -283,9 +284,9 @@ impl Stat {
 }
 
 /// A file of /proc, which comes whole by one read: this is done several times for each change.
-fn read_once(path: &str, most: usize) -> io::Result<Vec<u8>> {
+fn read_once(path: io::Result<String>, most: usize) -> io::Result<Vec<u8>> {
     let mut text = vec![0; most];
-    let length = File::open(path)?.read(&mut text)?;
+    let length = File::open(path?)?.read(&mut text)?;
     text.truncate(length);
     Ok(text)
 }
@@ -301,17 +302,16 @@ pub(crate) fn is_none(error: &io::Error) -> bool {
 
 /// A file of /proc about a thread, of any length.
 pub(crate) fn read_all(tid: i32, name: &str) -> Result<String, Error> {
-    let text =
-        std::fs::read(format!("/proc/{tid}/{name}")).map_err(|error| match is_none(&error) {
-            true => Error::Gone { tid },
-            false => Error::thread(tid, format!("read /proc/TID/{name} of"), error),
-        })?;
+    let text = path(tid, name).and_then(std::fs::read).map_err(|error| match is_none(&error) {
+        true => Error::Gone { tid },
+        false => Error::thread(tid, format!("read /proc/TID/{name} of"), error),
+    })?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Whether a thread was never on a CPU, where the kernel counts that.
 pub(crate) fn has_never_run(tid: i32) -> bool {
-    let counted = read_once(&format!("/proc/{tid}/schedstat"), SCHEDSTAT_BYTES).unwrap_or_default();
+    let counted = read_once(path(tid, "schedstat"), SCHEDSTAT_BYTES).unwrap_or_default();
     String::from_utf8_lossy(&counted).split_ascii_whitespace().nth(2) == Some("0")
 }
 
@@ -332,12 +332,11 @@ pub(crate) fn user_of(tid: i32) -> Result<u32, Error> {
 
 /// The first number of a line.
 fn status_number<T: FromStr>(tid: i32, name: &str) -> Result<T, Error> {
-    let status = read_once(&format!("/proc/{tid}/status"), STATUS_BYTES).map_err(|error| {
-        match is_none(&error) {
+    let status =
+        read_once(path(tid, "status"), STATUS_BYTES).map_err(|error| match is_none(&error) {
             true => Error::Gone { tid },
             false => Error::thread(tid, "read /proc/TID/status of", error),
-        }
-    })?;
+        })?;
     let status = String::from_utf8_lossy(&status);
     let first = |line: &str| line.strip_prefix(name)?.split_ascii_whitespace().next()?.parse().ok();
     let number = status.lines().find_map(first);

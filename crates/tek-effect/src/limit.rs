@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The change of a process's limit: made and undone.
-use crate::heirs::{ids_in, Births};
+use crate::heirs::{tids_of, Births};
 use crate::identity::{process_of, user_of};
 use crate::limits::{Limits, Resource};
 use crate::loan::{has_privilege, Right, CAP_SYS_RESOURCE};
@@ -243,7 +243,7 @@ impl RealTime {
 }
 
 fn threads(pid: i32) -> impl Iterator<Item = i32> {
-    ids_in(&format!("/proc/{pid}/task")).into_iter()
+    tids_of(pid).into_iter()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use tek_procfs::path;
 
 const CAP_SYS_NICE: u32 = 23;
 pub(crate) const CAP_SYS_RESOURCE: u32 = 24;
@@ -93,7 +94,7 @@ pub(crate) fn has_privilege(tid: i32, capability: u32) -> Result<bool, Error> {
 fn is_in_own_user_namespace(tid: i32) -> bool {
     static OWN: OnceLock<Option<PathBuf>> = OnceLock::new();
     let own = OWN.get_or_init(|| fs::read_link("/proc/self/ns/user").ok());
-    own.is_some() && fs::read_link(format!("/proc/{tid}/ns/user")).ok() == *own
+    own.is_some() && path(tid, "ns/user").and_then(fs::read_link).ok() == *own
 }
 
 /// A change as far as it lends something.

@@ -3,6 +3,7 @@
 use crate::limits::{Limits, Resource};
 use crate::{sys, Error};
 use std::{fs, io};
+use tek_procfs::path;
 
 impl Limits {
     /// The limits of a process.
@@ -17,7 +18,7 @@ impl Limits {
     }
 
     fn in_proc(pid: i32, resource: Resource) -> io::Result<Self> {
-        let text = fs::read_to_string(format!("/proc/{pid}/limits"))?;
+        let text = fs::read_to_string(path(pid, "limits")?)?;
         Self::parse(&text, resource.title()).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 

@@ -11,7 +11,7 @@ use crate::process;
 use crate::sys;
 use anyhow::{bail, Result};
 use std::collections::{HashMap, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use tek_effect::{Change, Effect, Error, Groups, Identity, Moving, Place};
 use tek_policy::{Configuration, Group, GroupSettings, Weights};
@@ -224,9 +224,8 @@ impl Placement {
     pub fn given_to(&self, process: Identity) -> Group {
         let Some(there) = &self.there else { return Group::Normal };
         // Its first thread may be in the Fast group, or have ended.
-        let task = format!("/proc/{}/task", process.tid);
-        let threads = || process::names_in(Path::new(&task)).filter_map(|tid| tid.parse().ok());
-        let is_in = || threads().find_map(|tid| there.groups.is_in(tid));
+        let threads = || process::threads(process.tid).unwrap_or_default();
+        let is_in = || threads().into_iter().find_map(|tid| there.groups.is_in(tid));
         let now = || there.groups.group_of(process).or_else(is_in).unwrap_or(Group::Background);
         there.given.get(&process).copied().unwrap_or_else(now)
     }

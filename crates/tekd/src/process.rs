@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tek_effect::Identity;
 use tek_policy::Requester;
+use tek_procfs::{path, thread_path};
 
 /// The kernel's PF_KTHREAD among the flags in stat.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -37,7 +38,7 @@ pub fn names_in(directory: &Path) -> impl Iterator<Item = String> {
 /// The thread ids of a process.
 pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
     let mut tids = Vec::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+    for entry in fs::read_dir(path(pid, "task")?)? {
         tids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
     }
     Ok(tids)
@@ -45,7 +46,7 @@ pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
 
 /// Opens a thread's scheduler statistics, for repeated reads.
 pub fn schedstat(tid: i32) -> io::Result<File> {
-    File::open(format!("/proc/{tid}/schedstat"))
+    File::open(path(tid, "schedstat")?)
 }
 
 /// CPU time of a thread since its start in ns, from its schedstat; `None`: it ended.
@@ -63,7 +64,7 @@ pub fn ran_ns(tid: i32) -> Option<u64> {
 
 /// Whether a thread belongs to a process.
 pub fn has_thread(pid: i32, tid: i32) -> bool {
-    Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
+    thread_path(pid, tid, "").is_ok_and(|path| Path::new(&path).exists())
 }
 
 /// The process that a thread belongs to, with its start.
@@ -78,7 +79,7 @@ pub struct Status(String);
 impl Status {
     /// Of a process or thread.
     pub fn of(id: i32) -> io::Result<Self> {
-        let text = read(&format!("/proc/{id}/status"))?;
+        let text = read(&path(id, "status")?)?;
         Ok(Self::parse(&text))
     }
 
@@ -169,9 +170,9 @@ impl Person {
 /// Applies `examine` to a process's link to its program, or to that of another thread if the first
 /// thread has ended.
 fn exe<T>(pid: i32, examine: impl Fn(&str) -> Option<T>) -> Option<T> {
-    examine(&format!("/proc/{pid}/exe")).or_else(|| {
+    examine(&path(pid, "exe").ok()?).or_else(|| {
         let tids = threads(pid).ok()?;
-        tids.into_iter().find_map(|tid| examine(&format!("/proc/{pid}/task/{tid}/exe")))
+        tids.into_iter().find_map(|tid| examine(&thread_path(pid, tid, "exe").ok()?))
     })
 }
 
@@ -192,7 +193,7 @@ fn read(path: &str) -> io::Result<Vec<u8>> {
 
 /// The cgroups of a process, one a hierarchy.
 pub fn cgroups(pid: i32) -> Vec<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let text = path(pid, "cgroup").and_then(fs::read_to_string).unwrap_or_default();
     let mut paths: Vec<String> =
         text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(str::to_owned).collect();
     paths.sort_unstable();
@@ -202,7 +203,8 @@ pub fn cgroups(pid: i32) -> Vec<String> {
 
 /// Whether a thread is a kernel thread.
 pub fn is_of_kernel(tid: i32) -> bool {
-    let Ok(stat) = read(&format!("/proc/{tid}/task/{tid}/stat")) else { return false };
+    let stat = thread_path(tid, tid, "stat").and_then(|path| read(&path));
+    let Ok(stat) = stat else { return false };
     let text = String::from_utf8_lossy(&stat);
     // Flags are the seventh field behind the name, which ends with the last bracket.
     let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);

@@ -6,6 +6,7 @@
 use crate::process::Status;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use tek_procfs::path;
 
 /// The number of CAP_SYS_PTRACE, for whose holders /proc hides nothing.
 const SYS_PTRACE: u32 = 19;
@@ -29,11 +30,12 @@ impl Viewer {
             return Self::Nobody;
         }
         // In another user namespace capabilities mean nothing here, and any user can mount a /proc.
-        let is_in_ours = namespace_of(&pid.to_string()) == namespace_of("self");
+        let own = std::process::id() as i32;
+        let is_in_ours = namespace_of(pid) == namespace_of(own);
         if !is_in_ours {
             return Self::User(uid);
         }
-        let mounts = || fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        let mounts = || path(pid, "mountinfo").and_then(fs::read_to_string).unwrap_or_default();
         match status.has_capability(SYS_PTRACE) || shows_all(&mounts(), &gids) {
             true => Self::All,
             false => Self::User(uid),
@@ -64,8 +66,8 @@ impl Viewer {
     }
 }
 
-fn namespace_of(process: &str) -> Option<u64> {
-    fs::metadata(format!("/proc/{process}/ns/user")).ok().map(|about| about.ino())
+fn namespace_of(process: i32) -> Option<u64> {
+    fs::metadata(path(process, "ns/user").ok()?).ok().map(|about| about.ino())
 }
 
 /// Whether a process with these mounts and groups has a /proc, and no /proc that hides processes

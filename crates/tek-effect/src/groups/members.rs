@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The threads and processes of each group.
 use super::Groups;
-use crate::identity::process_of;
+use crate::identity::{is_none, process_of};
 use crate::{sys, Change, Effect, Error, Identity, Scheduling, Undone, Version};
 use std::fs;
-use std::io;
 use std::path::Path;
 use tek_policy::Group;
+use tek_procfs::path;
 
 /// Highest number of passes over a process until all its threads are in the group. A child of a
 /// placed thread starts in the right group, so only children of unplaced threads need a new pass.
@@ -352,9 +352,9 @@ pub(super) fn none_if_gone<T>(result: Result<T, Error>) -> Result<Option<T>, Err
 /// The threads that a process has now.
 pub(super) fn threads(process: Identity) -> Result<Vec<i32>, Error> {
     let tid = process.tid;
-    let list = fs::read_dir(format!("/proc/{tid}/task")).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::Gone { tid },
-        _ => Error::thread(tid, "list the process of", error),
+    let list = path(tid, "task").and_then(fs::read_dir).map_err(|error| match is_none(&error) {
+        true => Error::Gone { tid },
+        false => Error::thread(tid, "list the process of", error),
     })?;
     if !process.process_is_there() {
         return Err(Error::Gone { tid });

@@ -21,6 +21,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use tek_policy::Budget;
+use tek_procfs::{path, thread_path};
 
 const WATCHED: &str = "watched";
 const SUFFIX: &str = ".fifo";
@@ -358,7 +359,7 @@ fn set(tid: i32, state: State) {
 
 /// The fields of the stat file of a thread from the third one on; `None`: it has ended.
 fn stat_of(pid: i32, tid: i32) -> Option<Vec<String>> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    let stat = fs::read_to_string(thread_path(pid, tid, "stat").ok()?).ok()?;
     // The name before them may have anything in it.
     Some(stat.rsplit_once(')')?.1.split_ascii_whitespace().map(str::to_owned).collect())
 }
@@ -369,14 +370,14 @@ fn start_of(pid: i32, tid: i32) -> Option<u64> {
 }
 
 fn tids_of(pid: i32) -> Vec<i32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let tasks = path(pid, "task").and_then(fs::read_dir).into_iter().flatten().flatten();
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The CPU that a thread ran on last, and its CPU time in ns.
 fn cpu_and_time(thread: Thread) -> Option<(u32, u64)> {
     let Thread { pid, tid, start_ticks } = thread;
-    let time = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    let time = fs::read_to_string(thread_path(pid, tid, "schedstat").ok()?).ok()?;
     // Read after the time, which then belongs to the thread that started then.
     let stat = stat_of(pid, tid)?;
     (stat.get(22 - 3)?.parse() == Ok(start_ticks)).then_some(())?;

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use tek_bpf::{Device, Name, Thread};
+use tek_procfs::{path, thread_path};
 
 /// kthreadd, which creates all other kernel threads.
 const KTHREADD: i32 = 2;
@@ -48,7 +49,7 @@ pub fn journal(disk: Device) -> Option<Thread> {
 /// The io_uring workers of a process.
 pub fn uring_workers(pid: i32) -> Vec<Thread> {
     let named = |tid: i32| {
-        let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+        let name = fs::read_to_string(thread_path(pid, tid, "comm").ok()?).ok()?;
         let name = name.trim_end();
         name.starts_with("iou-wrk-").then(|| Thread { tid, name: Name::new(name) })
     };
@@ -57,7 +58,7 @@ pub fn uring_workers(pid: i32) -> Vec<Thread> {
 
 /// The number of resident pages of a process that belong to no file.
 pub fn anonymous_pages(pid: i32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let text = path(pid, "statm").and_then(fs::read_to_string).unwrap_or_default();
     let mut fields = text.split_ascii_whitespace().skip(1).map_while(|field| field.parse().ok());
     let (resident, shared): (u64, u64) = (fields.next().unwrap_or(0), fields.next().unwrap_or(0));
     resident.saturating_sub(shared)
