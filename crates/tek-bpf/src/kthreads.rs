@@ -45,13 +45,27 @@ pub struct Kthreads {
     dependencies: Vec<Dependency>,
     /// `None`: the watcher owns the object.
     object: Option<Object>,
+    /// The watcher attaches all programs.
+    is_lazy: bool,
 }
 
 impl Kthreads {
     /// Loads and attaches the programs that this kernel accepts. Needs CAP_BPF and CAP_PERFMON, or
     /// root.
     pub fn open() -> Result<Self, Error> {
-        let Loaded { object, dependencies, distances } = load::load()?;
+        let mut this = Self::load(None)?;
+        this.attach_all();
+        Ok(this)
+    }
+
+    /// Loads the programs of these dependencies only. [`Watcher::watch`] attaches all of them, and
+    /// until then nothing is reported.
+    pub fn open_for(kinds: &[Kind]) -> Result<Self, Error> {
+        Self::load(Some(kinds))
+    }
+
+    fn load(only: Option<&[Kind]>) -> Result<Self, Error> {
+        let Loaded { object, dependencies, distances } = load::load(only)?;
         let maps = Maps::of(&object)?;
         let read = Arc::new(Mutex::new(Vec::with_capacity(AT_ONCE)));
         let into = Arc::clone(&read);
@@ -64,7 +78,7 @@ impl Kthreads {
         });
         added.map_err(|error| Error::Events { source: io_error(&error) })?;
         let ring = builder.build().map_err(|error| Error::Events { source: io_error(&error) })?;
-        let mut this = Self {
+        let this = Self {
             links: Vec::new(),
             ring,
             read,
@@ -77,9 +91,9 @@ impl Kthreads {
             distances,
             dependencies,
             object: Some(object),
+            is_lazy: only.is_some(),
         };
         this.set_settings()?;
-        this.attach_all();
         Ok(this)
     }
 
@@ -180,7 +194,7 @@ impl Kthreads {
     /// The part that attaches the programs on hot paths; `None` after the first call.
     pub fn watcher(&mut self) -> Option<Watcher> {
         let on = self.dependencies.iter().filter(|d| d.is_on()).map(|d| d.kind).collect();
-        Some(Watcher::new(self.object.take()?, on))
+        Some(Watcher::new(self.object.take()?, on, self.is_lazy))
     }
 
     /// Sets when the programs report packets: the result of [`Watcher::watch`].

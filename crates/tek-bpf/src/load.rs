@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loads the programs that this kernel accepts, and records the reason for each other program.
 use crate::btf::Btf;
-use crate::dependency::{Dependency, Group, Hook, Kind, Target, GROUPS};
+use crate::dependency::{Dependency, Group, Hook, Kind, State, Target, GROUPS};
 use crate::error::Error;
 use crate::probe;
 use libbpf_rs::{set_print, Link, Object, ObjectBuilder, PrintLevel, ProgramAttachType};
@@ -171,13 +171,28 @@ pub(crate) fn attach(object: &mut Object, kind: Kind, hook: &Hook) -> Result<Opt
     program.attach().map(Some).map_err(error)
 }
 
-/// Loads the accepted programs. One refused program fails the load of all, so after a failure each
-/// is tried alone: hooks of functions first, because some kernels refuse all of these.
-pub(crate) fn load() -> Result<Loaded, Error> {
+impl Wanted {
+    /// Leaves out all dependencies but these, and the ends of tasks, which all of them need.
+    fn keep_only(&mut self, kinds: &[Kind]) {
+        for dependency in &mut self.dependencies {
+            if dependency.kind != Kind::Exits && !kinds.contains(&dependency.kind) {
+                dependency.state = State::Off("it is not asked for".to_owned());
+            }
+        }
+    }
+}
+
+/// Loads the accepted programs, of these dependencies only where they are given. One refused program
+/// fails the load of all, so after a failure each is tried alone: hooks of functions first, because
+/// some kernels refuse all of these.
+pub(crate) fn load(only: Option<&[Kind]>) -> Result<Loaded, Error> {
     quiet();
     let btf = Btf::of_kernel()?;
     probe::forbidden()?;
     let mut wanted = Wanted::new(&btf);
+    if let Some(kinds) = only {
+        wanted.keep_only(kinds);
+    }
     let mut result = wanted.load();
     for which in [true, false] {
         if result.is_err() && wanted.try_each(|to| matches!(to, Target::Function(_)) == which) {

@@ -14,11 +14,13 @@ pub struct Watcher {
     /// The dependencies that work.
     on: Vec<Kind>,
     object: Object,
+    /// No program is attached elsewhere.
+    is_lazy: bool,
 }
 
 impl Watcher {
-    pub(crate) fn new(object: Object, on: Vec<Kind>) -> Self {
-        Self { links: Vec::new(), on, object }
+    pub(crate) fn new(object: Object, on: Vec<Kind>, is_lazy: bool) -> Self {
+        Self { links: Vec::new(), on, object, is_lazy }
     }
 
     /// Attaches the programs for the wanted events, and detaches all others. Pass the result to
@@ -26,7 +28,7 @@ impl Watcher {
     /// this function ends the watch of packets.
     pub fn watch(&mut self, wanted: Watch) -> Result<Packets, Error> {
         let hot = GROUPS.iter().flat_map(|group| group.hooks.iter().map(|hook| (group.kind, hook)));
-        for (kind, hook) in hot.filter(|(_, hook)| hook.watch) {
+        for (kind, hook) in hot.filter(|(_, hook)| hook.watch || self.is_lazy) {
             let is_there = self.links.iter().any(|(program, _)| *program == hook.program);
             match self.is_wanted(kind, hook, wanted) {
                 true if !is_there => {
@@ -57,6 +59,7 @@ impl Watcher {
             Kind::Storage => wanted.storage,
             Kind::Locks => wanted.locks,
             Kind::Answers => wanted.answers,
+            Kind::Exits => wanted.locks || wanted.answers,
             _ => wanted.pages,
         };
         watched && is_on(kind) && !hook.done_by.is_some_and(is_on)

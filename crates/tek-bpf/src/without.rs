@@ -18,6 +18,11 @@ impl Kthreads {
         Err(Error::NotBuilt)
     }
 
+    /// The same for some dependencies.
+    pub fn open_for(_: &[Kind]) -> Result<Self, Error> {
+        Err(Error::NotBuilt)
+    }
+
     /// The dependencies that can be followed.
     pub fn dependencies(&self) -> &[Dependency] {
         match self.0 {}
