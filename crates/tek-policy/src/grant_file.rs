@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! tekd.toml: the configuration of tekd, read with the place of every mistake.
+use crate::dependency::{self, InheritSettings, InheritTable};
 use crate::grant::{Grant, RealTime, Refusal, Requester, Terms};
 use crate::grant_subject::{paths, Group, Pattern, User};
 use crate::kthread::{self, KthreadSettings, KthreadsTable};
@@ -31,6 +32,8 @@ pub struct Configuration {
     pub places: Vec<Placing>,
     /// How the kernel's threads follow the tasks that wait on them, if they do.
     pub kthreads: Option<KthreadSettings>,
+    /// Whether threads are lifted while a critical thread waits for them.
+    pub inherit: InheritSettings,
 }
 
 impl Default for Configuration {
@@ -52,6 +55,7 @@ impl Default for Configuration {
             groups: None,
             places: Vec::new(),
             kthreads: None,
+            inherit: InheritSettings::default(),
         }
     }
 }
@@ -157,6 +161,8 @@ struct File {
     place: Vec<Spanned<PlaceTable>>,
     #[serde(default, deserialize_with = "kthread::table")]
     kthreads: Option<KthreadsTable>,
+    #[serde(default, deserialize_with = "dependency::table")]
+    inherit: Option<InheritTable>,
 }
 
 #[derive(Deserialize)]
@@ -281,5 +287,6 @@ pub fn read_configuration(text: impl AsRef<[u8]>, file: &str) -> Result<Configur
         groups: parsed.groups.map(GroupSettings::from),
         places: source.each(parsed.place, PlaceTable::into_placing)?,
         kthreads: parsed.kthreads.map(KthreadSettings::from),
+        inherit: parsed.inherit.map_or(usual.inherit, InheritSettings::from),
     })
 }

@@ -5,12 +5,14 @@
 //! writes it. [`to_environment`] writes what libtek.so follows, the variable `TEK_RULES`
 //! (libtek(7)), and [`from_environment`] reads it. [`decide`] is what libtek.so makes of rules and
 //! a thread. [`read_configuration`] reads tekd.toml (tekd.toml(5)), and a [`Grant`] permits a
-//! process to have critical threads. [`kthread`] has the priorities of the kernel's own threads.
+//! process to have critical threads. [`dependency`] has the threads that wait for each other, and
+//! [`kthread`] what is special about threads of the kernel.
 //! This crate does no I/O.
 
 mod budget;
 mod cut;
 mod decide;
+pub mod dependency;
 mod environment;
 mod error;
 mod file;

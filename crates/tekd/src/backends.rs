@@ -204,14 +204,17 @@ impl Backends {
         closed
     }
 
-    /// A thread may become Fast: its own values must be in force when they are read.
-    pub fn before_fast(&mut self, thread_id: Identity) {
+    /// A thread may become Fast: its own values must be in force when they are read. `quota`: how
+    /// many threads may be lifted for its process.
+    pub fn before_fast(&mut self, thread_id: Identity, process: Identity, quota: u32) {
+        self.kthreads.claim(thread_id, process, quota);
         self.effect.settle(thread_id);
         self.noncritical.raise(&mut self.effect, thread_id);
     }
 
     /// A thread is no longer Fast; `base` has its own values.
     pub fn after_fast(&mut self, thread_id: Identity, process: Identity, base: Scheduling) {
+        self.kthreads.disclaim(thread_id);
         if is_real_time(base) {
             self.noncritical.note_back(thread_id, process);
         }

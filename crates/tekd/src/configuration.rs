@@ -123,6 +123,9 @@ pub fn describe(loaded: &Loaded) -> String {
     };
     let _ = writeln!(text, "{} patterns protect processes by their names.", protected.len());
     text.push_str(&describe_groups(&loaded.configuration));
+    if !grants.is_empty() {
+        text.push_str(&loaded.configuration.inherit.to_string());
+    }
     if grants.is_empty() {
         text.push_str("No process may have critical threads: there is no [[grant]].\n");
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A client process: its identity, and its rights.
-use crate::configuration;
 use crate::domain::{Domain, Outside};
 use crate::originals::Originals;
 use crate::process::{Person, Status};
 use crate::region::Refused;
+use crate::requester::requester;
 use crate::sys;
 use crate::viewer::Viewer;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use tek_effect::{Change, Identity};
-use tek_policy::{Bucket, Configuration, Grant, Refusal, Requester};
+use tek_policy::{Bucket, Configuration, Grant, Refusal};
 
 /// Requests of any kind, per second and at once. A request beyond that gets only a refusal.
 const REQUESTS: u32 = 2000;
@@ -198,21 +198,4 @@ impl Peer {
             None => Err(Refused::new(libc::EPERM, "nothing is known of this process")),
         }
     }
-}
-
-fn requester(
-    pid: i32,
-    person: &Person,
-    configuration: &Configuration,
-    cgroups: Vec<String>,
-) -> Requester {
-    let active = configuration::is_active(person.uid);
-    let mut requester = person.requester(pid, active, cgroups);
-    // A path is read only if a grant names it, because its file system can delay that.
-    let is_named = |path: &String| {
-        let mut patterns = configuration.grants.iter().flat_map(|grant| &grant.programs);
-        patterns.any(|pattern| pattern.is_path_of(path))
-    };
-    requester.program = requester.program.filter(|path| is_named(path) && person.has_program(path));
-    requester
 }

@@ -172,8 +172,9 @@ impl Region {
     ) -> Result<Member, Refused> {
         let owner = owner_of(target, reason, ask);
         let previous = self.choose_account(backends, target, ask, &owner)?;
-        backends.before_fast(target.thread);
-        let mut member = Member::new(target, owner, Account::new(ask.since_ns))?;
+        backends.before_fast(target.thread, target.process, ask.quota.process);
+        let member = Member::new(target, owner, Account::new(ask.since_ns));
+        let mut member = member.inspect_err(|_| backends.kthreads.disclaim(target.thread))?;
         let Some(previous) = previous else { return Ok(member) };
         if let Some(account) = self.ledger.remove(previous) {
             let is_own = previous == target.thread;

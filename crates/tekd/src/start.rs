@@ -126,10 +126,10 @@ fn backends(
     placement.place_all(&mut effect, with, domain);
     let (range, noncritical) = (with.real_time, Noncritical::default());
     let kthreads = Kthreads::start(Wanted {
-        settings: with.kthreads.as_ref(),
-        state,
+        configuration: with.clone(),
+        state: state.to_owned(),
         domain: domain.clone(),
-        protected: with.protected.clone(),
+        is_fair: backend == Backend::Fair,
         attaching_priority: with.real_time.high + 1,
     });
     Ok(Backends { effect, range, placement, noncritical, kthreads, backend, backend_why })

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of tekd, and the reasons for a thread's priority, as JSON.
 use crate::history::ms;
+use crate::lift_chains;
 use crate::member::{Ask, Member};
 use crate::noncritical::Lowered;
 use crate::peer::Peer;
@@ -69,6 +70,7 @@ pub fn of_all(server: &Server, viewer: Viewer) -> Value {
         "backend_why": server.backends.backend_why,
         "groups": server.backends.placement.shown().map(|shown| groups(&shown)),
         "kthreads": kthreads(server, viewer),
+        "inherit": inherit(server, viewer),
         "groups_why": server.backends.placement.why_not(),
         "domain": server.domain.parts().collect::<Vec<_>>(),
         "configuration": server.source,
@@ -103,6 +105,30 @@ fn kthreads(server: &Server, viewer: Viewer) -> Value {
         if let Some(members) = thread.get_mut("members").and_then(Value::as_array_mut) {
             members.retain(is_seen);
         }
+    }
+    reported
+}
+
+/// The threads of programs that are lifted, and the threads that wait for them.
+fn inherit(server: &Server, viewer: Viewer) -> Value {
+    let mut reported = server.backends.kthreads.reported_lifts();
+    let is_seen = |thread: &Value| {
+        let tid = thread["tid"].as_i64().and_then(|tid| i32::try_from(tid).ok());
+        tid.is_some_and(|tid| viewer.sees_id(tid))
+    };
+    if let Some(threads) = reported.get_mut("threads").and_then(Value::as_array_mut) {
+        threads.retain(is_seen);
+        for thread in threads {
+            if let Some(waiters) = thread.get_mut("waiters").and_then(Value::as_array_mut) {
+                waiters.retain(is_seen);
+            }
+        }
+    }
+    let is_seen = |tid: &Value| {
+        tid.as_i64().and_then(|tid| i32::try_from(tid).ok()).is_some_and(|it| viewer.sees_id(it))
+    };
+    if let Some(circles) = reported.get_mut("circles").and_then(Value::as_array_mut) {
+        circles.retain(|circle| circle.as_array().is_some_and(|all| all.iter().all(is_seen)));
     }
     reported
 }
@@ -284,6 +310,7 @@ pub fn of_thread(server: &Server, tid: i32, viewer: Viewer) -> Result<Value, Ref
         "outside_domain": outside.map(|outside| outside.to_string()),
         "barred": server.region.is_closed_to(identity, now).map(|refused| refused.why),
         "lowered": lowered.map(|its| of_lowered(identity, its)),
+        "inherit": lift_chains::of(&inherit(server, viewer), tid),
         "group": group.map(|(group, _)| group.name()),
         "group_by": group.map(|(_, by)| by),
         "connected": peer.is_some(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits the number of changed priorities in a second.
-use super::RtPriority;
+use crate::dependency::RtPriority;
 use crate::Bucket;
 
 /// Whether a change leads away from the usual priority of a thread.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `[kthreads]` of tekd.toml: whether and how the kernel's threads follow their waiters.
-use super::{Class, Method, Weight};
+use super::Class;
+use crate::dependency::{Method, Weight};
 use crate::grant_subject::Pattern;
 use crate::number::number;
 use serde::de::value::MapAccessDeserializer;

@@ -24,7 +24,8 @@
 //! The whole device has one order. rcu_preempt belongs to no CPU, and irq_work must be above it on
 //! each CPU. The first ksoftirqd that is raised costs two changes a CPU. A later one that is no
 //! higher costs no change.
-use super::{Class, Direction, RtPriority};
+use super::{Class, Direction};
+use crate::dependency::RtPriority;
 
 /// The place of a thread in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

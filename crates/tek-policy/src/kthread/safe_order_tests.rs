@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the order of irq_work, RCU and ksoftirqd.
 use super::*;
+use crate::dependency::RtPriority;
 use proptest::prelude::*;
 
 fn level(level: u32) -> Option<RtPriority> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use tek_bpf::{Packets, Watch};
 use tek_policy::kthread::KthreadSettings;
+use tek_policy::Configuration;
 
 /// A command of another thread.
 pub enum Command {
@@ -10,6 +11,8 @@ pub enum Command {
     Fast(i32, Option<u8>),
     /// New settings, and the addresses of functions that they name.
     Settings(Box<KthreadSettings>, HashMap<u64, String>),
+    /// Another configuration: grants and `[inherit]`.
+    Configuration(Box<Configuration>),
     /// The programs for this watch are attached now, and all others on hot paths are detached.
     Watched(Watch, Packets),
     Stop,

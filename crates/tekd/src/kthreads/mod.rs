@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kernel threads follow the critical tasks that wait for them.
+//! Threads follow the critical tasks that wait for them: threads of the kernel, where tekd.toml has
+//! [kthreads], and threads of programs, unless `[inherit]` says no.
 //!
 //! A thread of its own does this, at a higher priority than the tasks that it helps. Below one of
 //! them it would wait for the CPU that a kernel thread needs. It has a journal of its own, so that
@@ -7,14 +8,17 @@
 //! [`Shared`], which is locked for some microseconds at a time.
 //!
 //! The kernel needs long to load the programs. The thread therefore begins as an ordinary thread
-//! (nice -20), and tekd serves meanwhile.
+//! (nice -20), and tekd serves meanwhile. Without [kthreads] it begins with the first Fast thread.
 mod apply;
 mod boost;
 mod command;
+mod lifted;
 mod names;
 mod reactor;
 mod relations;
 mod reported;
+mod reported_lifts;
+mod rights;
 mod safe_order;
 mod served;
 mod storage_budget;
@@ -32,16 +36,17 @@ use names::Names;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use reactor::Reactor;
 use relations::Relations;
+use rights::Rights;
 use serde_json::{json, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use tek_bpf::{Dependency, State as Works, Watcher};
-use tek_effect::{Effect, Error, PiMutex, Restored};
+use tek_bpf::{Dependency, Kind, State as Works, Watcher};
+use tek_effect::{Effect, Error, Identity, PiMutex, Restored};
 use tek_policy::kthread::KthreadSettings;
-use tek_policy::Pattern;
+use tek_policy::Configuration;
 use watcher::Watching;
 
 const STACK_BYTES: usize = 256 << 10;
@@ -101,6 +106,8 @@ enum Stage {
 
 struct State {
     stage: Stage,
+    /// Whether threads of the kernel follow, too.
+    has_kthreads: bool,
     /// `None` before the beginning, after the end, and while one of the threads uses it.
     reactor: Option<Box<Reactor>>,
     is_over: bool,
@@ -119,9 +126,10 @@ struct State {
 }
 
 impl State {
-    fn new(relations: Relations) -> Self {
+    fn new(relations: Relations, has_kthreads: bool) -> Self {
         Self {
             stage: Stage::Starting,
+            has_kthreads,
             reactor: None,
             is_over: false,
             relations,
@@ -161,36 +169,64 @@ impl Reactions {
     }
 }
 
-/// The thread, if the configuration has kernel threads followed.
+/// The thread, if the configuration has threads followed.
 pub struct Kthreads {
     names: Names,
     running: Option<(Arc<Shared>, JoinHandle<()>)>,
+    /// What the thread begins with when the first thread is Fast.
+    waiting: Option<Box<Wanted>>,
     why_not: String,
 }
 
 /// The parameters of [`Kthreads::start`].
-pub struct Wanted<'a> {
-    pub settings: Option<&'a KthreadSettings>,
-    pub state: &'a Path,
+pub struct Wanted {
+    pub configuration: Configuration,
+    pub state: PathBuf,
     pub domain: Domain,
-    pub protected: Vec<Pattern>,
+    /// Fast threads have weights, and no real-time policy.
+    pub is_fair: bool,
     /// Real-time priority of the thread for hot paths: below tekd's main thread.
     pub attaching_priority: u32,
 }
 
+impl Wanted {
+    /// The settings for kernel threads. Without [kthreads] no program reports any.
+    fn settings(&self) -> KthreadSettings {
+        self.configuration.kthreads.clone().unwrap_or_default()
+    }
+
+    fn inherits(&self) -> bool {
+        self.configuration.inherit.is_on() && !self.configuration.grants.is_empty()
+    }
+}
+
 impl Kthreads {
-    /// Starts the thread if the configuration wants it. [`Kthreads::told`] reports later whether
+    /// Starts the thread if the configuration wants it. [`Kthreads::reported`] reports later whether
     /// this kernel supports it.
     pub fn start(wanted: Wanted) -> Self {
-        let Some(settings) = wanted.settings.cloned() else {
-            return Self::not("tekd.toml has no [kthreads]");
-        };
-        let (effect, restored) = match Effect::open(&journal(wanted.state)) {
+        if wanted.configuration.kthreads.is_some() {
+            return Self::start_now(wanted);
+        }
+        match restore(&wanted.state) {
+            Ok(Some((effect, restored))) => {
+                restored::announce(&restored);
+                effect.close();
+            }
+            Ok(None) => {}
+            Err(error) => return Self::failed(&error.to_string()),
+        }
+        let mut this = Self::not("tekd.toml has no [kthreads]");
+        this.waiting = wanted.inherits().then(|| Box::new(wanted));
+        this
+    }
+
+    fn start_now(wanted: Wanted) -> Self {
+        let (effect, restored) = match Effect::open(&journal(&wanted.state)) {
             Ok(opened) => opened,
             Err(error) => return Self::failed(&error.to_string()),
         };
         restored::announce(&restored);
-        if !system::is_in_memory(wanted.state) {
+        if wanted.configuration.kthreads.is_some() && !system::is_in_memory(&wanted.state) {
             log::warning(&format!(
                 "{} is on a disk, for which tekd may have to wait while kernel threads are late: a \
                  directory in memory (tmpfs) is better",
@@ -202,6 +238,7 @@ impl Kthreads {
             Ok(pair) => pair,
             Err(error) => return Self::failed(&error.to_string()),
         };
+        let settings = wanted.settings();
         let functions = functions(&settings);
         if functions.is_empty() && !settings.functions.is_empty() {
             log::warning(
@@ -209,31 +246,73 @@ impl Kthreads {
                  their addresses (CAP_SYSLOG allows it)",
             );
         }
-        let state = State::new(Relations::new(settings, system::reclaimers(), functions));
+        let inherit = wanted.configuration.inherit;
+        let relations = Relations::new(settings, inherit, system::reclaimers(), functions);
         let attaching_priority = AtomicU32::new(wanted.attaching_priority);
-        let state = PiMutex::new(state);
+        let state = PiMutex::new(State::new(relations, wanted.configuration.kthreads.is_some()));
         let shared = Arc::new(Shared { state, bell, over, attaching_priority });
         let theirs = Arc::clone(&shared);
-        let begin = move || begin(&theirs, effect, wanted.domain, wanted.protected);
+        let begin = move || begin(&theirs, effect, wanted);
         let thread =
             Builder::new().name("kthreads".to_owned()).stack_size(STACK_BYTES).spawn(begin);
         match thread {
-            Ok(thread) => Self {
-                names: Names::new(),
-                running: Some((shared, thread)),
-                why_not: String::new(),
-            },
+            Ok(thread) => {
+                let mut this = Self::not("");
+                this.running = Some((shared, thread));
+                this
+            }
             Err(error) => Self::failed(&error.to_string()),
         }
     }
 
     fn not(why: &str) -> Self {
-        Self { names: Names::new(), running: None, why_not: why.to_owned() }
+        Self { names: Names::new(), running: None, waiting: None, why_not: why.to_owned() }
     }
 
     fn failed(why: &str) -> Self {
         report_failure(why);
         Self::not(why)
+    }
+
+    /// A thread is about to become Fast. It gets its own values, if it is lifted, and is lifted no
+    /// more from now on. `quota`: how many threads may be lifted for its process.
+    pub fn claim(&mut self, thread: Identity, process: Identity, quota: u32) {
+        if let Some(wanted) = self.waiting.take() {
+            *self = Self::start_now(*wanted);
+        }
+        let Some((shared, _)) = &self.running else { return };
+        let mut state = shared.state.lock();
+        let State { reactor, relations, .. } = &mut *state;
+        relations.add_fast(thread.tid, process.tid, quota);
+        if let Some(reactor) = reactor {
+            reactor.release(relations, thread.tid);
+        }
+        drop(state);
+        let _ = shared.bell.write(1);
+    }
+
+    /// The thread is Fast no more.
+    pub fn disclaim(&self, thread: Identity) {
+        if let Some((shared, _)) = &self.running {
+            shared.state.lock().relations.remove_fast(thread.tid);
+            let _ = shared.bell.write(1);
+        }
+    }
+
+    /// Whether a thread of a program is lifted at present.
+    pub fn lifts(&self, thread: Identity) -> bool {
+        self.running.as_ref().is_some_and(|(shared, _)| {
+            let state = shared.state.lock();
+            state.relations.served(thread.tid).is_some_and(|it| it.boost.lifts(thread))
+        })
+    }
+
+    /// A process executed another program.
+    pub fn executed(&self, process: i32) {
+        let Some((shared, _)) = &self.running else { return };
+        if let Some(reactor) = &mut shared.state.lock().reactor {
+            reactor.forget_rights(process);
+        }
     }
 
     /// Makes an ordinary thread critical with this real-time priority; `None` ends that.
@@ -242,15 +321,25 @@ impl Kthreads {
     }
 
     /// Keeps the thread for hot paths below tekd's main thread, which has another priority now.
-    pub fn set_attaching_priority(&self, priority: u32) {
+    pub fn set_attaching_priority(&mut self, priority: u32) {
+        if let Some(wanted) = &mut self.waiting {
+            wanted.attaching_priority = priority;
+        }
         if let Some((shared, _)) = &self.running {
             shared.attaching_priority.store(priority, Ordering::Relaxed);
         }
     }
 
-    /// Passes on new settings.
-    pub fn reload(&self, settings: &KthreadSettings) {
-        self.notify(Command::Settings(Box::new(settings.clone()), functions(settings)));
+    /// Passes on another configuration. [kthreads] neither comes nor goes.
+    pub fn reload(&mut self, configuration: &Configuration) {
+        if let Some(wanted) = &mut self.waiting {
+            wanted.configuration = configuration.clone();
+        }
+        if let Some(settings) = &configuration.kthreads {
+            let functions = functions(settings);
+            self.notify(Command::Settings(Box::new(settings.clone()), functions));
+        }
+        self.notify(Command::Configuration(Box::new(configuration.clone())));
     }
 
     fn notify(&self, command: Command) {
@@ -259,12 +348,28 @@ impl Kthreads {
         }
     }
 
+    /// The report about lifted threads of programs.
+    pub fn reported_lifts(&self) -> Value {
+        let Some((shared, _)) = &self.running else {
+            let is_waiting = self.waiting.is_some();
+            let why = if is_waiting { "no thread is Fast" } else { "tekd.toml says so" };
+            return json!({ "on": false, "waiting": is_waiting, "why": why });
+        };
+        let mut reported = reported_lifts::of(&shared.state.lock());
+        // Names are read without the lock, so that the threads can go on.
+        reported_lifts::add_names(&mut reported);
+        reported
+    }
+
     /// The report for `tek kthreads` and `tek explain`.
     pub fn reported(&self) -> Value {
         let Some((shared, _)) = &self.running else {
             return json!({ "on": false, "why": self.why_not });
         };
         let state = shared.state.lock();
+        if !state.has_kthreads {
+            return json!({ "on": false, "why": "tekd.toml has no [kthreads]" });
+        }
         match &state.stage {
             Stage::Starting => {
                 let why = "its programs are being loaded";
@@ -327,16 +432,21 @@ fn functions(settings: &KthreadSettings) -> HashMap<u64, String> {
 }
 
 fn report_failure(why: &str) {
-    log::warning(&format!("kernel threads do not follow their waiters: {why}"));
+    log::warning(&format!("threads do not follow their waiters: {why}"));
 }
 
 /// The start of the thread, which loads the programs that it uses.
-fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pattern>) {
-    let (mut programs, watcher) = match open() {
+fn begin(shared: &Arc<Shared>, effect: Effect, wanted: Wanted) {
+    let has_kthreads = wanted.configuration.kthreads.is_some();
+    let (mut programs, watcher) = match open(has_kthreads) {
         Ok(opened) => opened,
         Err(why) => {
             effect.close();
-            report_failure(&why);
+            match has_kthreads {
+                true => report_failure(&why),
+                // Most users have not asked for it.
+                false => log::info(&format!("no thread is lifted for its waiters: {why}")),
+            }
             shared.stop_taking(Stage::Failed(why));
             return;
         }
@@ -347,14 +457,15 @@ fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pa
         let settings = &state.relations.settings;
         (settings.changes_per_second, settings.priority)
     };
-    let applier = Applier::new(effect, rate);
+    let applier = Applier::new(effect, rate, wanted.is_fair);
     let watching = Watching::start(shared, watcher);
     // tekd's main thread is real-time too, and no critical task.
     let own = std::process::id() as i32;
     if let Err(error) = programs.set_follow(own, Some(tek_bpf::Follow::Ignore)) {
         log::warning(&error.to_string());
     }
-    let mut reactor = Reactor::new(programs, applier, domain, protected, priority, watching);
+    let rights = Rights::new(wanted.domain, wanted.configuration);
+    let mut reactor = Reactor::new(programs, applier, rights, priority, has_kthreads, watching);
     reactor.raise_messengers();
     {
         let mut state = shared.state.lock();
@@ -365,8 +476,12 @@ fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pa
     shared.stop_taking(Stage::Ended);
 }
 
-fn open() -> Result<(tek_bpf::Kthreads, Watcher), String> {
-    let mut programs = tek_bpf::Kthreads::open().map_err(|error| error.to_string())?;
+fn open(has_kthreads: bool) -> Result<(tek_bpf::Kthreads, Watcher), String> {
+    let opened = match has_kthreads {
+        true => tek_bpf::Kthreads::open(),
+        false => tek_bpf::Kthreads::open_for(&[Kind::Locks, Kind::Answers]),
+    };
+    let mut programs = opened.map_err(|error| error.to_string())?;
     let watcher = programs.watcher().ok_or("its programs have a watcher already")?;
     Ok((programs, watcher))
 }
@@ -374,13 +489,15 @@ fn open() -> Result<(tek_bpf::Kthreads, Watcher), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tek_policy::dependency::InheritSettings;
 
     #[test]
     fn commands_wait_only_for_a_thread_that_will_take_them() {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let event_fd = || EventFd::from_flags(flags).unwrap();
-        let relations = Relations::new(KthreadSettings::default(), Vec::new(), HashMap::new());
-        let state = PiMutex::new(State::new(relations));
+        let (settings, inherit) = (KthreadSettings::default(), InheritSettings::OFF);
+        let relations = Relations::new(settings, inherit, Vec::new(), HashMap::new());
+        let state = PiMutex::new(State::new(relations, true));
         let attaching_priority = AtomicU32::new(51);
         let shared = Shared { state, bell: event_fd(), over: event_fd(), attaching_priority };
         let waiting = || shared.state.lock().commands.len();

@@ -7,22 +7,20 @@
 use super::apply::Applier;
 use super::command::Command;
 use super::relations::Relations;
+use super::rights::Rights;
 use super::storage_budget::StorageBudget;
 use super::system;
 use super::watcher::Watching;
 use super::State;
-use crate::domain::Domain;
 use crate::log;
-use crate::originals::Originals;
 use crate::sys;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tek_bpf::{Event, Follow, Kthreads, Member, Packets, Watch, What};
 use tek_effect::{Identity, Scheduling};
-use tek_policy::kthread::Ratio;
-use tek_policy::Pattern;
+use tek_policy::dependency::Ratio;
 
 /// While a thread is boosted, the minimum interval of reads without a wake-up.
 const LEAST_TICK_NS: u64 = 5_000_000;
@@ -44,19 +42,24 @@ pub enum Next {
 pub struct Reactor {
     programs: Kthreads,
     applier: Applier,
-    domain: Domain,
-    protected: Vec<Pattern>,
+    rights: Rights,
     /// The real-time priority of the threads.
     pub priority: u32,
     /// The followed tasks, with their processes.
     followed: HashMap<i32, Member>,
+    /// Tasks that the programs ignore.
+    ignored: HashSet<i32>,
+    /// Whether kernel threads follow.
+    has_kthreads: bool,
     watches_until: Option<u64>,
     /// The same for the programs that watch packets, since the last packet for another thread.
     packets_until: Option<u64>,
     wanted: Watch,
     watching: Watching,
     storage: StorageBudget,
+    waits: StorageBudget,
     next_memory_ns: u64,
+    next_charge_ns: u64,
     /// The number of times that events were lost.
     lost: u64,
     /// Reused by each call of `read`.
@@ -67,24 +70,27 @@ impl Reactor {
     pub fn new(
         programs: Kthreads,
         applier: Applier,
-        domain: Domain,
-        protected: Vec<Pattern>,
+        rights: Rights,
         priority: u32,
+        has_kthreads: bool,
         watching: Watching,
     ) -> Self {
         Self {
             programs,
             applier,
-            domain,
-            protected,
+            rights,
             priority,
             followed: HashMap::new(),
+            ignored: HashSet::new(),
+            has_kthreads,
             watches_until: None,
             packets_until: None,
             wanted: Watch::default(),
             watching,
             storage: StorageBudget::new(),
+            waits: StorageBudget::for_waits(),
             next_memory_ns: 0,
+            next_charge_ns: 0,
             lost: 0,
             buffer: Vec::new(),
         }
@@ -115,7 +121,14 @@ impl Reactor {
         let before_ns = sys::cpu_ns();
         let next = self.react(state);
         let used_ns = sys::cpu_ns().saturating_sub(before_ns);
-        if self.storage.spend(used_ns, sys::monotonic_ns()) && self.storage.pauses() == 1 {
+        let now = sys::monotonic_ns();
+        if self.waits.spend(used_ns, now) && self.waits.pauses() == 1 {
+            log::warning(
+                "events of locks and answers use more than half of a CPU, so tekd ignores them for \
+                 a second each time",
+            );
+        }
+        if self.storage.spend(used_ns, now) && self.storage.pauses() == 1 {
             log::warning(
                 "events of storage use more than a quarter of a CPU, so tekd ignores them for ten \
                  seconds each time: fewer or slower file operations of critical threads cost less",
@@ -134,14 +147,20 @@ impl Reactor {
         let read = self.read(&mut state.relations).map_err(io::Error::other)?;
         let now = sys::monotonic_ns();
         state.relations.expire(now);
+        if now >= self.next_charge_ns {
+            self.next_charge_ns = now + LEAST_TICK_NS;
+            self.applier.charge_lifted(&mut state.relations, now);
+        }
         self.settle(&mut state.relations);
         // Work that can wait.
         for work in state.relations.drop_cancelled(now) {
             let _ = self.programs.forget_work(work);
         }
-        self.find_journals(&mut state.relations);
-        self.examine_memory(&mut state.relations, now);
-        self.applier.superiors.keep_up(&mut self.applier.effect);
+        if self.has_kthreads {
+            self.find_journals(&mut state.relations);
+            self.examine_memory(&mut state.relations, now);
+            self.applier.superiors.keep_up(&mut self.applier.effect);
+        }
         let again = self.watch(&mut state.relations, read > 0, now);
         state.events += read;
         state.lost = self.lost;
@@ -190,6 +209,17 @@ impl Reactor {
                     if !watch.storage {
                         let _ = self.programs.forget_storage();
                     }
+                    if !watch.locks && !watch.answers {
+                        let _ = self.programs.forget_waits();
+                        relations.end_all_waits();
+                    }
+                    if watch == Watch::default() && !self.has_kthreads {
+                        self.follow_nobody();
+                    }
+                }
+                Command::Configuration(configuration) => {
+                    relations.change_inherit(configuration.inherit);
+                    self.rights.change(*configuration);
                 }
                 Command::Settings(settings, functions) => {
                     self.applier.changes.set_rate(settings.changes_per_second);
@@ -217,7 +247,7 @@ impl Reactor {
                 // The end of some tasks may be lost: a later task with such an id is checked anew.
                 self.followed.clear();
             }
-            if self.is_wanted(&event) {
+            if self.is_wanted(&event) && self.is_allowed(&event, relations) {
                 relations.take(&event);
                 if matches!(event.what, What::PacketBegan { .. }) {
                     self.packets_until = Some(sys::monotonic_ns() + WATCH_NS);
@@ -237,6 +267,7 @@ impl Reactor {
     fn is_wanted(&mut self, event: &Event) -> bool {
         if let What::TaskExited { tid, .. } = event.what {
             self.followed.remove(&tid);
+            self.ignored.remove(&tid);
             return true;
         }
         // The end of a wait is not reported while these programs are detached.
@@ -245,7 +276,7 @@ impl Reactor {
         }
         if let What::StorageAwaited { owner: Some(process), .. } = event.what {
             // A thread outside the domain is not touched for any task.
-            if self.domain.check(process, &self.protected, &Originals::default()).is_err() {
+            if !self.rights.holds(process) {
                 return false;
             }
         }
@@ -254,15 +285,58 @@ impl Reactor {
             known.priority = member.priority;
             return true;
         }
-        let check = self.domain.check(member.process, &self.protected, &Originals::default());
+        let is_held = self.rights.holds(member.process);
         // tekd's own threads are no critical tasks, including the thread for hot paths.
         let is_own = u32::try_from(member.process) == Ok(std::process::id());
-        let follow = if check.is_ok() && !is_own { Follow::Follow } else { Follow::Ignore };
+        let follow = if is_held && !is_own { Follow::Follow } else { Follow::Ignore };
         let _ = self.programs.set_follow(member.tid, Some(follow));
-        if follow == Follow::Follow {
-            self.followed.insert(member.tid, member);
+        match follow {
+            Follow::Follow => drop(self.followed.insert(member.tid, member)),
+            Follow::Ignore => drop(self.ignored.insert(member.tid)),
         }
         follow == Follow::Follow
+    }
+
+    /// Whether a task may lift the thread of a program that it waits for.
+    fn is_allowed(&mut self, event: &Event, relations: &mut Relations) -> bool {
+        let now = sys::monotonic_ns();
+        let (member, thread, owner, evidence, lock) = match event.what {
+            What::LockAwaited { member, lock, holder, owner, evidence } if self.wanted.locks => {
+                (member, holder.tid, owner, evidence, Some(lock))
+            }
+            What::AnswerAwaited { member, server, owner, evidence } if self.wanted.answers => {
+                (member, server.tid, owner, evidence, None)
+            }
+            // Its end is not reported while these programs are detached.
+            What::LockAwaited { .. } | What::AnswerAwaited { .. } => return false,
+            _ => return true,
+        };
+        let is_allowed = self.rights.may_lift(member, thread, owner, evidence, lock, now);
+        if !is_allowed {
+            relations.refuse(member, lock.is_some());
+        }
+        is_allowed
+    }
+
+    /// A process may have other rights now.
+    pub fn forget_rights(&mut self, process: i32) {
+        self.rights.forget(process);
+    }
+
+    /// No program reports the end of a task from now on.
+    fn follow_nobody(&mut self) {
+        for task in self.followed.drain().map(|(task, _)| task).chain(self.ignored.drain()) {
+            let _ = self.programs.set_follow(task, None);
+        }
+    }
+
+    /// Another part of tekd is about to change a thread: the thread gets its own values, and the
+    /// programs know it as a boosted thread no more.
+    pub fn release(&mut self, relations: &mut Relations, thread: i32) {
+        self.applier.release(relations, thread);
+        if relations.served(thread).is_some() {
+            let _ = self.programs.set_boosted(thread, None);
+        }
     }
 
     fn settle(&mut self, relations: &mut Relations) {
@@ -328,26 +402,41 @@ impl Reactor {
         // Most tasks send no packet that another thread must process.
         self.packets_until = self.packets_until.filter(|until| *until > now);
         let watches = self.watches_until.is_some();
-        let storage = !self.followed.is_empty() && !self.storage.is_paused(now);
+        let follows = !self.followed.is_empty();
+        let storage = follows && self.has_kthreads && !self.storage.is_paused(now);
         if self.wanted.storage && !storage {
             relations.end_all_for_storage(now);
         }
+        let inherits = self.has_critical(relations) && !self.waits.is_paused(now);
         self.want(Watch {
-            pages: watches && (self.wanted.pages || !self.followed.is_empty()),
+            pages: watches && self.has_kthreads && (self.wanted.pages || follows),
             packets: self.packets_until.is_some(),
             // As long as tasks are followed: an operation after a pause of the task is as urgent.
             storage,
-            ..Watch::default()
+            locks: inherits && relations.inherit().locks,
+            answers: inherits && relations.inherit().answers,
         });
         if relations.changes_by_itself() {
-            return Some(relations.settings.linger_ns().max(LEAST_TICK_NS));
+            let tick = match self.has_kthreads {
+                true => relations.settings.linger_ns().max(LEAST_TICK_NS),
+                false => LEAST_TICK_NS,
+            };
+            let end = relations.next_end_ns().map(|at| at.saturating_sub(now));
+            return Some(end.map_or(tick, |end| end.min(LEAST_TICK_NS).min(tick)));
         }
         if !watches {
             self.forget_ended(relations);
         }
         // The programs of storage are attached again at the end of a pause.
         let pause = self.storage.remaining_ns(now).filter(|_| !self.followed.is_empty());
-        self.watches_until.map(|until| until - now).into_iter().chain(pause).min()
+        let waits = self.waits.remaining_ns(now).filter(|_| self.has_critical(relations));
+        let watched = self.watches_until.map(|until| until - now);
+        watched.into_iter().chain(pause).chain(waits).min()
+    }
+
+    /// Whether a task is critical, so that the threads that it waits for matter.
+    fn has_critical(&self, relations: &Relations) -> bool {
+        relations.has_fast() || (self.has_kthreads && !self.followed.is_empty())
     }
 
     fn want(&mut self, wanted: Watch) {

@@ -9,7 +9,7 @@ use crate::sys;
 use serde_json::{json, Value};
 use std::collections::HashMap;
 use tek_bpf::Device;
-use tek_policy::kthread::{Dependant, RtPriority, Summary, Weight};
+use tek_policy::dependency::{Because, RtPriority, Summary, Weight};
 
 const MS: u64 = 1_000_000;
 
@@ -18,18 +18,25 @@ pub struct Reported {
     value: Value,
     tid: i32,
     function: Option<u64>,
-    members: Vec<(Dependant<i32>, Option<Why>)>,
+    members: Vec<Member>,
 }
+
+/// A task that waits: priority, id, number of its waits, and the reason.
+struct Member(RtPriority, i32, u64, Option<Why>);
 
 /// All kernel threads. Fast: names are added later.
 pub fn collect(relations: &Relations) -> Vec<Reported> {
     let now = sys::monotonic_ns();
-    relations.all().map(|served| one(relations, served, now)).collect()
+    // Threads of programs are in the report about lifts, unless a task waits for their work.
+    let is_shown = |served: &&Served| {
+        !served.is_user() || served.whys.values().any(|why| why.because() == Because::Work)
+    };
+    relations.all().filter(is_shown).map(|served| one(relations, served, now)).collect()
 }
 
 fn one(relations: &Relations, served: &Served, now: u64) -> Reported {
     let boost = &served.boost;
-    let summary = served.summary();
+    let summary = relations.summary(served.thread.tid);
     let (tid, function) = (served.thread.tid, served.function());
     let present = boost.now.map_or(0, |_| now.saturating_sub(boost.since_ns));
     let thousandths = |number: u64| number as f64 / 1000.0;
@@ -50,15 +57,18 @@ fn one(relations: &Relations, served: &Served, now: u64) -> Reported {
         "boosts": boost.times,
         "boosted_ms": (boost.total_ns + present) / MS,
     });
-    let members = served.dependants().in_order().into_iter();
-    let members = members.map(|member| (member, served.why(member.waiter))).collect();
+    let members = relations.members(tid).into_iter();
+    let members = members
+        .filter(|(.., because)| *because == Because::Work)
+        .map(|(priority, tid, times, _)| Member(priority, tid, times, served.why(tid)))
+        .collect();
     Reported { value, tid, function, members }
 }
 
 /// The report with all known names.
 pub fn threads(all: Vec<Reported>, names: &Names) -> Value {
     let of_members = |reported: &Reported| -> Vec<u64> {
-        let whys = reported.members.iter().filter_map(|(_, why)| *why);
+        let whys = reported.members.iter().filter_map(|member| member.3);
         let functions = whys.filter_map(|why| match why {
             Why::Work(function) => Some(function),
             _ => None,
@@ -72,12 +82,12 @@ pub fn threads(all: Vec<Reported>, names: &Names) -> Value {
 
 fn named(reported: Reported, functions: &HashMap<u64, String>) -> Value {
     let Reported { mut value, tid, function, members } = reported;
-    let member = |(member, why): &(Dependant<i32>, Option<Why>)| {
+    let member = |Member(priority, tid, times, why): &Member| {
         json!({
-            "tid": member.waiter,
-            "name": name(member.waiter),
-            "priority": member.priority.get(),
-            "times": member.times,
+            "tid": tid,
+            "name": name(*tid),
+            "priority": priority.get(),
+            "times": times,
             "waits_for": why.map(|why| words(why, functions)),
         })
     };
@@ -106,6 +116,8 @@ fn words(why: Why, functions: &HashMap<u64, String>) -> String {
         Why::Packet => "its network packet".to_owned(),
         Why::Held => "a lock or transaction that the thread holds in a file system".to_owned(),
         Why::Storage => "what the kernel does for storage".to_owned(),
+        Why::Lock(_) => "a lock that the thread holds".to_owned(),
+        Why::Answer => "its answer".to_owned(),
         Why::Timer => "the timer that lets it write on".to_owned(),
     }
 }

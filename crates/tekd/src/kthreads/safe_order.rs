@@ -80,13 +80,13 @@ impl Superiors {
             ordered.push(Ordered { id: *tid, rank: *rank, usual, now, demand: None });
         }
         for tid in softirqs {
-            let wanted = relations.wanted(tid);
+            let (wanted, highest) = (relations.wanted(tid), relations.summary(tid));
             let Some(served) = relations.served_mut(tid) else { continue };
             if examine(&mut served.boost, tid).is_err() {
                 continue;
             }
             let usual = usual_priority(&served.boost);
-            let highest = served.summary().map(|summary| summary.highest);
+            let highest = highest.map(|summary| summary.highest);
             let demand =
                 wanted.zip(highest).map(|(priority, highest)| Demand { priority, highest });
             let now = served.boost.now.or(usual);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One kernel thread that critical tasks wait for.
+//! One thread that critical tasks wait for: a thread of the kernel, or of a program.
+use super::lifted::Lifted;
 use std::collections::HashMap;
 use tek_bpf::{Device, Thread};
 use tek_effect::{Change, Identity, Scheduling, Watch};
-use tek_policy::kthread::{Class, Dependants, Lingering, Ratio, RtPriority, Summary};
+use tek_policy::dependency::{Because, Ratio, RtPriority};
+use tek_policy::kthread::Class;
 
 /// The reason why a task waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +32,27 @@ pub enum Why {
     Storage,
     /// The same, but the thread is an ordinary thread that holds something inside a file system.
     Held,
+    /// A lock of a program: the address of its word.
+    Lock(u64),
+    /// An answer to what it has sent.
+    Answer,
 }
 
 impl Why {
+    /// The kind of the wait.
+    pub fn because(self) -> Because {
+        match self {
+            Self::Lock(_) => Because::Lock,
+            Self::Answer => Because::Answer,
+            _ => Because::Work,
+        }
+    }
+
+    /// Whether it means a thread of a program. The name of such a thread may be any text.
+    pub fn is_for_user(self) -> bool {
+        matches!(self, Self::Held | Self::Lock(_) | Self::Answer)
+    }
+
     /// The disk that the task writes to.
     pub fn disk(self) -> Option<Device> {
         match self {
@@ -55,6 +75,10 @@ pub struct Boost {
     pub change: Option<Change>,
     /// The priority in force; `None`: the thread's own.
     pub now: Option<RtPriority>,
+    /// It is a thread of a program: its children must not inherit the boost.
+    pub is_user: bool,
+    /// Fast threads are not real-time here, so a boosted thread of a program is not either.
+    pub is_fair: bool,
     /// The reason why the priority is lower than computed.
     pub held: Option<String>,
     pub times: u64,
@@ -68,9 +92,14 @@ impl Boost {
     pub fn is_of(&self, thread: Identity) -> bool {
         self.identity.is_none_or(|identity| identity == thread)
     }
+
+    /// Whether this thread of a program is boosted at present.
+    pub fn lifts(&self, thread: Identity) -> bool {
+        self.is_user && self.now.is_some() && self.identity == Some(thread)
+    }
 }
 
-/// The thread, its R(k) and its boost.
+/// The thread and its boost.
 pub struct Served {
     pub thread: Thread,
     /// Derived from the name.
@@ -78,26 +107,27 @@ pub struct Served {
     /// The share of the pages: for kswapd.
     pub ratio: Ratio,
     pub boost: Boost,
-    members: Lingering<i32>,
-    whys: HashMap<i32, Why>,
-    /// The members of R(k) before it became empty.
-    last: Vec<(i32, u8)>,
+    /// For a thread of a program.
+    pub lifted: Lifted,
+    /// The reason of each waiter.
+    pub whys: HashMap<i32, Why>,
+    /// The critical tasks behind it before its R(k) became empty.
+    pub last: Vec<(i32, u8)>,
 }
 
 impl Served {
-    pub fn new(thread: Thread, why: Why, linger_ns: u64) -> Self {
-        let class = match (thread.tid, why) {
-            // The name of an ordinary thread may be any text.
-            (_, Why::Held) => Class::Holder,
-            (2, _) => Class::Creator,
+    pub fn new(thread: Thread, why: Why) -> Self {
+        let class = match thread.tid {
+            _ if why.is_for_user() => Class::Holder,
+            2 => Class::Creator,
             _ => Class::of_name(&thread.name.to_string()),
         };
         Self {
             thread,
             class,
             ratio: Ratio::ONE,
-            boost: Boost::default(),
-            members: Lingering::new(linger_ns),
+            boost: Boost { is_user: class == Class::Holder, ..Boost::default() },
+            lifted: Lifted::default(),
             whys: HashMap::new(),
             last: Vec::new(),
         }
@@ -112,92 +142,27 @@ impl Served {
         }
     }
 
+    /// Whether it is a thread of a program.
+    pub fn is_user(&self) -> bool {
+        self.class == Class::Holder
+    }
+
     /// Whether the thread is a worker of a workqueue pool.
     pub fn is_kworker(&self) -> bool {
         self.thread.name.as_bytes().starts_with(b"kworker/")
     }
 
-    /// Whether the names agree. Some events have no name.
-    pub fn is(&self, thread: Thread) -> bool {
+    /// Whether it is this thread: the kinds and the names agree. Some events have no name.
+    pub fn is(&self, thread: Thread, why: Why) -> bool {
         let names = [self.thread.name, thread.name];
-        names.iter().any(|name| name.is_empty()) || names[0] == names[1]
+        self.is_user() == why.is_for_user()
+            && (names.iter().any(|name| name.is_empty()) || names[0] == names[1])
     }
 
-    /// Adds a dependant to R(k), the dependants of this kernel thread. Like each function below
-    /// that changes R(k), it returns whether the set changed.
-    pub fn begin(&mut self, waiter: i32, priority: RtPriority, why: Why) -> bool {
-        self.whys.insert(waiter, why);
-        self.members.begin(waiter, priority)
-    }
-
-    pub fn change_priority(&mut self, waiter: i32, priority: RtPriority) -> bool {
-        self.members.change_priority(waiter, priority)
-    }
-
-    pub fn end(&mut self, waiter: i32, at: u64) -> bool {
-        self.members.end(waiter, at)
-    }
-
-    pub fn end_now(&mut self, waiter: i32) -> bool {
-        self.members.end_now(waiter)
-    }
-
-    pub fn end_all(&mut self, now: u64) -> bool {
-        self.members.end_all(now)
-    }
-
-    pub fn drop_lingering(&mut self) -> bool {
-        self.members.drop_now()
-    }
-
-    pub fn forget(&mut self, waiter: i32) -> bool {
+    /// A task has ended.
+    pub fn forget(&mut self, waiter: i32) {
         self.last.retain(|(last, _)| *last != waiter);
         self.whys.remove(&waiter);
-        self.members.remove_all_of(waiter)
-    }
-
-    pub fn expire(&mut self, now: u64) -> bool {
-        let before = self.members.next_ns().is_some_and(|at| at <= now).then(|| self.members());
-        let changed = self.members.expire(now);
-        if let Some(before) = before.filter(|_| self.members.dependants().is_empty()) {
-            self.last = before;
-        }
-        if changed {
-            let members = self.members.dependants();
-            self.whys.retain(|waiter, _| members.times_of(*waiter) > 0);
-        }
-        changed
-    }
-
-    /// R(k) is empty, and the thread has its own priority.
-    pub fn is_free(&self) -> bool {
-        self.members.dependants().is_empty() && self.boost.now.is_none()
-    }
-
-    /// The present dependants, or the last ones: works that they caused may be done after their
-    /// wait.
-    pub fn members(&self) -> Vec<(i32, u8)> {
-        let now: Vec<_> =
-            self.members.dependants().iter().map(|it| (it.waiter, it.priority.get())).collect();
-        if now.is_empty() {
-            self.last.clone()
-        } else {
-            now
-        }
-    }
-
-    pub fn dependants(&self) -> &Dependants<i32> {
-        self.members.dependants()
-    }
-
-    pub fn summary(&self) -> Option<Summary> {
-        self.members.dependants().summary()
-    }
-
-    /// The priority of a member.
-    pub fn priority_of(&self, waiter: i32) -> Option<u8> {
-        let mut all = self.members.dependants().iter();
-        all.find(|dependant| dependant.waiter == waiter).map(|dependant| dependant.priority.get())
     }
 
     pub fn why(&self, waiter: i32) -> Option<Why> {

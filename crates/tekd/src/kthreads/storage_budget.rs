@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bounds the CPU time that events of storage may cost the reacting threads.
+//! Bounds the CPU time that events of storage, of locks and of answers may cost the reacting
+//! threads.
 //!
 //! These events are the most frequent ones. On a slow device they could use all CPU time, at a
 //! priority above tekd's main thread. When the reacting threads have used their share of a CPU, the
@@ -9,22 +10,36 @@ use crate::share::Share;
 
 /// The reacting threads may use one part in this many of a CPU.
 const PARTS: u64 = 4;
+/// The same for locks and answers: each event is one that a critical task waits for.
+const PARTS_FOR_WAITS: u64 = 2;
 /// The CPU time that the threads may use at once.
 const BURST_NS: u64 = 250_000_000;
 /// The minimum time for which the programs stay detached.
 const PAUSE_NS: u64 = 10_000_000_000;
+const PAUSE_FOR_WAITS_NS: u64 = 1_000_000_000;
 
 /// The account of the reacting threads. The caller passes the time.
 #[derive(Debug)]
 pub struct StorageBudget {
     share: Share,
+    pause_ns: u64,
     paused_until_ns: Option<u64>,
     pauses: u64,
 }
 
 impl StorageBudget {
     pub const fn new() -> Self {
-        Self { share: Share::new(PARTS, BURST_NS), paused_until_ns: None, pauses: 0 }
+        Self::with(PARTS, PAUSE_NS)
+    }
+
+    /// The account for events of locks and answers.
+    pub const fn for_waits() -> Self {
+        Self::with(PARTS_FOR_WAITS, PAUSE_FOR_WAITS_NS)
+    }
+
+    const fn with(parts: u64, pause_ns: u64) -> Self {
+        let share = Share::new(parts, BURST_NS);
+        Self { share, pause_ns, paused_until_ns: None, pauses: 0 }
     }
 
     /// Charges CPU time that ended at `now`. `true`: this begins a pause.
@@ -33,7 +48,7 @@ impl StorageBudget {
         let Some(until) = self.share.exhausted_until(now).filter(|_| !self.is_paused(now)) else {
             return false;
         };
-        self.paused_until_ns = Some(until.max(now + PAUSE_NS));
+        self.paused_until_ns = Some(until.max(now + self.pause_ns));
         self.pauses += 1;
         true
     }

@@ -95,6 +95,7 @@ impl Server {
     /// A process executed a program. Ends its grants, unless it got them after that.
     pub(super) fn executed(&mut self, pid: i32, at_ns: u64) {
         const WHY: &str = "it executed another program";
+        self.backends.kthreads.executed(pid);
         let peer = self.peers.get(&pid).filter(|peer| peer.since_ns < at_ns);
         self.ending.extend(peer.map(|peer| (peer.process, WHY)));
         let rest = self.region.members().filter(|member| member.target.process.tid == pid);
@@ -250,11 +251,10 @@ impl Server {
                 "another backend, and groups elsewhere, come into force when tekd is started anew",
             );
         }
-        match (&before.kthreads, &now.kthreads) {
-            (Some(_), Some(settings)) => self.backends.kthreads.reload(settings),
-            (None, None) => {}
-            _ => log::warning("[kthreads] comes into force, and goes, when tekd is started anew"),
+        if before.kthreads.is_some() != now.kthreads.is_some() {
+            log::warning("[kthreads] comes into force, and goes, when tekd is started anew");
         }
+        self.backends.kthreads.reload(now);
         let Self { backends, configuration, domain, .. } = self;
         backends.placement.reload(&mut backends.effect, configuration, domain);
         self.listen_for_news(self.awake || self.needs_news());

@@ -3,6 +3,7 @@
 use super::Server;
 use crate::backend::Backend;
 use crate::backends::Backends;
+use crate::kthreads::Kthreads;
 use crate::noncritical::Scope;
 use crate::peer::Peer;
 use crate::region::Region;
@@ -19,6 +20,7 @@ struct View<'a> {
     configuration: &'a Configuration,
     domain: &'a Domain,
     originals: &'a Originals,
+    kthreads: &'a Kthreads,
 }
 
 impl Scope for View<'_> {
@@ -27,7 +29,8 @@ impl Scope for View<'_> {
     }
 
     fn is_critical(&self, thread: Identity) -> bool {
-        self.region.member(thread).is_some()
+        // A lifted thread has a real-time policy for a moment.
+        self.region.member(thread).is_some() || self.kthreads.lifts(thread)
     }
 
     fn switches_itself(&self, pid: i32) -> bool {
@@ -49,22 +52,22 @@ impl Server {
             return;
         }
         let Self { backends, region, peers, configuration, domain, .. } = self;
-        let Backends { effect, noncritical, placement, range, .. } = backends;
+        let Backends { effect, noncritical, placement, range, kthreads, .. } = backends;
         if region.is_empty() {
             noncritical.leave(effect);
             return;
         }
         let originals = &placement.originals;
-        let view = View { region, peers, configuration, domain, originals };
+        let view = View { region, peers, configuration, domain, originals, kthreads };
         noncritical.enter(effect, *range, &view);
     }
 
     /// Runs a slice of the scan of all threads.
     pub(super) fn examine_noncritical(&mut self, now_ns: u64) {
         let Self { backends, region, peers, configuration, domain, .. } = self;
-        let Backends { effect, noncritical, placement, range, .. } = backends;
+        let Backends { effect, noncritical, placement, range, kthreads, .. } = backends;
         let originals = &placement.originals;
-        let view = View { region, peers, configuration, domain, originals };
+        let view = View { region, peers, configuration, domain, originals, kthreads };
         noncritical.examine(effect, now_ns, *range, &view);
     }
 
@@ -74,9 +77,9 @@ impl Server {
             return;
         }
         let Self { backends, region, peers, configuration, domain, .. } = self;
-        let Backends { noncritical, placement, range, .. } = backends;
+        let Backends { noncritical, placement, range, kthreads, .. } = backends;
         let originals = &placement.originals;
-        let view = View { region, peers, configuration, domain, originals };
+        let view = View { region, peers, configuration, domain, originals, kthreads };
         noncritical.examine_all(sys::monotonic_ns(), *range, &view);
     }
 }

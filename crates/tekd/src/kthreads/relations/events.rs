@@ -3,6 +3,7 @@
 use super::{Relations, Thing, CREATOR};
 use crate::kthreads::served::Why;
 use tek_bpf::{Event, Member, Name, Thread, What};
+use tek_policy::dependency::RtPriority;
 
 const CREATOR_THREAD: Thread = Thread { tid: CREATOR, name: Name::UNKNOWN };
 /// The age at which a work counts as cancelled, because some kernels do not report that. Packets
@@ -15,6 +16,7 @@ impl Relations {
     /// Updates the relations for an event.
     pub fn take(&mut self, event: &Event) {
         let (at, woken) = (event.time, if event.woke { event.time } else { 0 });
+        self.at = at;
         match event.what {
             What::WorkQueued { member, work, worker } => {
                 self.queued.insert(work.address, at);
@@ -129,10 +131,12 @@ impl Relations {
             What::StorageEnded { member } => self.end_wait_for_storage(member.tid, at),
             // The task is followed from now on; the softirq runs already.
             What::StorageUsed { .. } | What::StorageRaised => {}
-            What::LockAwaited { .. }
-            | What::LockEnded { .. }
-            | What::AnswerAwaited { .. }
-            | What::AnswerEnded { .. } => {}
+            What::LockAwaited { member, lock, holder, .. } => {
+                self.await_lock(member, lock, holder, woken);
+            }
+            What::LockEnded { member, .. } => self.end_now(Thing::Lock(member.tid)),
+            What::AnswerAwaited { member, server, .. } => self.await_answer(member, server, woken),
+            What::AnswerEnded { member, server } => self.end_answer(member.tid, server),
             What::TaskExited { tid, .. } => self.forget_task(tid),
         }
     }
@@ -165,15 +169,10 @@ impl Relations {
 
     /// A new kernel thread must run before the tasks that wait for it go on.
     fn wait_for_new(&mut self, thread: Thread, woken: u64) {
-        let waiting: Vec<_> = (self.of_thing.iter())
-            .flat_map(|(thing, workers)| {
-                workers.iter().map(|(its, member)| (*thing, *its, *member))
-            })
-            .filter_map(|(thing, its, member)| (its == CREATOR).then_some((thing, member)))
-            .collect();
+        let waiting = self.graph.edges().filter(|(_, edge)| edge.holder == CREATOR);
+        let waiting: Vec<_> = waiting.map(|(thing, edge)| (*thing, edge.waiter)).collect();
         for (thing, tid) in waiting {
-            let priority = self.served.get(&CREATOR).and_then(|served| served.priority_of(tid));
-            let Some(priority) = priority else { continue };
+            let Some(priority) = self.graph.priority_of(tid).map(RtPriority::get) else { continue };
             let member = Member { tid, process: tid, priority, via: false };
             self.begin(thing, thread, member, Why::Thread, woken);
         }

@@ -4,13 +4,13 @@ use super::{Relations, Thing};
 use crate::kthreads::served::Why;
 use std::mem;
 use tek_bpf::{Member, Thread};
-use tek_policy::kthread::Ratio;
+use tek_policy::dependency::Ratio;
 
 impl Relations {
     /// Critical tasks that own pages while kswapd of a node is wanted, and their share of all
     /// pages.
     pub fn owners(&mut self, owners: &[Member], ratio: Ratio) {
-        let nodes: Vec<u32> = (self.of_thing.keys())
+        let nodes: Vec<u32> = (self.graph.things())
             .filter_map(|thing| if let Thing::Reclaim(node) = thing { Some(*node) } else { None })
             .collect();
         for kswapd in self.reclaimers.clone() {
@@ -31,7 +31,7 @@ impl Relations {
     /// Whether a task waits for memory.
     pub fn wants_memory(&self) -> bool {
         let is_reclaim = |thing: &Thing| matches!(thing, Thing::Reclaim(_) | Thing::OwnReclaim(_));
-        !self.reclaimers.is_empty() && self.of_thing.keys().any(is_reclaim)
+        !self.reclaimers.is_empty() && self.graph.things().any(is_reclaim)
     }
 
     fn reclaimer_of(&self, node: u32) -> Option<Thread> {

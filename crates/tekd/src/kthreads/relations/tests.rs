@@ -3,7 +3,8 @@
 use super::Relations;
 use std::collections::HashMap;
 use tek_bpf::{Device, Event, Member, Name, Thread, What, Work};
-use tek_policy::kthread::{KthreadSettings, Ratio};
+use tek_policy::dependency::{InheritSettings, Ratio};
+use tek_policy::kthread::KthreadSettings;
 use tek_policy::read_configuration;
 
 const MS: u64 = 1_000_000;
@@ -32,7 +33,8 @@ struct Kernel {
 
 impl Kernel {
     fn new(more: &str) -> Self {
-        let relations = Relations::new(settings(more), vec![kswapd()], HashMap::new());
+        let inherit = InheritSettings::default();
+        let relations = Relations::new(settings(more), inherit, vec![kswapd()], HashMap::new());
         Self { relations, now: 1000 * MS }
     }
 

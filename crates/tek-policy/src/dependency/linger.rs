@@ -9,7 +9,7 @@
 //! An event costs the same for any number of relations. Each task has at most one alarm, which is
 //! set again when it expires and not at each event.
 //! Memory is bounded by the highest number of relations at one time.
-use super::{Dependants, RtPriority};
+use super::{Dependants, Share};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::hash::Hash;
@@ -51,13 +51,14 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
     }
 
     /// A relation of the task begins. Returns whether R(k) changed.
-    pub fn begin(&mut self, waiter: Id, priority: RtPriority) -> bool {
+    pub fn begin(&mut self, waiter: Id, share: impl Into<Share>) -> bool {
+        let share = share.into();
         let task = self.tasks.entry(waiter).or_default();
         task.active += 1;
         match task.leaves_at.pop_back() {
-            Some(_) => self.members.change_priority(waiter, priority),
+            Some(_) => self.members.change(waiter, share),
             None => {
-                self.members.add(waiter, priority);
+                self.members.add(waiter, share);
                 true
             }
         }
@@ -105,9 +106,14 @@ impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
         changed
     }
 
-    /// The task has another priority. Returns whether R(k) changed.
-    pub fn change_priority(&mut self, waiter: Id, priority: RtPriority) -> bool {
-        self.members.change_priority(waiter, priority)
+    /// The task has another priority, or stands for other tasks. Returns whether R(k) changed.
+    pub fn change(&mut self, waiter: Id, share: impl Into<Share>) -> bool {
+        self.members.change(waiter, share)
+    }
+
+    /// Whether nothing is stored: there is neither a relation nor an alarm.
+    pub fn is_idle(&self) -> bool {
+        self.tasks.is_empty() && self.alarms.is_empty() && self.members.has_no_waiter()
     }
 
     /// The task leaves R(k) at once: it has exited, or is no longer critical. Returns whether R(k)

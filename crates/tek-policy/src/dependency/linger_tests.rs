@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of the tasks that linger, against a list of all events.
 use super::*;
+use crate::dependency::RtPriority;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;

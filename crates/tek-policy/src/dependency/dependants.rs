@@ -1,103 +1,95 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! R(k): the critical tasks that depend on a kernel thread at present.
+//! R(k): the critical tasks that depend on a thread at present.
 //!
 //! A multiset: a task is in it once for each inode that it made dirty, each piece of work and each
-//! request. Each event updates number, sum and highest priority, as in section V.1 of the paper.
+//! request. A waiter may stand for several tasks, which wait for it ([`Share`]).
+//! Each event updates number, sum and highest priority, as in section V.1 of the paper.
 //! An event therefore costs the same for any number of dependants. The paper searches the highest
 //! priority; here each of the 99 priorities has a counter, and a bit that is set while it is used.
-use super::RtPriority;
+use super::{RtPriority, Share, Summary, MOST_HOLDERS};
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A task that depends on a kernel thread.
+/// A task that depends on a thread, or a waiter that stands for such tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Dependant<Id> {
     /// The id of the task.
     pub waiter: Id,
-    /// Its present priority: one, however often the task is in R(k).
+    /// Its present priority: one, however often the task is in R(k). The highest of several tasks.
     pub priority: RtPriority,
     /// How often it is in R(k), at least 1.
     pub times: u64,
 }
 
-/// The input of the equations, from an R(k) that is not empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// |R(k)|, at least 1.
-    pub count: u64,
-    /// The sum of the priorities; each counts as often as its task is in R(k).
-    pub sum: u64,
-    /// The highest priority.
-    pub highest: RtPriority,
-}
-
-impl Summary {
-    /// The mean priority in thousandths, to the nearest, a half upwards.
-    pub fn mean_thousandths(&self) -> u64 {
-        let count = u128::from(self.count.max(1));
-        let mean = (u128::from(self.sum) * 2000 + count) / (2 * count);
-        u64::try_from(mean).unwrap_or(u64::MAX)
-    }
-}
-
 /// R(k).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dependants<Id: Eq + Hash> {
-    members: HashMap<Id, (RtPriority, u64)>,
+    members: HashMap<Id, (Share, u64)>,
     count: u64,
     sum: u64,
-    /// The number of relations for each priority.
+    /// The number of relations for each highest priority.
     counts: [u64; 100],
-    /// Bit n: at least one task has the priority n.
+    /// Bit n: at least one waiter has the highest priority n.
     bits: u128,
+    /// The number of relations for each depth of a share.
+    depths: [u64; MOST_HOLDERS as usize],
 }
 
 impl<Id: Copy + Eq + Hash> Default for Dependants<Id> {
     fn default() -> Self {
-        Self { members: HashMap::new(), count: 0, sum: 0, counts: [0; 100], bits: 0 }
+        Self {
+            members: HashMap::new(),
+            count: 0,
+            sum: 0,
+            counts: [0; 100],
+            bits: 0,
+            depths: [0; MOST_HOLDERS as usize],
+        }
     }
 }
 
 impl<Id: Copy + Eq + Hash> Dependants<Id> {
-    /// Adds the task once more. A new priority also applies to the times that the task is already
-    /// in R(k).
-    pub fn add(&mut self, waiter: Id, priority: RtPriority) {
-        self.change_priority(waiter, priority);
-        let (_, times) = self.members.entry(waiter).or_insert((priority, 0));
+    /// Adds the waiter once more. A new share, usually a priority, also applies to the times that
+    /// the waiter is already in R(k).
+    pub fn add(&mut self, waiter: Id, share: impl Into<Share>) {
+        let share = share.into();
+        self.change(waiter, share);
+        let (_, times) = self.members.entry(waiter).or_insert((share, 0));
         *times += 1;
-        self.count_in(priority, 1);
+        self.count_in(share, 1);
     }
 
     /// Removes the task once; false: it was not in R(k).
     pub fn remove(&mut self, waiter: Id) -> bool {
         let Entry::Occupied(mut member) = self.members.entry(waiter) else { return false };
-        let (priority, times) = *member.get();
+        let (share, times) = *member.get();
         match times {
             1 => drop(member.remove()),
             _ => member.get_mut().1 = times - 1,
         }
-        self.count_out(priority, 1);
+        self.count_out(share, 1);
         true
     }
 
     /// Removes the task wholly; returns how often it was in R(k).
     pub fn remove_all_of(&mut self, waiter: Id) -> u64 {
-        let Some((priority, times)) = self.members.remove(&waiter) else { return 0 };
-        self.count_out(priority, times);
+        let Some((share, times)) = self.members.remove(&waiter) else { return 0 };
+        self.count_out(share, times);
         times
     }
 
-    /// Sets the priority of the task; false: it had that priority already, or is not in R(k).
-    pub fn change_priority(&mut self, waiter: Id, priority: RtPriority) -> bool {
+    /// Sets the share of a waiter; false: it had that share already, or is not in R(k).
+    pub fn change(&mut self, waiter: Id, share: impl Into<Share>) -> bool {
+        let share = share.into();
         let Some(member) = self.members.get_mut(&waiter) else { return false };
         let (old, times) = *member;
-        if old == priority {
+        if old == share {
             return false;
         }
-        member.0 = priority;
+        member.0 = share;
         self.count_out(old, times);
-        self.count_in(priority, times);
+        self.count_in(share, times);
         true
     }
 
@@ -111,7 +103,17 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
         self.count == 0
     }
 
-    /// How often a task is in R(k).
+    /// Whether R(k) has no waiter, not even one without a task.
+    pub fn has_no_waiter(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The number of waiters, each once.
+    pub fn waiters(&self) -> usize {
+        self.members.len()
+    }
+
+    /// How often a waiter is in R(k).
     pub fn times_of(&self, waiter: Id) -> u64 {
         self.members.get(&waiter).map_or(0, |(_, times)| *times)
     }
@@ -122,19 +124,25 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
         Some(Summary { count: self.count, sum: self.sum, highest })
     }
 
+    /// All tasks of R(k), as the share that its thread has of them.
+    pub(super) fn share(&self) -> Share {
+        let depth = self.depths.iter().rposition(|times| *times > 0);
+        let depth = depth.and_then(|depth| u8::try_from(depth).ok()).unwrap_or(0);
+        self.summary().map_or(Share::NONE, |summary| Share::of(summary, depth))
+    }
+
     /// The set of priorities of the members: bit n is priority n.
     pub fn priorities(&self) -> u128 {
         self.bits
     }
 
-    /// The members in no order.
+    /// The members in no order, without those that stand for no task.
     pub fn iter(&self) -> impl Iterator<Item = Dependant<Id>> + '_ {
-        let member = |(waiter, member): (&Id, &(RtPriority, u64))| Dependant {
-            waiter: *waiter,
-            priority: member.0,
-            times: member.1,
+        let member = |(waiter, (share, times)): (&Id, &(Share, u64))| {
+            let priority = share.highest()?;
+            Some(Dependant { waiter: *waiter, priority, times: *times })
         };
-        self.members.iter().map(member)
+        self.members.iter().filter_map(member)
     }
 
     /// The members in the order of reports: the highest priority first.
@@ -147,20 +155,28 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
         members
     }
 
-    fn count_in(&mut self, priority: RtPriority, times: u64) {
-        self.count += times;
-        self.sum += times * u64::from(priority.get());
-        self.counts[usize::from(priority.get())] += times;
-        self.bits |= 1 << priority.get();
+    fn count_in(&mut self, share: Share, times: u64) {
+        if share.is_none() {
+            return;
+        }
+        self.count += times * share.count;
+        self.sum += times * share.sum;
+        self.counts[usize::from(share.highest)] += times;
+        self.bits |= 1 << share.highest;
+        self.depths[usize::from(share.depth)] += times;
     }
 
-    fn count_out(&mut self, priority: RtPriority, times: u64) {
-        self.count -= times;
-        self.sum -= times * u64::from(priority.get());
-        let left = &mut self.counts[usize::from(priority.get())];
+    fn count_out(&mut self, share: Share, times: u64) {
+        if share.is_none() {
+            return;
+        }
+        self.count -= times * share.count;
+        self.sum -= times * share.sum;
+        self.depths[usize::from(share.depth)] -= times;
+        let left = &mut self.counts[usize::from(share.highest)];
         *left -= times;
         if *left == 0 {
-            self.bits &= !(1 << priority.get());
+            self.bits &= !(1 << share.highest);
         }
     }
 }
@@ -195,8 +211,8 @@ mod tests {
         all.add(1, priority(40));
         all.add(1, priority(99));
         all.add(2, priority(50));
-        assert!(all.change_priority(1, priority(1)) && !all.change_priority(1, priority(1)));
-        assert!(!all.change_priority(3, priority(1)));
+        assert!(all.change(1, priority(1)) && !all.change(1, priority(1)));
+        assert!(!all.change(3, priority(1)));
         let member = |waiter, of, times| Dependant { waiter, priority: priority(of), times };
         assert_eq!(all.in_order(), [member(2, 50, 1), member(1, 1, 2)]);
         assert_eq!(all.priorities(), 1 << 50 | 1 << 1);
@@ -251,7 +267,7 @@ mod tests {
                         prop_assert_eq!(all.remove_all_of(waiter), gone);
                     }
                     Event::Change(waiter, of) => {
-                        all.change_priority(waiter, priority(of));
+                        all.change(waiter, priority(of));
                         counted.iter_mut().filter(|it| it.0 == waiter).for_each(|it| it.1 = of);
                     }
                 }

@@ -22,6 +22,8 @@ impl Weight {
     pub const INDIRECT: Self = Self(800);
     /// 1.2: for kernel threads that delay a task directly. The result is capped at the highest.
     pub const DIRECT: Self = Self(1200);
+    /// 1: the mean itself.
+    pub const EVEN: Self = Self(1000);
 
     /// From thousandths, 100 to 10000.
     pub fn from_thousandths(thousandths: u32) -> Result<Self, InvalidWeight> {
