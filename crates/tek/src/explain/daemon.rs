@@ -2,6 +2,7 @@
 //! The knowledge of tekd about a thread, and that in sentences.
 use super::amounts::time;
 use crate::daemon::{Connection, Error};
+use crate::status::lifts::{Lifted, Link};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -32,6 +33,24 @@ pub struct Known {
     pub group_by: Option<String>,
     /// Its policy for as long as critical threads come before it.
     pub lowered: Option<Lowered>,
+    /// The waits that it is part of.
+    pub inherit: Option<Inherit>,
+}
+
+/// The waits that a thread is part of, as far as tekd watches them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Inherit {
+    /// Its lift.
+    pub lifted: Option<Lifted>,
+    /// Why it is not lifted although a time-critical thread waits for it.
+    pub held: Option<String>,
+    /// Its most urgent waiter, the waiter of that, and so on.
+    pub lifted_by: Vec<Link>,
+    /// The thread that it waits for, the thread for which that waits, and so on.
+    pub waits_for: Vec<Link>,
+    /// It waits, through others, for itself.
+    pub in_circle: bool,
 }
 
 /// A thread that is Fast by tekd.
@@ -138,6 +157,7 @@ pub fn describe(known: &Known, is_kernel: bool) -> Vec<String> {
         None => {}
     }
     reported.extend(known.lowered.as_ref().map(lowered));
+    reported.extend(known.inherit.iter().flat_map(inherited));
     if let Some(why) = &known.barred {
         reported.push(format!("It cannot be time-critical for now: {why}."));
     }
@@ -191,6 +211,63 @@ fn lowered(lowered: &Lowered) -> String {
          lowered it from {policy} {priority} to {lowered_to}, and gives that back when there are \
          none."
     )
+}
+
+/// The chains that it is part of.
+fn inherited(known: &Inherit) -> Vec<String> {
+    let named = |link: &Link| {
+        let name = if link.name.is_empty() { "a thread that has ended" } else { &link.name };
+        format!("{name} [{}]", link.tid)
+    };
+    let what = |link: &Link, holder: &str| match (link.because.as_str(), &link.lock) {
+        ("answer", _) => format!("an answer of {holder}"),
+        (_, Some(lock)) => format!("the lock at {lock} that {holder} holds"),
+        _ => format!("a lock that {holder} holds"),
+    };
+    let mut reported = Vec::new();
+    let waiters = || {
+        let mut holder = "it".to_owned();
+        let waits = known.lifted_by.iter().map(|link| {
+            let text = format!("{} waits for {}", named(link), what(link, &holder));
+            holder = named(link);
+            text
+        });
+        waits.collect::<Vec<_>>().join("; ")
+    };
+    match &known.lifted {
+        Some(Lifted { priority: Some(priority), since_ns, .. }) => reported.push(format!(
+            "tekd has lifted it to real-time priority {priority} for {}: {}.",
+            time(since_ns.unwrap_or(0)),
+            waiters()
+        )),
+        _ if !known.lifted_by.is_empty() => {
+            let why = known.held.as_ref().map(|why| format!(", because {why}"));
+            reported.push(format!(
+                "It is not lifted{}, although {}.",
+                why.unwrap_or_default(),
+                waiters()
+            ));
+        }
+        _ => {}
+    }
+    if let Some((first, rest)) = known.waits_for.split_first() {
+        let mut text = format!("It waits for {}", what(first, &named(first)));
+        if let Some(priority) = first.priority {
+            text += &format!(", which tekd has lifted to {priority}");
+        }
+        let links =
+            rest.iter().map(|link| format!("; that waits for {}", what(link, &named(link))));
+        text.extend(links);
+        reported.push(text + ".");
+    }
+    if known.in_circle {
+        reported.push(
+            "This is a deadlock: these threads wait for each other in a circle, and none of them \
+             is lifted."
+                .into(),
+        );
+    }
+    reported
 }
 
 /// The grant that its process could have.
@@ -255,6 +332,36 @@ mod tests {
         assert!(text.contains("from SCHED_FIFO 60 to 9, and gives that back"), "{text}");
         assert!(text.contains("for now: it used up its budget."), "{text}");
         assert!(text.contains("has not asked tekd for anything"), "{text}");
+    }
+
+    #[test]
+    fn the_chain_of_waits_behind_a_lift_is_reported() {
+        let link = |tid: u32, name: &str, because: &str| json!({"tid": tid, "name": name, "because": because, "lock": null, "priority": 39});
+        let lock = json!({"tid": 40, "name": "render", "because": "lock", "lock": "0x7f10"});
+        let text = reported(
+            json!({"inherit": {
+                "lifted": {"tid": 41, "priority": 39, "since_ns": 1_200_000},
+                "lifted_by": [lock, link(39, "touch", "answer")],
+                "waits_for": [link(42, "disk", "lock"), link(43, "", "answer")],
+                "in_circle": true,
+            }}),
+            false,
+        );
+        for part in [
+            "lifted it to real-time priority 39 for 1.2 ms: render [40] waits for the lock at \
+             0x7f10 that it holds; touch [39] waits for an answer of render [40].",
+            "It waits for a lock that disk [42] holds, which tekd has lifted to 39; that waits for \
+             an answer of a thread that has ended [43].",
+            "This is a deadlock",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        let held = json!({"inherit": {
+            "held": "it is real-time by itself", "lifted_by": [link(39, "touch", "lock")],
+        }});
+        let text = reported(held, false);
+        let wanted = "not lifted, because it is real-time by itself, although touch [39] waits";
+        assert!(text.contains(wanted), "{text}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod client;
 mod examine;
 mod host;
 mod kthreads;
+mod lifts;
 mod page;
 mod programs;
 mod request;
@@ -40,6 +41,8 @@ METRICS:
              its control groups, if it has any
   tek_kthread_*, tek_kthreads_*
              kernel threads, if they follow the tasks that wait for them
+  tek_inherit_on, tek_lift*
+             threads that are lifted while time-critical threads wait for them
   tek_program_*, tek_tracked_threads
              programs under tek run, or linked with libtek.so; tek_program_lifts_total
              and tek_program_inversions_total count since the exporter began, or the

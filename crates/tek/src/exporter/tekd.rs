@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report of tekd (STATUS), as metrics.
 use super::kthreads;
+use super::lifts;
 use super::page::{flag, Page};
 use crate::status::kthreads::Reported as Kthreads;
+use crate::status::lifts::Reported as Lifts;
 use anyhow::Context;
 use serde::de::IgnoredAny;
 use serde::Deserialize;
@@ -31,6 +33,7 @@ pub struct Reported {
     groups: Option<Groups>,
     lowered: Option<Vec<IgnoredAny>>,
     kthreads: Option<Kthreads>,
+    inherit: Option<Lifts>,
 }
 
 #[derive(Deserialize)]
@@ -127,6 +130,9 @@ pub fn write(page: &mut Page, reported: Option<&Reported>) {
     write_groups(page, reported.groups.as_ref());
     if let Some(reported) = &reported.kthreads {
         kthreads::write(page, reported);
+    }
+    if let Some(reported) = &reported.inherit {
+        lifts::write(page, reported);
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Thread {
     pub call_site: Option<String>,
     /// The thread that is lifted because this one waits for it.
     pub waits_for: Option<u32>,
+    /// The thread for which tekd has lifted this one.
+    pub lifted_by_tekd_for: Option<u32>,
     /// CLOCK_BOOTTIME of the sample.
     pub time_ns: u64,
     /// Its state at the previous sample.
@@ -149,7 +151,7 @@ impl Thread {
 
     /// The thread that waits for it, and for which it is lifted.
     pub fn lifted_by(&self) -> Option<u32> {
-        lifted_by(&self.task)
+        lifted_by(&self.task).or(self.lifted_by_tekd_for)
     }
 
     /// Whether it is in the Fast Region only because another thread waits for it.
@@ -311,6 +313,7 @@ impl Threads {
                 function: None,
                 call_site: None,
                 waits_for: holders.get(&task.stat.tid).copied(),
+                lifted_by_tekd_for: None,
                 time_ns,
                 before: None,
                 task,

@@ -5,6 +5,7 @@ use super::column::Column;
 use super::filter::Filter;
 use super::thread::{Names, Thread, Threads};
 use super::{render, tree, Sorting};
+use crate::status;
 use std::collections::HashSet;
 use tek_model::{directories, Device, Wanted, Watch};
 
@@ -19,6 +20,8 @@ pub struct View {
     watch: Watch,
     threads: Threads,
     reported: HashSet<String>,
+    /// Whether the report of tekd about waits is shown.
+    shows_waits: bool,
 }
 
 /// The result of a sample.
@@ -29,6 +32,16 @@ pub struct Reading {
     pub problems: Vec<String>,
     /// Whether all requested numbers are gone: no later sample will find any.
     pub gone: bool,
+}
+
+/// Adds the waits that tekd watches to those that programs report themselves.
+fn add_waits(threads: &mut [Thread]) {
+    let Some(reported) = status::lifts_now() else { return };
+    for thread in threads.iter_mut().filter(|thread| thread.user.is_none()) {
+        let tid = thread.task.stat.tid;
+        thread.waits_for = thread.waits_for.or_else(|| reported.waits_for(tid));
+        thread.lifted_by_tekd_for = reported.lifted_by(tid);
+    }
 }
 
 impl View {
@@ -46,6 +59,7 @@ impl View {
         let shows = |column| columns.contains(&column) || sort.is_some_and(|s| s.column == column);
         let names = Names { function: shows(Column::Function), call_site: shows(Column::CallSite) };
         let threads = Threads::new(names);
+        let shows_waits = shows(Column::WaitsFor) || shows(Column::LiftedBy);
         Self {
             columns,
             adds_what_they_have: false,
@@ -55,6 +69,7 @@ impl View {
             watch: Watch::new(wanted),
             threads,
             reported: HashSet::new(),
+            shows_waits,
         }
     }
 
@@ -83,6 +98,9 @@ impl View {
         let problems = missing.into_iter().chain(problems.map(text));
         let problems = problems.filter(|problem| self.reported.insert(problem.clone())).collect();
         let mut threads = self.threads.of(device, |thread| self.filter.fits(thread));
+        if self.shows_waits {
+            add_waits(&mut threads);
+        }
         if let Some(Sorting { column, down }) = self.sort {
             let mut keyed: Vec<_> = threads.into_iter().map(|t| (column.value(&t), t)).collect();
             keyed.sort_by(|(a, _), (b, _)| if down { b.order(a) } else { a.order(b) });

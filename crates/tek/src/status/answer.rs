@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The status of tekd. Fields may be added to it.
 use super::kthreads::Reported as Kthreads;
+use super::lifts::Reported as Lifts;
 use anyhow::{ensure, Context};
 use serde::Deserialize;
 use serde_json::Value;
@@ -46,6 +47,9 @@ pub struct Status {
     /// Threads of the kernel.
     #[serde(default)]
     pub kthreads: Option<Kthreads>,
+    /// Threads of programs that are lifted for their waiters.
+    #[serde(default)]
+    pub inherit: Option<Lifts>,
     /// Real-time threads that are not critical, and wait below those that are.
     #[serde(default)]
     pub lowered: Vec<Lowered>,

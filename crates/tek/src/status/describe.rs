@@ -2,6 +2,7 @@
 //! The status of tekd, for people.
 use super::answer::{Client, Fast, Lowered, Overrun, Refusal, Status};
 use super::kthreads::Reported as Kthreads;
+use super::lifts::Reported as Lifts;
 use crate::units;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use nix::unistd::{Uid, User};
@@ -39,6 +40,9 @@ pub fn print(
     if let Some(kthreads) = &status.kthreads {
         writeln!(out, "kernel  {}", of_kernel(kthreads))?;
     }
+    if let Some(lifts) = &status.inherit {
+        writeln!(out, "inherit {}", of_lifts(lifts))?;
+    }
     if let Some(canary) = &status.canary {
         writeln!(
             out,
@@ -73,6 +77,27 @@ fn of_kernel(kthreads: &Kthreads) -> String {
         }
         (false, Some(why)) => format!("its threads follow no task: {}", shown(why)),
         (false, None) => "its threads follow no task".into(),
+    }
+}
+
+/// Whether threads are lifted while time-critical threads wait for them.
+fn of_lifts(lifts: &Lifts) -> String {
+    let counts = &lifts.counts;
+    match (lifts.on, lifts.waiting, &lifts.why) {
+        (true, ..) => {
+            let count = lifts.lifted();
+            let lifted = if count == 1 { "thread is lifted" } else { "threads are lifted" };
+            let refused = counts.not_allowed + counts.too_many;
+            format!(
+                "{count} {lifted} for waiters now; so far {} for {}, refused {}",
+                times(counts.lifts),
+                units::time(counts.lifted_ns),
+                times(refused)
+            )
+        }
+        (false, true, _) => "threads will be lifted for time-critical waiters".into(),
+        (false, false, Some(why)) => format!("no thread is lifted for waiters: {}", shown(why)),
+        (false, false, None) => "no thread is lifted for waiters".into(),
     }
 }
 
@@ -340,6 +365,19 @@ mod tests {
         let wanted = "kernel  1 thread follows tasks that wait now, 1 of 3 \
                       dependencies off (tek kthreads shows more)\n";
         assert!(text.contains(wanted), "{text}");
+    }
+
+    #[test]
+    fn the_number_of_threads_that_are_lifted_for_their_waiters_is_shown() {
+        let mut answered = at_work();
+        answered["inherit"] = crate::status::lifts::tests::at_work();
+        let text = reported(&Status::deserialize_from(&answered).unwrap());
+        let wanted =
+            "inherit 2 threads are lifted for waiters now; so far 7 times for 2.50s, refused 3 times\n";
+        assert!(text.contains(wanted), "{text}");
+        answered["inherit"] = serde_json::json!({"on": false, "why": "no CAP_BPF"});
+        let text = reported(&Status::deserialize_from(&answered).unwrap());
+        assert!(text.contains("inherit no thread is lifted for waiters: no CAP_BPF\n"), "{text}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod answer;
 mod describe;
 pub mod kthreads;
+pub mod lifts;
 
 use crate::daemon::{Connection, Error};
 use crate::message;
@@ -73,6 +74,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// The status of the daemon. The answer may take seconds.
 pub fn now() -> anyhow::Result<Value> {
     answered(ask()?)
+}
+
+/// Its part about threads that are lifted for their waiters; `None`: tekd does not run, or does not
+/// report any.
+pub fn lifts_now() -> Option<lifts::Reported> {
+    let mut status = now().ok()?;
+    serde_json::from_value(status.get_mut("inherit")?.take()).ok()
 }
 
 fn answered(file: Option<File>) -> anyhow::Result<Value> {

@@ -198,6 +198,7 @@ pub mod tests {
             function: None,
             call_site: None,
             waits_for: None,
+            lifted_by_tekd_for: None,
             time_ns: 1_000_000_000,
             before: Some(Before::default()),
         }
