@@ -539,16 +539,15 @@ def send(kind, fields, body=b"", signature=None, reply=0):
     head = struct.pack("<cBBBIII", b"l", kind, 0, 1, len(body), serial, len(out))
     bus.sendall(pad(head + out) + body)
 
-def receive():
+def exactly(count):
     data = b""
-    while len(data) < 16:
-        data += bus.recv(16 - len(data))
-    _, kind, _, _, body, number, fields = struct.unpack("<cBBBIII", data)
-    left = fields + -fields % 8 + body
-    rest = b""
-    while len(rest) < left:
-        rest += bus.recv(left - len(rest))
-    return kind, number, rest[:fields]
+    while len(data) < count:
+        data += bus.recv(count - len(data)) or sys.exit("the bus hung up")
+    return data
+
+def receive():
+    _, kind, _, _, body, number, fields = struct.unpack("<cBBBIII", exactly(16))
+    return kind, number, exactly(fields + -fields % 8 + body)[:fields]
 
 def sender(fields):
     at = fields.index(b"\x07\x01s\0")
@@ -592,7 +591,8 @@ def bus(tmp_path):
     config = tmp_path / "bus.conf"
     config.write_text(f'<busconfig><type>session</type><listen>unix:path={address}</listen>'
                       '<auth>EXTERNAL</auth><policy context="default"><allow send_destination="*"'
-                      ' eavesdrop="true"/><allow own="*"/></policy></busconfig>')
+                      ' eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>'
+                      '</busconfig>')
     processes = [subprocess.Popen(["dbus-daemon", f"--config-file={config}", "--nofork"])]
     eventually(lambda: os.path.exists(address))
     for role in ("serve", "call"):
