@@ -19,6 +19,8 @@ pub struct Applier {
     lifts: Changes,
     /// Times from the event to the changed priority that the statistics do not include yet.
     pub reactions_ns: Vec<u64>,
+    /// The same for threads of programs.
+    pub lift_reactions_ns: Vec<u64>,
     /// The threads that are raised along with ksoftirqd.
     pub superiors: Superiors,
     failures: Failures,
@@ -31,8 +33,16 @@ impl Applier {
         let changes = Changes::new(changes_per_second);
         let lifts = Changes::new(LIFTS_A_SECOND);
         let (superiors, failures) = (Superiors::default(), Failures::default());
-        let reactions_ns = Vec::new();
-        Self { effect, changes, lifts, reactions_ns, superiors, failures, is_fair }
+        Self {
+            effect,
+            changes,
+            lifts,
+            reactions_ns: Vec::new(),
+            lift_reactions_ns: Vec::new(),
+            superiors,
+            failures,
+            is_fair,
+        }
     }
 
     /// Gives each thread whose R(k) changed the priority that follows from it. `covered` receives
@@ -164,7 +174,10 @@ impl Applier {
             _ => {}
         }
         match set {
-            Ok(()) => self.note(woken),
+            Ok(()) if woken > 0 && before.is_none() => {
+                self.lift_reactions_ns.push(sys::monotonic_ns().saturating_sub(woken));
+            }
+            Ok(()) => {}
             Err(error) => return self.failures.note(relations, thread, &error),
         }
         true

@@ -8,7 +8,8 @@
 //! [`Shared`], which is locked for some microseconds at a time.
 //!
 //! The kernel needs long to load the programs. The thread therefore begins as an ordinary thread
-//! (nice -20), and tekd serves meanwhile. Without [kthreads] it begins with the first Fast thread.
+//! (nice -20), and tekd serves meanwhile. Without [kthreads] it begins with the first Fast thread, at
+//! the lowest real-time priority.
 mod apply;
 mod boost;
 mod command;
@@ -29,6 +30,7 @@ mod watcher;
 use crate::domain::Domain;
 use crate::log;
 use crate::restored;
+use crate::sys;
 use apply::Applier;
 use command::Command;
 use hdrhistogram::Histogram;
@@ -50,6 +52,8 @@ use tek_policy::Configuration;
 use watcher::Watching;
 
 const STACK_BYTES: usize = 256 << 10;
+/// Below all critical threads.
+const LOADING_PRIORITY: u32 = 1;
 /// The range of the reaction times in the histogram.
 const SHORTEST_NS: u64 = 100;
 const LONGEST_NS: u64 = 60_000_000_000;
@@ -123,6 +127,8 @@ struct State {
     /// The number of times that events of storage cost too much CPU time.
     storage_pauses: u64,
     reactions: Reactions,
+    /// The same for threads of programs.
+    lift_reactions: Reactions,
 }
 
 impl State {
@@ -141,6 +147,7 @@ impl State {
             changes: (0, 0),
             storage_pauses: 0,
             reactions: Reactions::new(),
+            lift_reactions: Reactions::new(),
         }
     }
 }
@@ -438,6 +445,10 @@ fn report_failure(why: &str) {
 /// The start of the thread, which loads the programs that it uses.
 fn begin(shared: &Arc<Shared>, effect: Effect, wanted: Wanted) {
     let has_kthreads = wanted.configuration.kthreads.is_some();
+    if !has_kthreads {
+        // The first thread is Fast already, and busy programs would delay an ordinary thread.
+        let _ = sys::become_first(LOADING_PRIORITY);
+    }
     let (mut programs, watcher) = match open(has_kthreads) {
         Ok(opened) => opened,
         Err(why) => {

@@ -167,6 +167,7 @@ impl Reactor {
         state.changes = (self.applier.changes.made(), self.applier.changes.dropped());
         state.raised_along = self.applier.superiors.raised();
         state.reactions.take(&mut self.applier.reactions_ns);
+        state.lift_reactions.take(&mut self.applier.lift_reactions_ns);
         // Events that came meanwhile may cause no wake-up.
         Ok(if read > 0 { Next::Again } else { Next::Sleep(again.map(Duration::from_nanos)) })
     }

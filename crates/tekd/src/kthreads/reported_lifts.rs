@@ -50,6 +50,7 @@ pub fn of(state: &State) -> Value {
             "too_long": counts.too_long,
             "exhausted": counts.exhausted,
         },
+        "reaction_ns": state.lift_reactions.reported(),
         "circles": relations.circles().into_iter().take(MOST_WAITERS).collect::<Vec<_>>(),
         "threads": threads(relations, now),
     })
