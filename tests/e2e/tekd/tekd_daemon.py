@@ -64,6 +64,21 @@ class Daemon:
     def client(self):
         return Client(self.socket)
 
+    def has_loaded(self):
+        """Whether the programs that watch waits are loaded: that begins with the first Fast thread,
+        and takes memory and descriptors once."""
+        return self.client().json(STATUS)["inherit"]["why"] != "its programs are being loaded"
+
+    def attached(self):
+        """How many programs are attached to hooks of the kernel: each is a descriptor."""
+        names = []
+        for one in pathlib.Path(f"/proc/{self.process.pid}/fd").iterdir():
+            try:
+                names.append(os.readlink(one))
+            except OSError:
+                pass
+        return sum(name in ("anon_inode:bpf_link", "anon_inode:bpf-link") for name in names)
+
     def logs(self, text):
         """Waits until tekd's log has this text: an ordinary thread of tekd writes its lines."""
         eventually(lambda: text in self.log.read_text())

@@ -345,6 +345,7 @@ def count_calls(backend, threads, pairs=8):
             assert len(os.listdir(f"/proc/{many.pid}/task")) > threads
             backend.start()  # so that each of them had to be placed
             do(*("enter", "leave") * 2)
+            eventually(backend.daemon.has_loaded)
             with Traced(backend.daemon) as traced:
                 # The last ones may be cut off.
                 do(*("enter", "leave") * (pairs + 1))

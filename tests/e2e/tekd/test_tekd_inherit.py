@@ -467,25 +467,13 @@ def test_the_lift_ends_with_the_waiter(inheriting, program):
 
 def test_with_nothing_critical_no_program_of_the_kernel_is_attached(inheriting, program):
     daemon, one = inheriting(), program("private")
-    assert links(daemon) == 0
+    assert daemon.attached() == 0
     priority = make_critical(daemon, one.waiter)
     waits_until_lifted(one, one.holder, priority - 1)
-    assert links(daemon) > 0
+    assert daemon.attached() > 0
     one.do("give")
     assert daemon.client().ask(NORMAL, one.waiter).error == 0
-    eventually(lambda: links(daemon) == 0)
-
-
-def links(daemon):
-    """How many programs tekd has attached: each is a descriptor."""
-    descriptors = pathlib.Path(f"/proc/{daemon.process.pid}/fd").iterdir()
-    names = []
-    for one in descriptors:
-        try:
-            names.append(os.readlink(one))
-        except OSError:
-            pass
-    return sum(name in ("anon_inode:bpf_link", "anon_inode:bpf-link") for name in names)
+    eventually(lambda: daemon.attached() == 0)
 
 
 def test_whenever_tekd_is_killed_no_thread_stays_lifted(inheriting, program):
