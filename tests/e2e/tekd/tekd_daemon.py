@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys

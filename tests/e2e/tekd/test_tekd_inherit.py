@@ -10,9 +10,9 @@ import time
 
 import pytest
 from conftest import eventually, needs
-from test_tekd import CRITICAL, NORMAL, RR_RESET, STATUS, Daemon
-from test_tekd import pytestmark as of_tekd
-from tekd_client import scheduling
+from tekd_client import CRITICAL, NORMAL, RR_RESET, STATUS, scheduling
+from tekd_daemon import Daemon
+from tekd_daemon import pytestmark as of_tekd
 
 # Other tests give real-time threads work for the same programs of the kernel.
 pytestmark = [*of_tekd, pytest.mark.alone("kernel threads")]
