@@ -67,7 +67,8 @@ mod tests {
         let waiter = |tid: i32| json!({"tid": tid, "name": "w", "because": "lock", "lock": "0x10"});
         json!({
             "threads": [
-                {"tid": 41, "name": "logger", "priority": 39, "held": null, "waiters": [waiter(40)]},
+                {"tid": 41, "name": "logger", "priority": 39, "held": null,
+                 "waiters": [waiter(40)]},
                 {"tid": 40, "name": "render", "priority": 39, "held": null,
                  "waiters": [waiter(39), waiter(38)]},
                 {"tid": 7, "name": "a", "priority": null, "held": "why", "waiters": [waiter(8)]},

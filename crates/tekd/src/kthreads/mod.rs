@@ -8,8 +8,8 @@
 //! [`Shared`], which is locked for some microseconds at a time.
 //!
 //! The kernel needs long to load the programs. The thread therefore begins as an ordinary thread
-//! (nice -20), and tekd serves meanwhile. Without [kthreads] it begins with the first Fast thread, at
-//! the lowest real-time priority.
+//! (nice -20), and tekd serves meanwhile. Without [kthreads] it begins with the first Fast thread,
+//! at the lowest real-time priority.
 mod apply;
 mod boost;
 mod command;
@@ -208,8 +208,8 @@ impl Wanted {
 }
 
 impl Kthreads {
-    /// Starts the thread if the configuration wants it. [`Kthreads::reported`] reports later whether
-    /// this kernel supports it.
+    /// Starts the thread if the configuration wants it. [`Kthreads::reported`] reports later
+    /// whether this kernel supports it.
     pub fn start(wanted: Wanted) -> Self {
         if wanted.configuration.kthreads.is_some() {
             return Self::start_now(wanted);

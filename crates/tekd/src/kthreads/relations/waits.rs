@@ -84,8 +84,8 @@ impl Relations {
         &mut self.waits.counts
     }
 
-    /// tekd makes a thread Fast: it is lifted for no waiter. `quota`: how many threads may be lifted
-    /// for its process.
+    /// tekd makes a thread Fast: it is lifted for no waiter. `quota`: how many threads may be
+    /// lifted for its process.
     pub fn add_fast(&mut self, thread: i32, process: i32, quota: u32) {
         self.waits.fast.insert(thread, process);
         self.waits.quotas.insert(process, quota);
