@@ -182,9 +182,9 @@ impl Wanted {
     }
 }
 
-/// Loads the accepted programs, of these dependencies only where they are given. One refused program
-/// fails the load of all, so after a failure each is tried alone: hooks of functions first, because
-/// some kernels refuse all of these.
+/// Loads the accepted programs, of these dependencies only where they are given. One refused
+/// program fails the load of all, so after a failure each is tried alone: hooks of functions first,
+/// because some kernels refuse all of these.
 pub(crate) fn load(only: Option<&[Kind]>) -> Result<Loaded, Error> {
     quiet();
     let btf = Btf::of_kernel()?;

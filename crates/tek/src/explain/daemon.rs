@@ -336,7 +336,10 @@ mod tests {
 
     #[test]
     fn the_chain_of_waits_behind_a_lift_is_reported() {
-        let link = |tid: u32, name: &str, because: &str| json!({"tid": tid, "name": name, "because": because, "lock": null, "priority": 39});
+        let link = |tid: u32, name: &str, because: &str| {
+            let lock = serde_json::Value::Null;
+            json!({"tid": tid, "name": name, "because": because, "lock": lock, "priority": 39})
+        };
         let lock = json!({"tid": 40, "name": "render", "because": "lock", "lock": "0x7f10"});
         let text = reported(
             json!({"inherit": {

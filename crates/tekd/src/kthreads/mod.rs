@@ -15,6 +15,7 @@ mod boost;
 mod command;
 mod lifted;
 mod names;
+mod reactions;
 mod reactor;
 mod relations;
 mod reported;
@@ -25,17 +26,18 @@ mod served;
 mod storage_budget;
 mod system;
 mod threads;
+mod wanted;
 mod watcher;
 
-use crate::domain::Domain;
 use crate::log;
 use crate::restored;
 use crate::sys;
 use apply::Applier;
 use command::Command;
-use hdrhistogram::Histogram;
 use names::Names;
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::resource::{getrlimit, Resource};
+use reactions::Reactions;
 use reactor::Reactor;
 use relations::Relations;
 use rights::Rights;
@@ -49,14 +51,14 @@ use tek_bpf::{Dependency, Kind, State as Works, Watcher};
 use tek_effect::{Effect, Error, Identity, PiMutex, Restored};
 use tek_policy::kthread::KthreadSettings;
 use tek_policy::Configuration;
+pub use wanted::Wanted;
 use watcher::Watching;
 
 const STACK_BYTES: usize = 256 << 10;
+/// With fewer, the programs would take the descriptors of clients.
+const LEAST_DESCRIPTORS: u64 = 512;
 /// Below all critical threads.
 const LOADING_PRIORITY: u32 = 1;
-/// The range of the reaction times in the histogram.
-const SHORTEST_NS: u64 = 100;
-const LONGEST_NS: u64 = 60_000_000_000;
 
 /// The directory of the journal, below tekd's state directory.
 fn journal(state: &Path) -> PathBuf {
@@ -152,30 +154,6 @@ impl State {
     }
 }
 
-/// The times from the event to the changed priority.
-struct Reactions(Option<Histogram<u64>>);
-
-impl Reactions {
-    fn new() -> Self {
-        Self(Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 2).ok())
-    }
-
-    fn take(&mut self, all_ns: &mut Vec<u64>) {
-        let mut histogram = self.0.as_mut();
-        for ns in all_ns.drain(..) {
-            if let Some(histogram) = &mut histogram {
-                histogram.saturating_record(ns);
-            }
-        }
-    }
-
-    fn reported(&self) -> Value {
-        let Some(histogram) = &self.0 else { return Value::Null };
-        let at = |quantile| histogram.value_at_quantile(quantile);
-        json!({ "p50": at(0.5), "p99": at(0.99), "max": histogram.max(), "n": histogram.len() })
-    }
-}
-
 /// The thread, if the configuration has threads followed.
 pub struct Kthreads {
     names: Names,
@@ -183,28 +161,6 @@ pub struct Kthreads {
     /// What the thread begins with when the first thread is Fast.
     waiting: Option<Box<Wanted>>,
     why_not: String,
-}
-
-/// The parameters of [`Kthreads::start`].
-pub struct Wanted {
-    pub configuration: Configuration,
-    pub state: PathBuf,
-    pub domain: Domain,
-    /// Fast threads have weights, and no real-time policy.
-    pub is_fair: bool,
-    /// Real-time priority of the thread for hot paths: below tekd's main thread.
-    pub attaching_priority: u32,
-}
-
-impl Wanted {
-    /// The settings for kernel threads. Without [kthreads] no program reports any.
-    fn settings(&self) -> KthreadSettings {
-        self.configuration.kthreads.clone().unwrap_or_default()
-    }
-
-    fn inherits(&self) -> bool {
-        self.configuration.inherit.is_on() && !self.configuration.grants.is_empty()
-    }
 }
 
 impl Kthreads {
@@ -488,6 +444,13 @@ fn begin(shared: &Arc<Shared>, effect: Effect, wanted: Wanted) {
 }
 
 fn open(has_kthreads: bool) -> Result<(tek_bpf::Kthreads, Watcher), String> {
+    let most = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+    if !has_kthreads && most < LEAST_DESCRIPTORS {
+        // Clients need them more.
+        return Err(format!(
+            "tekd may open {most} files only: {LEAST_DESCRIPTORS} are needed (LimitNOFILE)"
+        ));
+    }
     let opened = match has_kthreads {
         true => tek_bpf::Kthreads::open(),
         false => tek_bpf::Kthreads::open_for(&[Kind::Locks, Kind::Answers]),
