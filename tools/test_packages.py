@@ -33,6 +33,7 @@ PROVIDED = {
     "gcc": "gcc",
     "g++": "g++",
     "gdb": "gdb",
+    "dbus-daemon": "dbus-daemon",
     "java": "default-jdk-headless",
     "javac": "default-jdk-headless",
     "mariadb": "mariadb-server",
