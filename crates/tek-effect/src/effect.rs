@@ -98,6 +98,7 @@ impl Effect {
 
     /// Checks threads again, a few times within 10 s, after their own policy was restored. A system
     /// call that passed the kernel's check before may have set the policy of our change again.
+    /// Checks threads that another process changed, until they end: it may set what it found.
     pub fn check_returned(&mut self, now_ns: u64) {
         let held = self.journal.held();
         let is_changed = |thread_id| held.schedulings().any(|change| change.thread_id == thread_id);
@@ -285,8 +286,8 @@ impl Effect {
                 undone => undone?,
             },
         };
-        if let (What::Scheduling(its), true) = (what, is_last && undone != Undone::Gone) {
-            self.returned.note(its);
+        if let (What::Scheduling(its), true) = (what, is_last) {
+            self.returned.note(its, undone);
         }
         self.journal.done(change.0);
         Ok(undone)

@@ -4,7 +4,11 @@
 //! The kernel checks whether a caller may set a policy before it locks the thread. A call that was
 //! checked while the thread was real-time by our change may be carried out after we undid that: at
 //! once, or later if the caller lost its CPU in between. [`SchedulingChange::undo`] repeats itself
-//! for the former, and this is for the latter. Belongs to an [`crate::Effect`].
+//! for the former, and this is for the latter.
+//!
+//! A process with a right of its own may have changed the policy while it was ours, and may set
+//! later what it found then. So such threads are checked until they end. Belongs to an
+//! [`crate::Effect`].
 use crate::scheduling::SchedulingChange;
 use crate::{sys, Identity, Undone};
 use std::collections::HashMap;
@@ -13,6 +17,10 @@ use std::collections::HashMap;
 const FIRST_NS: u64 = 100_000_000;
 const LONGER: u64 = 4;
 const CHECKS: u32 = 4;
+/// The longest time between two checks of a thread whose policy somebody else changed.
+const LONGEST_NS: u64 = 60_000_000_000;
+/// The most threads whose policy somebody else changed.
+const MOST_CHANGED: usize = 1024;
 
 /// The threads to check.
 #[derive(Default)]
@@ -22,17 +30,25 @@ struct Entry {
     change: SchedulingChange,
     next_ns: u64,
     wait_ns: u64,
-    checks_left: u32,
+    /// `None`: somebody else changed the policy, and the thread is checked until it ends.
+    checks_left: Option<u32>,
 }
 
 impl Entry {
-    fn new(change: SchedulingChange) -> Self {
+    fn new(change: SchedulingChange, checks_left: Option<u32>) -> Self {
         let next_ns = sys::monotonic_ns() + FIRST_NS;
-        Self { change, next_ns, wait_ns: FIRST_NS, checks_left: CHECKS }
+        Self { change, next_ns, wait_ns: FIRST_NS, checks_left }
     }
 
     /// `false`: no further check is needed.
     fn examine(&mut self, is_changed: &impl Fn(Identity) -> bool) -> bool {
+        if self.checks_left.is_none() {
+            return match self.change.is_ours_again() {
+                Ok(true) => self.change.undo().is_err(),
+                Ok(false) => self.wait_longer(),
+                Err(_) => false,
+            };
+        }
         if matches!(self.change.is_unchanged(), Ok(false)) {
             return self.wait_longer();
         }
@@ -44,7 +60,7 @@ impl Entry {
         match self.change.undo() {
             Ok(Undone::Gone) => false,
             Ok(_) => {
-                *self = Self::new(self.change.clone());
+                *self = Self::new(self.change.clone(), Some(CHECKS));
                 true
             }
             Err(_) => self.wait_longer(),
@@ -52,19 +68,23 @@ impl Entry {
     }
 
     fn wait_longer(&mut self) -> bool {
-        self.checks_left -= 1;
-        self.wait_ns *= LONGER;
+        self.wait_ns = (self.wait_ns * LONGER).min(LONGEST_NS);
         self.next_ns += self.wait_ns;
-        self.checks_left > 0
+        self.checks_left = self.checks_left.map(|left| left - 1);
+        self.checks_left != Some(0)
     }
 }
 
 impl Returned {
     /// A change was undone.
-    pub(crate) fn note(&mut self, change: &SchedulingChange) {
-        if change.lends_real_time() {
-            self.0.insert(change.thread_id, Entry::new(change.clone()));
-        }
+    pub(crate) fn note(&mut self, change: &SchedulingChange, undone: Undone) {
+        let checks = match undone {
+            Undone::Gone => return,
+            Undone::Changed if self.0.len() < MOST_CHANGED => None,
+            _ if change.lends_real_time() => Some(CHECKS),
+            _ => return,
+        };
+        self.0.insert(change.thread_id, Entry::new(change.clone(), checks));
     }
 
     pub(crate) fn is_empty(&self) -> bool {

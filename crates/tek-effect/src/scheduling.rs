@@ -125,6 +125,15 @@ impl SchedulingChange {
         Ok(self.loan().is_lent(sys::rule(self.thread_id.tid)?))
     }
 
+    /// Whether the thread, which somebody else changed, has a rule that was set and is none of its
+    /// own. An error: it has ended.
+    pub(crate) fn is_ours_again(&self) -> Result<bool, Error> {
+        self.thread_id.check()?;
+        let tid = self.thread_id.tid;
+        let rule = sys::rule(tid).map_err(|e| Error::thread(tid, "ask for the policy of", e))?;
+        Ok(rule != self.was.rule() && self.ours.iter().any(|ours| ours.rule() == rule))
+    }
+
     fn set(&self, from: Scheduling, to: Scheduling) -> Result<(), Error> {
         let tid = self.thread_id.tid;
         let failed = |source| {

@@ -231,6 +231,31 @@ fn a_policy_that_comes_back_after_it_was_taken_away_is_taken_away_again() {
 }
 
 #[test]
+fn a_policy_that_a_privileged_process_found_and_sets_again_after_the_undo_is_taken_away() {
+    if !may_use_real_time() {
+        return;
+    }
+    let given = Scheduling { priority: 30, reset_on_fork: true, ..RR };
+    let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+    let thread_id = thread_id(&sleeper);
+    let change = bench.effect().set_scheduling(thread_id, given).unwrap();
+    let found = (libc::SCHED_RR | FLAG, 0, 30);
+    assert_eq!(seen(sleeper.tid), found);
+    let own = (libc::SCHED_FIFO, 0, 40);
+    assert!(set(sleeper.tid, own));
+    assert_eq!(bench.effect().undo(change).unwrap(), Undone::Changed);
+    // A long time later.
+    for _ in 0..100 {
+        bench.effect().check_returned(u64::MAX);
+        assert_eq!(seen(sleeper.tid), own);
+    }
+    assert!(set(sleeper.tid, found));
+    bench.effect().check_returned(u64::MAX);
+    assert_eq!(seen(sleeper.tid), (0, 0, 0));
+    assert_eq!(bench.effect().next_check_ns(), None);
+}
+
+#[test]
 fn of_a_policy_and_a_nice_value_each_is_given_back_unless_somebody_else_changed_it() {
     if !may_use_real_time() {
         return;
