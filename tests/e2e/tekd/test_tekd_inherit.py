@@ -7,10 +7,11 @@ import time
 import pytest
 from conftest import eventually
 from tekd_client import CRITICAL, NORMAL, scheduling
+from tekd_daemon import daemon, resident, tekd, thread
 from tekd_inheriting import (hogs, inherit, inheriting, is_lifted, make_critical, program,
                              pytestmark, waits_until_lifted)
 
-assert hogs and inheriting and program and pytestmark  # which pytest finds by their names
+assert daemon and hogs and inheriting and program and pytestmark and tekd and thread  # which pytest finds by their names
 
 KILLS = int(os.environ.get("TEK_KILLS", "10"))
 
@@ -51,6 +52,28 @@ def test_tekd_reports_a_lifted_thread_and_its_waiters(inheriting, program):
     assert waiter["since_ns"] >= thread["since_ns"] > 0
     one.do("give")
     eventually(lambda: not inherit(daemon)["threads"])
+
+
+def test_a_thread_does_not_keep_a_lift_that_a_privileged_process_found_and_set_again(
+        inheriting, program):
+    daemon, one = inheriting("max_wait_ms = 10000"), program("private")
+    before = scheduling(one.holder)
+    priority = make_critical(daemon, one.waiter)
+    waits_until_lifted(one, one.holder, priority - 1)
+    found = os.sched_getscheduler(one.holder), os.sched_getparam(one.holder)
+    # As libtek does, with a right of its own, when the holder becomes critical and ordinary again.
+    os.sched_setscheduler(one.holder, os.SCHED_FIFO, os.sched_param(priority + 1))
+    one.do("give")
+    eventually(lambda: not inherit(daemon)["threads"])
+    assert os.sched_getscheduler(one.holder) == os.SCHED_FIFO
+    os.sched_setscheduler(one.holder, *found)
+    eventually(lambda: scheduling(one.holder) == before)
+
+
+def test_loading_the_programs_leaves_tekd_small(tekd, thread):
+    size = resident(tekd)
+    tekd.load_once(thread)
+    assert resident(tekd) < size + (5 << 10)
 
 
 def test_no_thread_is_lifted_for_an_ordinary_one(inheriting, program):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gives threads their computed priorities, through a journal of its own.
-use super::boost::{examine, is_real_time, release, set, usual_priority, Failures};
+use super::boost::{examine, identify, is_real_time, release, set, usual_priority, Failures};
 use super::relations::Relations;
 use super::safe_order::Superiors;
 use crate::sys;
@@ -141,6 +141,10 @@ impl Applier {
         let before = served.boost.now;
         if before.is_none() {
             served.boost.is_fair = self.is_fair;
+            // Attributes of an earlier lift may have come back.
+            if let Ok(identity) = identify(&mut served.boost, thread) {
+                self.effect.settle(identity);
+            }
             if let Err(error) = examine(&mut served.boost, thread) {
                 return self.failures.note(relations, thread, &error);
             }

@@ -12,14 +12,21 @@ const NORMAL: u32 = libc::SCHED_OTHER as u32;
 const BEST: i32 = -20;
 const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 
+/// The identity of the thread, which it keeps.
+pub fn identify(boost: &mut Boost, thread: i32) -> Result<Identity, Error> {
+    if let Some(identity) = boost.identity {
+        return Ok(identity);
+    }
+    let identity = Identity::of(thread)?;
+    boost.identity = Some(identity);
+    // Without the watch each change takes longer.
+    boost.watch = Watch::of(identity).ok();
+    Ok(identity)
+}
+
 /// Reads the scheduling attributes that a thread has without a boost.
 pub fn examine(boost: &mut Boost, thread: i32) -> Result<(), Error> {
-    if boost.identity.is_none() {
-        let identity = Identity::of(thread)?;
-        boost.identity = Some(identity);
-        // Without the watch each change takes longer.
-        boost.watch = Watch::of(identity).ok();
-    }
+    identify(boost, thread)?;
     if boost.change.is_none() {
         boost.usual = Some(Scheduling::of(thread)?);
     }

@@ -153,6 +153,7 @@ impl Reactor {
         }
         self.settle(&mut state.relations);
         // Work that can wait.
+        self.applier.effect.check_returned(now);
         for work in state.relations.drop_cancelled(now) {
             let _ = self.programs.forget_work(work);
         }
@@ -162,6 +163,8 @@ impl Reactor {
             self.applier.superiors.keep_up(&mut self.applier.effect);
         }
         let again = self.watch(&mut state.relations, read > 0, now);
+        let check = self.applier.effect.next_check_ns().map(|at| at.saturating_sub(now));
+        let again = again.into_iter().chain(check).min();
         state.events += read;
         state.lost = self.lost;
         state.changes = (self.applier.changes.made(), self.applier.changes.dropped());

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::fs;
 use tek_bpf::{Evidence, Member};
 use tek_policy::Configuration;
+use tek_procfs::path;
 
 /// An answer is valid for this time: the processes may execute other programs.
 const VALID_NS: u64 = 1_000_000_000;
@@ -109,7 +110,7 @@ impl Rights {
 
 /// Whether two processes share the memory at an address of the first one.
 fn map_the_same(first: i32, second: i32, address: u64) -> bool {
-    let maps = |pid: i32| fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let maps = |pid: i32| path(pid, "maps").and_then(fs::read_to_string).unwrap_or_default();
     let (own, theirs) = (maps(first), maps(second));
     let Some(mapped) = own.lines().filter_map(Mapping::parse).find(|it| it.has(address)) else {
         return false;
