@@ -163,6 +163,27 @@ pub fn keep_freed_memory() {
     }
 }
 
+/// Returns memory that this thread has freed to the kernel, after work that needed much and does
+/// not come again. malloc_trim(3) leaves locked memory where it is.
+pub fn return_freed_memory() {
+    const BLOCK_BYTES: usize = 64 << 10;
+    const BLOCKS: usize = 256;
+    const PAGE_BYTES: usize = 4096;
+    // What was freed is used first.
+    let blocks: Vec<Vec<u8>> = (0..BLOCKS).map(|_| Vec::with_capacity(BLOCK_BYTES)).collect();
+    for block in &blocks {
+        let skipped = block.as_ptr().align_offset(PAGE_BYTES);
+        let bytes = (BLOCK_BYTES - skipped) / PAGE_BYTES * PAGE_BYTES;
+        // SAFETY: these whole pages of the block have no contents yet.
+        unsafe {
+            let pages = block.as_ptr().add(skipped).cast_mut().cast();
+            libc::munlock(pages, bytes);
+            libc::madvise(pages, bytes, libc::MADV_DONTNEED);
+            libc::mlock2(pages, bytes, libc::MLOCK_ONFAULT);
+        }
+    }
+}
+
 /// Memory for the calling thread is not waited for if that would mean a wait for a disk: the kernel
 /// threads that serve disks may wait for this very thread.
 pub fn never_wait_for_disks() {

@@ -12,7 +12,7 @@ import threading
 import pytest
 from conftest import BUILD, eventually, read
 from paths import E2E, TOP
-from tekd_client import STATUS, Client, is_fast, request
+from tekd_client import ENTER, LEAVE, STATUS, Client, is_fast, request
 
 TEKD = BUILD / "bin" / "tekd"
 UNIT = TOP / "data" / "tekd.service"
@@ -66,19 +66,33 @@ class Daemon:
         return Client(self.socket)
 
     def has_loaded(self):
-        """Whether the programs that watch waits are loaded: that begins with the first Fast thread,
-        and takes memory and descriptors once."""
-        return self.client().json(STATUS)["inherit"]["why"] != "its programs are being loaded"
+        """Whether the programs that watch waits are loaded, or cannot be: that begins with the first
+        Fast thread, and takes memory and descriptors once."""
+        why = self.client().json(STATUS)["inherit"]["why"]
+        return why not in ("no thread is Fast", "its programs are being loaded")
 
-    def attached(self):
-        """How many programs are attached to hooks of the kernel: each is a descriptor."""
+    def load_once(self, thread):
+        """Makes a thread Fast for a moment, so that tekd has loaded what it loads with the first."""
+        client = self.client()
+        assert client.ask(ENTER, thread).error == 0
+        eventually(self.has_loaded)
+        assert client.ask(LEAVE, thread).error == 0
+        client.close()
+        eventually(lambda: self.attached() == 0)
+
+    def files(self):
+        """The names of its descriptors."""
         names = []
         for one in pathlib.Path(f"/proc/{self.process.pid}/fd").iterdir():
             try:
                 names.append(os.readlink(one))
             except OSError:
                 pass
-        return sum(name in ("anon_inode:bpf_link", "anon_inode:bpf-link") for name in names)
+        return names
+
+    def attached(self):
+        """How many programs are attached to hooks of the kernel: each is a descriptor."""
+        return sum(name in ("anon_inode:bpf_link", "anon_inode:bpf-link") for name in self.files())
 
     def logs(self, text):
         """Waits until tekd's log has this text: an ordinary thread of tekd writes its lines."""

@@ -163,6 +163,7 @@ def view_while_they_ask(tekd, fuzzers, before):
     for reader in readers:
         reader.start()
     client = tekd.client()
+    eventually(tekd.has_loaded)
     end_at = time.monotonic() + 120 + REQUESTS / 100
     while len(finished) < len(fuzzers):
         assert time.monotonic() < end_at, "they are not served"

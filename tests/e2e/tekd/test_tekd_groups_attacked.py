@@ -193,6 +193,7 @@ def test_a_process_that_changes_its_group_again_and_again_makes_tekd_no_larger(
         evil, daemon, thread, backend):
     one = evil(backend)
     assert one.ask(BACKGROUND) == 0
+    daemon.load_once(thread)
     client = daemon.client()
     assert client.ask(HELLO).error == 0
     size = resident(daemon)

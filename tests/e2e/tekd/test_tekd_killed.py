@@ -106,7 +106,8 @@ def test_a_process_that_forks_while_it_is_made_normal_again_has_no_real_time_chi
         daemon, compile_c):
     program = compile_c(BORN_REAL_TIME, "cc", "-pthread", "-I",
                         str(ABI))
-    daemon.start('[[grant]]\nusers = ["root"]\nrate = 10000\n')
+    # A lift is off: the creator joins its children while it is Fast.
+    daemon.start('[inherit]\nlocks = false\n[[grant]]\nusers = ["root"]\nrate = 10000\n')
     ended = subprocess.run([str(program), str(daemon.socket)], capture_output=True, text=True,
                            timeout=60,
                            check=False)

@@ -418,6 +418,8 @@ fn begin(shared: &Arc<Shared>, effect: Effect, wanted: Wanted) {
             return;
         }
     };
+    // The types of the kernel, of which the programs are made, take 10 MiB.
+    sys::return_freed_memory();
     let (rate, priority) = {
         let mut state = shared.state.lock();
         state.dependencies = programs.dependencies().to_vec();
