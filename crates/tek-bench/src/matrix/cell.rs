@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cells of the matrix: what a critical thread waits for, and how it is scheduled.
 
+use super::stage::Stage;
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,6 +54,8 @@ pub enum Column {
     Tek,
     /// The same with --no-inherit
     TekNoInherit,
+    /// The same for a user without rights, by a grant of tekd, which follows waits in all programs
+    Tekd,
 }
 
 /// A row in a column.
@@ -68,6 +71,8 @@ const MANY: usize = 10;
 pub struct Programs {
     pub tek: PathBuf,
     pub dependencies: PathBuf,
+    /// Of the column tekd, or why there is none.
+    pub stage: Result<Stage, String>,
 }
 
 impl Row {
@@ -129,6 +134,7 @@ impl Column {
             Column::PiMutex => "pi-mutex",
             Column::Tek => "tek",
             Column::TekNoInherit => "tek-no-inherit",
+            Column::Tekd => "tekd",
         }
     }
 
@@ -152,14 +158,22 @@ pub fn name((row, column): Cell) -> String {
     format!("{}/{}", row.name(), column.name())
 }
 
-/// Why the matrix has no such cell, on any machine.
-pub fn why_empty((row, column): Cell) -> Option<&'static str> {
-    (column == Column::PiMutex && !row.has_mutex()).then_some("the row has no mutex")
+/// Why the matrix has no such cell.
+pub fn why_empty((row, column): Cell, programs: &Programs) -> Option<&str> {
+    match column {
+        Column::PiMutex => (!row.has_mutex()).then_some("the row has no mutex"),
+        Column::Tekd => programs.stage.as_ref().err().map(String::as_str),
+        _ => None,
+    }
 }
 
-/// The command that measures a cell. Its options that all cells share are to be added.
+/// The command that measures a cell, which is not empty. Its options that all cells share are to be
+/// added.
 pub fn command((row, column): Cell, programs: &Programs, hogs: usize) -> Command {
-    let mut command = started(column, &programs.tek, &programs.dependencies);
+    let mut command = match (column, &programs.stage) {
+        (Column::Tekd, Ok(stage)) => stage.command(),
+        _ => started(column, &programs.tek, &programs.dependencies),
+    };
     let hogs = match (column.has_hogs(), row) {
         (false, _) => 0,
         (true, Row::ManyHogs) => MANY * hogs,
@@ -185,8 +199,13 @@ fn started(column: Column, tek: &Path, program: &Path) -> Command {
 mod tests {
     use super::*;
 
+    fn programs() -> Programs {
+        let stage = Err("needs root".to_owned());
+        Programs { tek: "tek".into(), dependencies: "program".into(), stage }
+    }
+
     fn words(cell: Cell) -> String {
-        let programs = Programs { tek: "tek".into(), dependencies: "program".into() };
+        let programs = programs();
         let command = command(cell, &programs, 20);
         let words = [command.get_program()].into_iter().chain(command.get_args());
         words.map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
@@ -218,8 +237,14 @@ mod tests {
 
     #[test]
     fn only_rows_with_a_mutex_can_have_one_that_inherits() {
-        assert!(why_empty((Row::Mutex, Column::PiMutex)).is_none());
-        assert!(why_empty((Row::Rwlock, Column::PiMutex)).is_some());
-        assert!(why_empty((Row::Rwlock, Column::Tek)).is_none());
+        let programs = programs();
+        assert!(why_empty((Row::Mutex, Column::PiMutex), &programs).is_none());
+        assert!(why_empty((Row::Rwlock, Column::PiMutex), &programs).is_some());
+        assert!(why_empty((Row::Rwlock, Column::Tek), &programs).is_none());
+    }
+
+    #[test]
+    fn without_a_tekd_its_column_is_empty_and_says_why() {
+        assert_eq!(why_empty((Row::Pipe, Column::Tekd), &programs()), Some("needs root"));
     }
 }

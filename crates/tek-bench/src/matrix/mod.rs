@@ -11,6 +11,7 @@ mod plot;
 mod quantities;
 mod report;
 mod rounds;
+mod stage;
 mod summary;
 
 use super::json;
@@ -19,6 +20,7 @@ use super::{appliance, programs};
 use cell::{Column, Programs, Row};
 use clap::ValueEnum;
 use rounds::Plan;
+use stage::Stage;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -68,8 +70,13 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let programs =
-        Programs { tek: programs::tek()?, dependencies: programs::find("matrix", "dependencies")? };
+    let tek = programs::tek()?;
+    let stage = match selected(&args.columns).contains(&Column::Tekd) {
+        true => Stage::prepare(&tek),
+        false => Err("the column was not asked for".to_owned()),
+    };
+    let dependencies = programs::find("matrix", "dependencies")?;
+    let programs = Programs { tek, dependencies, stage };
     let title = format!(
         "touch: 2 ms of CPU work an event and what it waits for, beside {} CPU-bound processes\n",
         args.hogs

@@ -4,10 +4,15 @@
 use super::cell::{Column, Row};
 use super::summary::{CellSummary, Summaries};
 use crate::verdict::{judge, Quantities, Verdicts};
+use clap::ValueEnum;
+
+/// The columns that are judged: with tekd if that was measured, as TEK is when it is installed.
+const JUDGED: [Column; 2] = [Column::Tekd, Column::Tek];
 
 /// Judges the rows that were to be measured under TEK.
 pub fn judged(rows: &[Row], columns: &[Column], summaries: &Summaries) -> Verdicts {
-    let parts = rows.iter().filter(|_| columns.contains(&Column::Tek)).map(|row| row.name());
+    let is_measured = JUDGED.iter().any(|column| columns.contains(column));
+    let parts = rows.iter().filter(|_| is_measured).map(|row| row.name());
     judge("matrix", parts.chain(["cells"]), &quantities(summaries))
 }
 
@@ -20,17 +25,20 @@ fn quantities(summaries: &Summaries) -> Quantities {
         ("rounds", least(|cell| cell.round_p99_ms.len())),
         ("events a cell", least(|cell| cell.response_ms.n)),
     ]);
-    let teks = summaries.iter().filter(|((_, column), _)| *column == Column::Tek);
-    all.extend(teks.map(|((row, _), cell)| (format!("{}: p99", row.name()), cell.p99_ratio)));
+    for row in Row::value_variants() {
+        let cell = JUDGED.iter().find_map(|column| summaries.get(&(*row, *column)));
+        all.extend(cell.map(|cell| (format!("{}: p99", row.name()), cell.p99_ratio)));
+    }
     all
 }
 
 /// The reasons beside the bars why --assert fails.
 pub fn failures(columns: &[Column]) -> Vec<String> {
-    if [Column::Alone, Column::Tek].iter().all(|column| columns.contains(column)) {
+    let is_measured = JUDGED.iter().any(|column| columns.contains(column));
+    if is_measured && columns.contains(&Column::Alone) {
         return Vec::new();
     }
-    vec!["TEK cannot be judged: measure the columns alone and tek".to_owned()]
+    vec!["TEK cannot be judged: measure the columns alone and tek or tekd".to_owned()]
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Session {
         if self.empty.contains_key(&cell) {
             return;
         }
-        if let Some(reason) = cell::why_empty(cell) {
+        if let Some(reason) = cell::why_empty(cell, programs) {
             let reason = reason.to_owned();
             self.not_run.push(NotRun { variant: cell::name(cell), reason: reason.clone() });
             self.empty.insert(cell, reason);
@@ -123,7 +123,7 @@ fn verify(column: Column, measured: &Measured) -> Result<(), String> {
     let Measured { policy, nice, .. } = *measured;
     let meant = match column {
         Column::Nice => policy == libc::SCHED_OTHER && nice == -20,
-        Column::Chrt | Column::PiMutex | Column::Tek | Column::TekNoInherit => {
+        Column::Chrt | Column::PiMutex | Column::Tek | Column::TekNoInherit | Column::Tekd => {
             policy == libc::SCHED_RR
         }
         _ => policy == libc::SCHED_OTHER,
