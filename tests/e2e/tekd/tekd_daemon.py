@@ -66,13 +66,13 @@ class Daemon:
         return Client(self.socket)
 
     def has_loaded(self):
-        """Whether the programs that watch waits are loaded, or cannot be: that begins with the first
-        Fast thread, and takes memory and descriptors once."""
+        """Whether the programs that watch waits are loaded, or cannot be: that begins with the
+        first Fast thread, and takes memory and descriptors once."""
         why = self.client().json(STATUS)["inherit"]["why"]
         return why not in ("no thread is Fast", "its programs are being loaded")
 
     def load_once(self, thread):
-        """Makes a thread Fast for a moment, so that tekd has loaded what it loads with the first."""
+        """Makes a thread Fast for a moment, so that tekd has loaded the programs."""
         client = self.client()
         assert client.ask(ENTER, thread).error == 0
         eventually(self.has_loaded)

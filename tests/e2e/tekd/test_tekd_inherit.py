@@ -11,7 +11,8 @@ from tekd_daemon import daemon, resident, tekd, thread
 from tekd_inheriting import (hogs, inherit, inheriting, is_lifted, make_critical, program,
                              pytestmark, waits_until_lifted)
 
-assert daemon and hogs and inheriting and program and pytestmark and tekd and thread  # which pytest finds by their names
+# Which pytest finds by their names.
+assert daemon and hogs and inheriting and program and pytestmark and tekd and thread
 
 KILLS = int(os.environ.get("TEK_KILLS", "10"))
 

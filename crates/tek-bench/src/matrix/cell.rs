@@ -171,7 +171,7 @@ pub fn why_empty((row, column): Cell, programs: &Programs) -> Option<&str> {
 /// added.
 pub fn command((row, column): Cell, programs: &Programs, hogs: usize) -> Command {
     let mut command = match (column, &programs.stage) {
-        (Column::Tekd, Ok(stage)) => stage.command(),
+        (Column::Tekd, Ok(stage)) => stage.command(CRITICAL),
         _ => started(column, &programs.tek, &programs.dependencies),
     };
     let hogs = match (column.has_hogs(), row) {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_tekd_its_column_is_empty_and_says_why() {
+    fn without_a_tekd_its_column_is_empty_for_a_reason() {
         assert_eq!(why_empty((Row::Pipe, Column::Tekd), &programs()), Some("needs root"));
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The column tekd: a daemon of this benchmark, and a user that has no rights without it.
 
-use super::cell::CRITICAL;
 use crate::daemon::{Backend, Daemon, Settings};
 use crate::ground::{Ground, User};
 use anyhow::Context;
@@ -34,11 +33,12 @@ impl Stage {
         Ok(Self { _daemon: daemon, ground })
     }
 
-    /// `tek run` with the program for that user; options of the program are to be added.
-    pub fn command(&self) -> Command {
+    /// `tek run` with the program for that user, and a critical thread of this name; options of the
+    /// program are to be added.
+    pub fn command(&self, critical: &str) -> Command {
         let mut command = self.ground.command("tek", User::Number(0), false);
         command.env("TEK_LIBRARY", self.ground.path(library::TEK));
-        command.args(["run", "--critical", CRITICAL, "--"]).arg(self.ground.path("dependencies"));
+        command.args(["run", "--critical", critical, "--"]).arg(self.ground.path("dependencies"));
         command
     }
 }
