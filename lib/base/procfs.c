@@ -13,6 +13,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+bool tek__procfs_exists(pid_t tid)
+{
+	const int saved = errno;
+	const bool exists = syscall(SYS_sched_getscheduler, tid) >= 0 || errno != ESRCH;
+
+	errno = saved;
+	return exists;
+}
+
 /* The file's beginning as a string; false if there is none. */
 static bool read_file(const char *path, char *text, size_t size)
 {
@@ -33,7 +42,7 @@ static bool read_file(const char *path, char *text, size_t size)
 	return true;
 }
 
-static bool read_text(pid_t tid, const char *name, char *text, size_t size)
+bool tek__procfs_text(pid_t tid, const char *name, char *text, size_t size)
 {
 	char path[48];
 
@@ -69,7 +78,7 @@ bool tek__procfs_stat(pid_t tid, enum tek_stat_field field, uint64_t *value)
 {
 	char text[1024];
 
-	if (!read_text(tid, "stat", text, sizeof(text)))
+	if (!tek__procfs_text(tid, "stat", text, sizeof(text)))
 		return false;
 	/* The program's name, field 2, may hold anything; it ends at the last ')'. */
 	const char *at = strrchr(text, ')');
@@ -99,7 +108,8 @@ pid_t tek__procfs_process_of(pid_t tid)
 	static const char key[] = "\nTgid:";
 
 	/* The name stands in the first line, its own line ends escaped. */
-	const char *at = read_text(tid, "status", text, sizeof(text)) ? strstr(text, key) : NULL;
+	const char *at = tek__procfs_text(tid, "status", text, sizeof(text)) ? strstr(text, key)
+									     : NULL;
 	return at ? (pid_t)strtol(at + strlen(key), NULL, 10) : 0;
 }
 

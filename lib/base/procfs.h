@@ -6,27 +6,17 @@
 #ifndef TEK_BASE_PROCFS_H
 #define TEK_BASE_PROCFS_H
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 #include <sys/types.h>
-#include <unistd.h>
 
 /*
  * Whether a process or thread exists.  Ask before each lookup of its directory in /proc: for an
  * ended one the kernel waits in a loop for others that remove that directory, and they never run
  * if the caller has a higher real-time priority on their CPU (crates/tek-procfs/README.md).
  */
-static inline bool tek__procfs_exists(pid_t tid)
-{
-	const int saved = errno;
-	const bool exists = syscall(SYS_sched_getscheduler, tid) >= 0 || errno != ESRCH;
-
-	errno = saved;
-	return exists;
-}
+bool tek__procfs_exists(pid_t tid);
 
 /* Fields of /proc/PID/stat: proc_pid_stat(5). */
 enum tek_stat_field {
@@ -38,6 +28,9 @@ enum tek_stat_field {
 
 /* One of them, of a process or thread. False if there is none with this id, or no /proc. */
 bool tek__procfs_stat(pid_t tid, enum tek_stat_field field, uint64_t *value);
+
+/* The beginning of /proc/TID/NAME as a string; false if there is none, or it is empty. */
+bool tek__procfs_text(pid_t tid, const char *name, char *text, size_t size);
 
 /* The beginning of /proc/self/NAME as a string; false if there is no such file, or it is empty. */
 bool tek__procfs_own_text(const char *name, char *text, size_t size);

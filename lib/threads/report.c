@@ -9,7 +9,6 @@
 #include "threads/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,14 +139,7 @@ static struct tek_event make_event(unsigned int kind, const struct tek_thread *t
 		syscall(SYS_prctl, PR_GET_NAME, event.thread);
 		return event;
 	}
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)thread->tid);
-	int fd = tek__procfs_exists(thread->tid) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	if (fd >= 0) {
-		ssize_t length = read(fd, event.thread, sizeof(event.thread) - 1);
-		close(fd);
-		event.thread[length > 0 ? length - 1 : 0] = '\0'; /* without the newline */
-	}
+	tek__procfs_thread_name(thread->tid, (char *)event.thread);
 	return event;
 }
 
@@ -205,7 +197,7 @@ void tek__report_overrun_of(const struct tek_thread *thread, uint64_t used_ns, u
 /* Voluntary and other context switches of a thread, from /proc; 0 where that is not mounted. */
 static uint64_t context_switches(pid_t tid)
 {
-	char path[64], text[2048];
+	char text[2048];
 	struct rusage usage;
 	uint64_t sum = 0;
 
@@ -213,13 +205,8 @@ static uint64_t context_switches(pid_t tid)
 	if (tid == tek__gettid() && getrusage(RUSAGE_THREAD, &usage) == 0)
 		return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)tid);
-	int fd = tek__procfs_exists(tid) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	if (fd < 0)
+	if (!tek__procfs_text(tid, "status", text, sizeof(text)))
 		return 0;
-	ssize_t length = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[length > 0 ? length : 0] = '\0';
 	for (const char *at = text; (at = strstr(at, "voluntary_ctxt_switches:"));) {
 		at = strchr(at, ':') + 1;
 		sum += strtoull(at, NULL, 10);
