@@ -218,6 +218,14 @@ static __always_inline bool guess_holder(struct task_struct *task, const struct 
 	return true;
 }
 
+/* Whether a word with this value may be a lock that a thread holds and others wait for: 2 in locks
+ * of Rust, of Go and of the C library's own, this bit in those of musl. A word of a condition
+ * variable or a semaphore has another value, and the thread that wakes its waiter holds nothing. */
+static __always_inline bool may_be_held(__u32 value)
+{
+	return value == MUTEX_CONTENDED || value & FUTEX_WAITERS;
+}
+
 /* Finds the thread that releases what the member sleeps for. `task` is the current task, a thread
  * of the member's process. */
 static __always_inline bool find_holder(struct task_struct *task, const struct member *member,
@@ -247,7 +255,7 @@ static __always_inline bool find_holder(struct task_struct *task, const struct m
 		if (holder->cleared == call->first && is_plausible(member, holder, false, flags))
 			return true;
 	}
-	return guess_holder(task, member, call->first, holder, flags);
+	return may_be_held(value) && guess_holder(task, member, call->first, holder, flags);
 }
 
 static __always_inline void end_lock(int tid)
