@@ -100,9 +100,14 @@ impl Effect {
     /// call that passed the kernel's check before may have set the policy of our change again.
     /// Checks threads that another process changed, until they end: it may set what it found.
     pub fn check_returned(&mut self, now_ns: u64) {
+        self.check_returned_unless(now_ns, |_| false);
+    }
+
+    /// The same, but for threads that another [`Effect`] has changed now.
+    pub fn check_returned_unless(&mut self, now_ns: u64, is_elsewhere: impl Fn(Identity) -> bool) {
         let held = self.journal.held();
         let is_changed = |thread_id| held.schedulings().any(|change| change.thread_id == thread_id);
-        self.returned.examine(now_ns, is_changed);
+        self.returned.examine(now_ns, is_changed, is_elsewhere);
     }
 
     /// Sets another value for such a change; the values that are restored stay the same. A later

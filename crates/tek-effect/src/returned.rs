@@ -44,7 +44,7 @@ impl Entry {
     fn examine(&mut self, is_changed: &impl Fn(Identity) -> bool) -> bool {
         if self.checks_left.is_none() {
             return match self.change.is_ours_again() {
-                Ok(true) => self.change.undo().is_err(),
+                Ok(true) => self.change.undo().is_err() && self.wait_longer(),
                 Ok(false) => self.wait_longer(),
                 Err(_) => false,
             };
@@ -97,10 +97,18 @@ impl Returned {
     }
 
     /// Checks the threads that are due. A thread for which `is_changed` is true has been changed
-    /// again, and is dropped.
-    pub(crate) fn examine(&mut self, now_ns: u64, is_changed: impl Fn(Identity) -> bool) {
-        let examine =
-            |entry: &mut Entry| !is_changed(entry.change.thread_id) && entry.examine(&is_changed);
+    /// again, and is dropped. One for which `is_elsewhere` is true is checked later.
+    pub(crate) fn examine(
+        &mut self,
+        now_ns: u64,
+        is_changed: impl Fn(Identity) -> bool,
+        is_elsewhere: impl Fn(Identity) -> bool,
+    ) {
+        let examine = |entry: &mut Entry| match entry.change.thread_id {
+            thread_id if is_changed(thread_id) => false,
+            thread_id if is_elsewhere(thread_id) => entry.wait_longer(),
+            _ => entry.examine(&is_changed),
+        };
         self.0.retain(|_, entry| entry.next_ns > now_ns || examine(entry));
     }
 

@@ -212,6 +212,12 @@ impl Backends {
         self.noncritical.raise(&mut self.effect, thread_id);
     }
 
+    /// Checks threads again after their own values were restored. A lifted one is checked later.
+    pub fn check_returned(&mut self, now_ns: u64) {
+        let Self { effect, kthreads, .. } = self;
+        effect.check_returned_unless(now_ns, |thread_id| kthreads.lifts(thread_id));
+    }
+
     /// A thread is no longer Fast; `base` has its own values.
     pub fn after_fast(&mut self, thread_id: Identity, process: Identity, base: Scheduling) {
         self.kthreads.disclaim(thread_id);

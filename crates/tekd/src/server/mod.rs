@@ -401,7 +401,7 @@ impl Server {
             self.backends.try_again(&self.configuration, &self.domain);
             self.try_at_ns = None;
         }
-        self.backends.effect.check_returned(now);
+        self.backends.check_returned(now);
         if let Some(late) = self.canary.is_late(now) {
             self.alarm(now, late);
         }
