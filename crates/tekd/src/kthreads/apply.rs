@@ -3,8 +3,9 @@
 use super::boost::{examine, identify, is_real_time, release, set, usual_priority, Failures};
 use super::relations::Relations;
 use super::safe_order::Superiors;
-use crate::sys;
-use tek_effect::Effect;
+use super::system;
+use crate::{log, sys};
+use tek_effect::{Effect, Identity, Scheduling};
 use tek_policy::kthread::{Changes, Class, Direction};
 
 /// The maximum number of changes of threads of programs in a second. A thread that asks and waits
@@ -149,6 +150,10 @@ impl Applier {
                 return self.failures.note(relations, thread, &error);
             }
             served.lifted.is_real_time = is_real_time(&served.boost);
+            // Before the lift: after it the thread may execute a program at once.
+            if !served.lifted.has_program() {
+                served.lifted.has_executed(thread);
+            }
         }
         let wanted = relations.wanted(thread);
         if before == wanted {
@@ -231,6 +236,26 @@ impl Applier {
     pub fn give_back_orphans(&mut self, relations: &mut Relations) {
         for change in relations.take_orphans() {
             let _ = self.effect.give_back(change);
+        }
+    }
+
+    /// On PREEMPT_RT threads of irq_work wake the reader of events, and would wait behind each
+    /// real-time task. They have the priority of the reacting threads for as long as these
+    /// follow kernel threads.
+    pub fn raise_messengers(&mut self, priority: u32) {
+        for (tid, name) in
+            system::kernel_threads().filter(|(_, name)| name.starts_with("irq_work/"))
+        {
+            let raised = Scheduling::of(tid).and_then(|usual| match usual.priority < priority {
+                true => {
+                    let wanted = Scheduling { policy: libc::SCHED_FIFO as u32, priority, ..usual };
+                    self.effect.set_scheduling(Identity::of(tid)?, wanted).map(drop)
+                }
+                false => Ok(()),
+            });
+            if let Err(error) = raised {
+                log::warning(&format!("{name} can delay events of kernel threads: {error}"));
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The commands of other threads to the reactor.
+use super::maps::Question;
 use std::collections::HashMap;
 use tek_bpf::{Packets, Watch};
 use tek_policy::kthread::KthreadSettings;
@@ -15,5 +16,7 @@ pub enum Command {
     Configuration(Box<Configuration>),
     /// The programs for this watch are attached now, and all others on hot paths are detached.
     Watched(Watch, Packets),
+    /// Whether both processes of the question map the same memory.
+    Shares(Question, bool),
     Stop,
 }

@@ -19,7 +19,7 @@ pub struct Lifted {
     schedstat: Option<File>,
     cpu_ns: Option<u64>,
     /// Its process, and the start of the first stack of that, which each program has elsewhere.
-    program: Option<(i32, u64)>,
+    program: Option<(i32, Option<u64>)>,
 }
 
 impl Lifted {
@@ -62,22 +62,28 @@ impl Lifted {
         was.is_some() != until.is_some()
     }
 
-    /// Whether its process has executed another program since the first call.
+    /// Whether its process has executed another program since the first call, or the thread has
+    /// ended: one that executes a program gets the id of the first thread.
     pub fn has_executed(&mut self, thread: i32) -> bool {
-        match self.program {
-            None => {
-                let process = process::of_thread(thread).map(|process: Identity| process.tid);
-                self.program = process.and_then(|it| Some((it, stack_of(it)?)));
-                false
-            }
-            Some((process, stack)) => match stack_of(process) {
-                Some(now) if now != stack => {
-                    self.program = Some((process, now));
-                    true
-                }
-                _ => false,
-            },
-        }
+        let Some(Identity { tid: process, .. }) = process::of_thread(thread) else { return true };
+        // An exec in progress has no stack yet. Nor is one reported without CAP_SYS_PTRACE.
+        let stack = stack_of(process);
+        let Some((earlier, its)) = self.program else {
+            self.program = Some((process, stack));
+            return false;
+        };
+        self.program = Some((process, stack.or(its)));
+        earlier != process || its.is_some() && stack.is_some() && its != stack
+    }
+
+    /// Whether the program of the first call is known.
+    pub fn has_program(&self) -> bool {
+        self.program.is_some()
+    }
+
+    /// Its process, if that is known.
+    pub fn process(&self) -> Option<i32> {
+        self.program.map(|(process, _)| process)
     }
 }
 
@@ -112,7 +118,12 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = child.id() as i32;
-        let is = |name: &str| process::Status::of(pid).unwrap().name() == name;
+        // While the program is executed its stack changes more than once.
+        let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let is = |name: &str| {
+            let status = status();
+            status.contains(&format!("Name:\t{name}\n")) && status.contains("State:\tS")
+        };
         while !is("sh") {}
         let mut lifted = Lifted::default();
         assert!(!lifted.has_executed(pid) && !lifted.has_executed(pid));

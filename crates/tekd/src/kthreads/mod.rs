@@ -14,6 +14,8 @@ mod apply;
 mod boost;
 mod command;
 mod lifted;
+mod load;
+mod maps;
 mod names;
 mod reactions;
 mod reactor;
@@ -34,9 +36,10 @@ use crate::restored;
 use crate::sys;
 use apply::Applier;
 use command::Command;
+use load::open;
+use maps::Maps;
 use names::Names;
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::resource::{getrlimit, Resource};
 use reactions::Reactions;
 use reactor::Reactor;
 use relations::Relations;
@@ -47,7 +50,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use tek_bpf::{Dependency, Kind, State as Works, Watcher};
+use tek_bpf::{Dependency, State as Works};
 use tek_effect::{Effect, Error, Identity, PiMutex, Restored};
 use tek_policy::kthread::KthreadSettings;
 use tek_policy::Configuration;
@@ -55,8 +58,8 @@ pub use wanted::Wanted;
 use watcher::Watching;
 
 const STACK_BYTES: usize = 256 << 10;
-/// With fewer, the programs would take the descriptors of clients.
-const LEAST_DESCRIPTORS: u64 = 512;
+/// Why no kernel thread follows.
+const NO_KTHREADS: &str = "tekd.toml has no [kthreads]";
 /// Below all critical threads.
 const LOADING_PRIORITY: u32 = 1;
 
@@ -178,8 +181,8 @@ impl Kthreads {
             Ok(None) => {}
             Err(error) => return Self::failed(&error.to_string()),
         }
-        let mut this = Self::not("tekd.toml has no [kthreads]");
-        this.waiting = wanted.inherits().then(|| Box::new(wanted));
+        let mut this = Self::not(NO_KTHREADS);
+        this.waiting = Some(Box::new(wanted));
         this
     }
 
@@ -240,7 +243,7 @@ impl Kthreads {
     /// A thread is about to become Fast. It gets its own values, if it is lifted, and is lifted no
     /// more from now on. `quota`: how many threads may be lifted for its process.
     pub fn claim(&mut self, thread: Identity, process: Identity, quota: u32) {
-        if let Some(wanted) = self.waiting.take() {
+        if let Some(wanted) = self.waiting.take_if(|wanted| wanted.inherits()) {
             *self = Self::start_now(*wanted);
         }
         let Some((shared, _)) = &self.running else { return };
@@ -248,7 +251,7 @@ impl Kthreads {
         let State { reactor, relations, .. } = &mut *state;
         relations.add_fast(thread.tid, process.tid, quota);
         if let Some(reactor) = reactor {
-            reactor.release(relations, thread.tid);
+            reactor.release(relations, thread);
         }
         drop(state);
         let _ = shared.bell.write(1);
@@ -273,8 +276,13 @@ impl Kthreads {
     /// A process executed another program.
     pub fn executed(&self, process: i32) {
         let Some((shared, _)) = &self.running else { return };
-        if let Some(reactor) = &mut shared.state.lock().reactor {
+        let mut state = shared.state.lock();
+        let State { reactor, relations, .. } = &mut *state;
+        if let Some(reactor) = reactor {
             reactor.forget_rights(process);
+            relations.end_waits_for_process(process);
+            drop(state);
+            let _ = shared.bell.write(1);
         }
     }
 
@@ -293,12 +301,15 @@ impl Kthreads {
         }
     }
 
-    /// Passes on another configuration. [kthreads] neither comes nor goes.
+    /// Passes on another configuration. A [kthreads] that is new, or gone, has no effect before a
+    /// restart.
     pub fn reload(&mut self, configuration: &Configuration) {
         if let Some(wanted) = &mut self.waiting {
             wanted.configuration = configuration.clone();
         }
-        if let Some(settings) = &configuration.kthreads {
+        let has_kthreads = |shared: &Shared| shared.state.lock().has_kthreads;
+        let follows = self.running.as_ref().is_some_and(|(shared, _)| has_kthreads(shared));
+        if let Some(settings) = configuration.kthreads.as_ref().filter(|_| follows) {
             let functions = functions(settings);
             self.notify(Command::Settings(Box::new(settings.clone()), functions));
         }
@@ -314,8 +325,12 @@ impl Kthreads {
     /// The report about lifted threads of programs.
     pub fn reported_lifts(&self) -> Value {
         let Some((shared, _)) = &self.running else {
-            let is_waiting = self.waiting.is_some();
-            let why = if is_waiting { "no thread is Fast" } else { "tekd.toml says so" };
+            let is_waiting = self.waiting.as_ref().is_some_and(|wanted| wanted.inherits());
+            let why = match self.why_not.as_str() {
+                _ if is_waiting => "no thread is Fast",
+                NO_KTHREADS => "tekd.toml switches lifts off, or has no [[grant]]",
+                why => why,
+            };
             return json!({ "on": false, "waiting": is_waiting, "why": why });
         };
         let mut reported = reported_lifts::of(&shared.state.lock());
@@ -331,7 +346,7 @@ impl Kthreads {
         };
         let state = shared.state.lock();
         if !state.has_kthreads {
-            return json!({ "on": false, "why": "tekd.toml has no [kthreads]" });
+            return json!({ "on": false, "why": NO_KTHREADS });
         }
         match &state.stage {
             Stage::Starting => {
@@ -426,16 +441,19 @@ fn begin(shared: &Arc<Shared>, effect: Effect, wanted: Wanted) {
         let settings = &state.relations.settings;
         (settings.changes_per_second, settings.priority)
     };
-    let applier = Applier::new(effect, rate, wanted.is_fair);
+    let mut applier = Applier::new(effect, rate, wanted.is_fair);
+    applier.raise_messengers(priority);
     let watching = Watching::start(shared, watcher);
     // tekd's main thread is real-time too, and no critical task.
     let own = std::process::id() as i32;
     if let Err(error) = programs.set_follow(own, Some(tek_bpf::Follow::Ignore)) {
         log::warning(&error.to_string());
     }
-    let rights = Rights::new(wanted.domain, wanted.configuration);
-    let mut reactor = Reactor::new(programs, applier, rights, priority, has_kthreads, watching);
-    reactor.raise_messengers();
+    let answers = Arc::clone(shared);
+    let maps =
+        Maps::start(move |question, answer| answers.notify(Command::Shares(question, answer)));
+    let rights = Rights::new(wanted.domain, wanted.configuration, maps);
+    let reactor = Reactor::new(programs, applier, rights, priority, has_kthreads, watching);
     {
         let mut state = shared.state.lock();
         state.reactor = Some(Box::new(reactor));
@@ -443,23 +461,6 @@ fn begin(shared: &Arc<Shared>, effect: Effect, wanted: Wanted) {
     }
     threads::follow(shared);
     shared.stop_taking(Stage::Ended);
-}
-
-fn open(has_kthreads: bool) -> Result<(tek_bpf::Kthreads, Watcher), String> {
-    let most = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
-    if !has_kthreads && most < LEAST_DESCRIPTORS {
-        // Clients need them more.
-        return Err(format!(
-            "tekd may open {most} files only: {LEAST_DESCRIPTORS} are needed (LimitNOFILE)"
-        ));
-    }
-    let opened = match has_kthreads {
-        true => tek_bpf::Kthreads::open(),
-        false => tek_bpf::Kthreads::open_for(&[Kind::Locks, Kind::Answers]),
-    };
-    let mut programs = opened.map_err(|error| error.to_string())?;
-    let watcher = programs.watcher().ok_or("its programs have a watcher already")?;
-    Ok((programs, watcher))
 }
 
 #[cfg(test)]

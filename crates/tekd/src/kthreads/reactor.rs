@@ -6,32 +6,35 @@
 //! also wakes by itself, so that a boost ends soon after its last relation.
 use super::apply::Applier;
 use super::command::Command;
+use super::maps::Question;
 use super::relations::Relations;
-use super::rights::Rights;
+use super::rights::{Right, Rights};
 use super::storage_budget::StorageBudget;
 use super::system;
 use super::watcher::Watching;
 use super::State;
 use crate::log;
 use crate::sys;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tek_bpf::{Event, Follow, Kthreads, Member, Packets, Watch, What};
-use tek_effect::{Identity, Scheduling};
+use tek_effect::Identity;
 use tek_policy::dependency::Ratio;
 
 /// While a thread is boosted, the minimum interval of reads without a wake-up.
 const LEAST_TICK_NS: u64 = 5_000_000;
 /// The time for which programs on hot paths stay attached after the last event.
 const WATCH_NS: u64 = 10_000_000_000;
+/// The time after which the reactor releases the lock, even if there are more events.
+const SLICE_NS: u64 = 1_000_000;
 /// The minimum interval of checks of memory.
 const MEMORY_NS: u64 = 50_000_000;
 
 /// The next step of one of the threads.
 pub enum Next {
-    /// Call [`Reactor::turn`] again at once.
+    /// Call [`Reactor::run_once`] again at once.
     Again,
     /// Sleep until the next event, at most for this time.
     Sleep(Option<Duration>),
@@ -62,8 +65,10 @@ pub struct Reactor {
     next_charge_ns: u64,
     /// The number of times that events were lost.
     lost: u64,
-    /// Reused by each call of `read`.
-    buffer: Vec<Event>,
+    /// Events that are not taken in yet.
+    backlog: VecDeque<Event>,
+    /// Waits of tasks for threads of other processes, until it is known whether both share memory.
+    pending: HashMap<i32, (Question, Event)>,
 }
 
 impl Reactor {
@@ -92,7 +97,8 @@ impl Reactor {
             next_memory_ns: 0,
             next_charge_ns: 0,
             lost: 0,
-            buffer: Vec::new(),
+            backlog: VecDeque::new(),
+            pending: HashMap::new(),
         }
     }
 
@@ -124,8 +130,8 @@ impl Reactor {
         let now = sys::monotonic_ns();
         if self.waits.spend(used_ns, now) && self.waits.pauses() == 1 {
             log::warning(
-                "events of locks and answers use more than half of a CPU, so tekd ignores them for \
-                 a second each time",
+                "tekd's reacting threads use more than half of a CPU, so tekd ignores locks and \
+                 answers for a second each time",
             );
         }
         if self.storage.spend(used_ns, now) && self.storage.pauses() == 1 {
@@ -175,29 +181,6 @@ impl Reactor {
         Ok(if read > 0 { Next::Again } else { Next::Sleep(again.map(Duration::from_nanos)) })
     }
 
-    /// On PREEMPT_RT threads of irq_work wake the reader of events, and would wait behind each
-    /// real-time task. They have the priority of this thread for as long as it follows kernel
-    /// threads.
-    pub fn raise_messengers(&mut self) {
-        for (tid, name) in
-            system::kernel_threads().filter(|(_, name)| name.starts_with("irq_work/"))
-        {
-            let raised =
-                Scheduling::of(tid).and_then(|usual| match usual.priority < self.priority {
-                    true => {
-                        let priority = self.priority;
-                        let wanted =
-                            Scheduling { policy: libc::SCHED_FIFO as u32, priority, ..usual };
-                        self.applier.effect.set_scheduling(Identity::of(tid)?, wanted).map(drop)
-                    }
-                    false => Ok(()),
-                });
-            if let Err(error) = raised {
-                log::warning(&format!("{name} can delay events of kernel threads: {error}"));
-            }
-        }
-    }
-
     /// `false`: the reactor must end.
     fn obey(&mut self, commands: Vec<Command>, relations: &mut Relations) -> bool {
         for command in commands {
@@ -213,23 +196,31 @@ impl Reactor {
                     if !watch.storage {
                         let _ = self.programs.forget_storage();
                     }
-                    if !watch.locks && !watch.answers {
+                    if !watch.locks || !watch.answers {
                         let _ = self.programs.forget_waits();
+                        self.pending.clear();
                         relations.end_all_waits();
                     }
                     if watch == Watch::default() && !self.has_kthreads {
-                        self.follow_nobody();
+                        self.unfollow_all();
                     }
                 }
                 Command::Configuration(configuration) => {
+                    // Their next events are checked anew.
+                    self.unfollow_all();
                     relations.change_inherit(configuration.inherit);
                     self.rights.change(*configuration);
+                    // Rights may have ended.
+                    let _ = self.programs.forget_waits();
+                    self.pending.clear();
+                    relations.end_all_waits();
                 }
+                Command::Shares(question, answer) => self.note_answer(question, answer, relations),
                 Command::Settings(settings, functions) => {
                     self.applier.changes.set_rate(settings.changes_per_second);
                     if self.priority != settings.priority {
                         self.priority = settings.priority;
-                        self.raise_messengers();
+                        self.applier.raise_messengers(self.priority);
                     }
                     relations.change_settings(*settings, functions);
                 }
@@ -238,18 +229,23 @@ impl Reactor {
         true
     }
 
-    /// Takes in the new events, and returns their number.
+    /// Takes in new events for about [`SLICE_NS`], and returns their number.
     fn read(&mut self, relations: &mut Relations) -> Result<u64, tek_bpf::Error> {
-        let mut events = std::mem::take(&mut self.buffer);
-        self.programs.drain(|event| events.push(event))?;
-        let read = events.len() as u64;
-        for event in events.drain(..) {
+        let begin = sys::monotonic_ns();
+        let mut read = 0;
+        if self.backlog.is_empty() {
+            let backlog = &mut self.backlog;
+            self.programs.drain(|event| backlog.push_back(event))?;
+        }
+        while let Some(event) = self.backlog.pop_front() {
+            read += 1;
             if event.lost {
                 self.lost += 1;
                 self.programs.forget()?;
                 relations.forget_all(event.time);
                 // The end of some tasks may be lost: a later task with such an id is checked anew.
                 self.followed.clear();
+                self.pending.clear();
             }
             if self.is_wanted(&event) && self.is_allowed(&event, relations) {
                 relations.take(&event);
@@ -262,8 +258,10 @@ impl Reactor {
                     relations.uring(member, request, &workers, woken);
                 }
             }
+            if sys::monotonic_ns() >= begin + SLICE_NS {
+                break;
+            }
         }
-        self.buffer = events;
         Ok(read)
     }
 
@@ -272,6 +270,7 @@ impl Reactor {
         if let What::TaskExited { tid, .. } = event.what {
             self.followed.remove(&tid);
             self.ignored.remove(&tid);
+            self.pending.remove(&tid);
             return true;
         }
         // The end of a wait is not reported while these programs are detached.
@@ -313,13 +312,33 @@ impl Reactor {
             }
             // Its end is not reported while these programs are detached.
             What::LockAwaited { .. } | What::AnswerAwaited { .. } => return false,
+            What::LockEnded { member, .. } => {
+                self.pending.remove(&member.tid);
+                return true;
+            }
             _ => return true,
         };
-        let is_allowed = self.rights.may_lift(member, thread, owner, evidence, lock, now);
-        if !is_allowed {
-            relations.refuse(member, lock.is_some());
+        match self.rights.may_lift(member, thread, owner, evidence, lock, now) {
+            Right::Yes => return true,
+            Right::No => relations.refuse(member, lock.is_some()),
+            Right::Asked(question) => {
+                relations.end_lock(member.tid);
+                self.pending.insert(member.tid, (question, *event));
+            }
         }
-        is_allowed
+        false
+    }
+
+    /// An answer about memory has come: the waits for which it was asked begin now.
+    fn note_answer(&mut self, question: Question, answer: bool, relations: &mut Relations) {
+        self.rights.note(question, answer, sys::monotonic_ns());
+        let its = self.pending.extract_if(|_, (asked, _)| *asked == question);
+        let events: Vec<Event> = its.map(|(_, (_, event))| event).collect();
+        for event in events {
+            if self.is_allowed(&event, relations) {
+                relations.take(&event);
+            }
+        }
     }
 
     /// A process may have other rights now.
@@ -327,8 +346,8 @@ impl Reactor {
         self.rights.forget(process);
     }
 
-    /// No program reports the end of a task from now on.
-    fn follow_nobody(&mut self) {
+    /// Follows no task from now on, because no BPF program reports the end of a task.
+    fn unfollow_all(&mut self) {
         for task in self.followed.drain().map(|(task, _)| task).chain(self.ignored.drain()) {
             let _ = self.programs.set_follow(task, None);
         }
@@ -336,10 +355,12 @@ impl Reactor {
 
     /// Another part of tekd is about to change a thread: the thread gets its own values, and the
     /// programs know it as a boosted thread no more.
-    pub fn release(&mut self, relations: &mut Relations, thread: i32) {
-        self.applier.release(relations, thread);
-        if relations.served(thread).is_some() {
-            let _ = self.programs.set_boosted(thread, None);
+    pub fn release(&mut self, relations: &mut Relations, thread: Identity) {
+        self.applier.release(relations, thread.tid);
+        // What it has from now on is not of an earlier lift.
+        self.applier.effect.settle(thread);
+        if relations.served(thread.tid).is_some() {
+            let _ = self.programs.set_boosted(thread.tid, None);
         }
     }
 
@@ -421,12 +442,14 @@ impl Reactor {
             answers: inherits && relations.inherit().answers,
         });
         if relations.changes_by_itself() {
-            let tick = match self.has_kthreads {
-                true => relations.settings.linger_ns().max(LEAST_TICK_NS),
-                false => LEAST_TICK_NS,
+            let lifts = relations.all().any(|it| it.is_user() && it.boost.now.is_some());
+            let linger_ns = match self.has_kthreads && !lifts {
+                true => relations.settings.linger_ns(),
+                false => 0,
             };
-            let end = relations.next_end_ns().map(|at| at.saturating_sub(now));
-            return Some(end.map_or(tick, |end| end.min(LEAST_TICK_NS).min(tick)));
+            let tick = linger_ns.max(LEAST_TICK_NS);
+            let end = relations.next_end_ns().map_or(tick, |at| at.saturating_sub(now));
+            return Some(end.min(tick));
         }
         if !watches {
             self.forget_ended(relations);

@@ -259,6 +259,7 @@ impl Relations {
     /// A task has ended.
     fn forget_task(&mut self, tid: i32) {
         self.graph.forget_waiter(tid);
+        self.waits.forget_waiter(tid);
         for served in self.served.values_mut() {
             served.forget(tid);
         }

@@ -4,41 +4,61 @@
 //! A task lifts threads of its own process. It lifts a thread of another process only if one grant
 //! covers both processes and both have the same user. What programs write into their memory is no
 //! right: a lock that names a thread of another process counts only if that process maps the same
-//! memory, as the kernel reports.
+//! memory, as the kernel reports (maps.rs).
+use super::maps::{Maps, Question};
 use crate::domain::Domain;
 use crate::originals::Originals;
 use crate::process::{self, Person, Status};
 use crate::requester::requester;
 use std::collections::HashMap;
-use std::fs;
 use tek_bpf::{Evidence, Member};
 use tek_policy::Configuration;
-use tek_procfs::path;
 
 /// An answer is valid for this time: the processes may execute other programs.
 const VALID_NS: u64 = 1_000_000_000;
+/// For so much longer an answer about memory is used, while it is asked for again.
+const STALE_NS: u64 = 10_000_000_000;
 /// With more answers than this, all are removed.
 const MOST_ANSWERS: usize = 1024;
 
-/// A pair of processes, and the page of the lock that both map, if there is one.
-type Question = (i32, i32, Option<u64>);
+/// Whether a task may lift a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    Yes,
+    No,
+    /// The answer to this question comes later.
+    Asked(Question),
+}
+
+impl Right {
+    fn when(is_allowed: bool) -> Self {
+        match is_allowed {
+            true => Self::Yes,
+            false => Self::No,
+        }
+    }
+}
 
 /// The configuration, and earlier answers.
 pub struct Rights {
     domain: Domain,
     configuration: Configuration,
-    answers: HashMap<Question, (u64, bool)>,
+    maps: Maps,
+    /// About a waiter's process and another one: when, and whether.
+    grants: HashMap<(i32, i32), (u64, bool)>,
+    /// About memory of both.
+    shared: HashMap<Question, (u64, bool)>,
 }
 
 impl Rights {
-    pub fn new(domain: Domain, configuration: Configuration) -> Self {
-        Self { domain, configuration, answers: HashMap::new() }
+    pub fn new(domain: Domain, configuration: Configuration, maps: Maps) -> Self {
+        Self { domain, configuration, maps, grants: HashMap::new(), shared: HashMap::new() }
     }
 
     /// Applies another configuration.
     pub fn change(&mut self, configuration: Configuration) {
         self.configuration = configuration;
-        self.answers.clear();
+        self.grants.clear();
     }
 
     /// Whether tekd may change the threads of a process.
@@ -49,7 +69,13 @@ impl Rights {
 
     /// Forgets the answers about a process.
     pub fn forget(&mut self, process: i32) {
-        self.answers.retain(|(waiter, owner, _), _| ![*waiter, *owner].contains(&process));
+        self.grants.retain(|(waiter, owner), _| ![*waiter, *owner].contains(&process));
+        self.shared.retain(|question, _| !question.is_about(process));
+    }
+
+    /// Keeps the answer to a question about memory.
+    pub fn note(&mut self, question: Question, answer: bool, now_ns: u64) {
+        keep(&mut self.shared, question, (now_ns, answer));
     }
 
     /// Whether a waiter may lift a thread. `owner` is the process of the thread, if the programs
@@ -62,33 +88,44 @@ impl Rights {
         evidence: Evidence,
         lock: Option<u64>,
         now_ns: u64,
-    ) -> bool {
+    ) -> Right {
         let Some(owner) = owner.or_else(|| Some(process::of_thread(thread)?.tid)) else {
-            return false;
+            return Right::No;
         };
         // The id is from the past, and may belong to another thread.
-        if !process::has_thread(owner, thread) {
-            return false;
+        if !process::has_thread(owner, thread) || !self.is_granted(waiter.process, owner, now_ns) {
+            return Right::No;
         }
-        if owner == waiter.process {
-            return true;
+        if owner == waiter.process || evidence != Evidence::Foreign {
+            return Right::Yes;
         }
-        let page = lock.filter(|_| evidence == Evidence::Foreign).map(|lock| lock & !0xfff);
-        let question = (waiter.process, owner, page);
-        if let Some((at, answer)) = self.answers.get(&question) {
+        let Some(lock) = lock else { return Right::No };
+        self.share(Question::new(waiter.process, owner, lock), now_ns)
+    }
+
+    fn is_granted(&mut self, waiter: i32, owner: i32, now_ns: u64) -> bool {
+        if let Some((at, answer)) = self.grants.get(&(waiter, owner)) {
             if now_ns.saturating_sub(*at) < VALID_NS {
                 return *answer;
             }
         }
-        let answer = (evidence != Evidence::Foreign || page.is_some())
-            && page.is_none_or(|page| map_the_same(waiter.process, owner, page))
-            && self.holds(owner)
-            && self.have_one_grant(waiter.process, owner);
-        if self.answers.len() >= MOST_ANSWERS {
-            self.answers.clear();
-        }
-        self.answers.insert(question, (now_ns, answer));
+        let answer = self.holds(owner)
+            && (owner == waiter || self.holds(waiter) && self.have_one_grant(waiter, owner));
+        keep(&mut self.grants, (waiter, owner), (now_ns, answer));
         answer
+    }
+
+    fn share(&mut self, question: Question, now_ns: u64) -> Right {
+        let known = self.shared.get(&question).map(|(at, answer)| (now_ns - at, *answer));
+        match known {
+            Some((age, answer)) if age < VALID_NS => Right::when(answer),
+            Some((age, answer)) if age < STALE_NS => {
+                self.maps.ask(question);
+                Right::when(answer)
+            }
+            _ if self.maps.ask(question) => Right::Asked(question),
+            _ => Right::No,
+        }
     }
 
     /// Whether one grant covers both processes, and both have one user.
@@ -108,45 +145,12 @@ impl Rights {
     }
 }
 
-/// Whether two processes share the memory at an address of the first one.
-fn map_the_same(first: i32, second: i32, address: u64) -> bool {
-    let maps = |pid: i32| path(pid, "maps").and_then(fs::read_to_string).unwrap_or_default();
-    let (own, theirs) = (maps(first), maps(second));
-    let Some(mapped) = own.lines().filter_map(Mapping::parse).find(|it| it.has(address)) else {
-        return false;
-    };
-    let offset = mapped.offset + (address - mapped.start);
-    theirs.lines().filter_map(Mapping::parse).any(|it| it.has_file(&mapped, offset))
-}
-
-/// Shared memory, from a line of /proc/PID/maps.
-struct Mapping<'a> {
-    start: u64,
-    end: u64,
-    offset: u64,
-    /// Device and inode.
-    file: (&'a str, &'a str),
-}
-
-impl<'a> Mapping<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
-        let mut fields = line.split_ascii_whitespace();
-        let (start, end) = fields.next()?.split_once('-')?;
-        let is_shared = fields.next()?.ends_with('s');
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (start, end, offset) = (number(start)?, number(end)?, number(fields.next()?)?);
-        let file = (fields.next()?, fields.next()?);
-        (is_shared && file.1 != "0").then_some(Self { start, end, offset, file })
+/// Keeps an answer; the number of all is bounded.
+fn keep<K: Eq + std::hash::Hash>(all: &mut HashMap<K, (u64, bool)>, key: K, answer: (u64, bool)) {
+    if all.len() >= MOST_ANSWERS {
+        all.clear();
     }
-
-    fn has(&self, address: u64) -> bool {
-        (self.start..self.end).contains(&address)
-    }
-
-    fn has_file(&self, other: &Self, offset: u64) -> bool {
-        let covered = self.offset..self.offset.saturating_add(self.end - self.start);
-        self.file == other.file && covered.contains(&offset)
-    }
+    all.insert(key, answer);
 }
 
 #[cfg(test)]
@@ -161,88 +165,111 @@ mod tests {
         std::process::id() as i32
     }
 
-    fn own_thread() -> Member {
-        Member { tid: own(), process: own(), priority: 30, via: false }
+    fn rights(text: &str) -> Rights {
+        rights_in(&format!("pid:{}", own()), &format!("protected = []\n{text}"))
     }
 
-    fn rights(text: &str) -> Rights {
-        let text = format!("protected = []\n{text}");
+    fn rights_in(domain: &str, text: &str) -> Rights {
         let mut read = read_configuration(text, "tekd.toml").unwrap();
         read.resolve(|_| None, |_| None);
-        Rights::new(Domain::new(vec![format!("pid:{}", own()).parse().unwrap()]), read)
+        Rights::new(Domain::new(vec![domain.parse().unwrap()]), read, Maps::none())
     }
 
-    fn sleep() -> (Child, i32) {
-        let child = Command::new("sleep").arg("60").spawn().unwrap();
-        let pid = child.id() as i32;
-        while Status::of(pid).unwrap().name() != "sleep" {}
-        (child, pid)
+    /// A process of the domain: tekd's own is in none.
+    struct Program(Child);
+
+    impl Program {
+        fn start(name: &str, arguments: &[&str]) -> Self {
+            let this = Self(Command::new(name).args(arguments).spawn().unwrap());
+            while Status::of(this.pid()).unwrap().name() != name {}
+            this
+        }
+
+        fn sleep() -> Self {
+            Self::start("sleep", &["60"])
+        }
+
+        fn pid(&self) -> i32 {
+            self.0.id() as i32
+        }
+
+        fn may_lift(
+            &self,
+            rights: &mut Rights,
+            thread: i32,
+            evidence: Evidence,
+            lock: Option<u64>,
+        ) -> bool {
+            let waiter = Member { tid: self.pid(), process: self.pid(), priority: 30, via: false };
+            let owner = (thread != self.pid()).then_some(thread);
+            rights.may_lift(waiter, thread, owner, evidence, lock, NOW) == Right::Yes
+        }
     }
 
-    fn end(mut child: Child) {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    fn may(rights: &mut Rights, pid: i32, evidence: Evidence, lock: Option<u64>) -> bool {
-        rights.may_lift(own_thread(), pid, Some(pid), evidence, lock, NOW)
+    impl Drop for Program {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
     }
 
     #[test]
     fn a_task_lifts_threads_of_its_own_process_and_no_thread_that_is_gone() {
         let mut rights = rights("[[grant]]\nusers = [\"nobody\"]");
-        let own_tid = nix::unistd::gettid().as_raw();
-        let mut lifts =
-            |tid, owner| rights.may_lift(own_thread(), tid, owner, Evidence::Found, None, NOW);
-        assert!(lifts(own_tid, Some(own())) && lifts(own_tid, None));
-        assert!(!lifts(1, Some(own())) && !lifts(i32::MAX, None) && !lifts(0, None));
+        let waiter = Program::sleep();
+        let mut lifts = |thread| waiter.may_lift(&mut rights, thread, Evidence::Found, None);
+        assert!(lifts(waiter.pid()));
+        assert!(!lifts(1) && !lifts(i32::MAX) && !lifts(0));
+    }
+
+    #[test]
+    fn a_process_that_becomes_protected_lifts_no_thread_of_its_own() {
+        let waiter = Program::sleep();
+        let mut rights = rights_in("device", "protected = []");
+        let lifts = |rights: &mut _| waiter.may_lift(rights, waiter.pid(), Evidence::Found, None);
+        assert!(lifts(&mut rights));
+        let text = "protected = [\"sleep\"]";
+        rights.change(read_configuration(text, "tekd.toml").unwrap());
+        assert!(!lifts(&mut rights));
     }
 
     #[test]
     fn a_task_lifts_threads_of_other_processes_under_the_same_grant_only() {
-        let (child, pid) = sleep();
+        let (waiter, owner) = (Program::start("tail", &["-f", "/dev/null"]), Program::sleep());
+        let pid = owner.pid();
         let mut every = rights("[[grant]]\nusers = [\"*\"]");
-        assert!(may(&mut every, pid, Evidence::Found, None));
-        assert!(may(&mut every, pid, Evidence::Guessed, Some(0x1000)));
+        assert!(waiter.may_lift(&mut every, pid, Evidence::Found, None));
+        assert!(waiter.may_lift(&mut every, pid, Evidence::Guessed, Some(0x1000)));
         let mut none = rights("[[grant]]\nprograms = [\"/no/such/program\"]");
-        assert!(!may(&mut none, pid, Evidence::Found, None));
-        let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap();
+        assert!(!waiter.may_lift(&mut none, pid, Evidence::Found, None));
+        let path = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap();
         let two =
             format!("[[grant]]\nprograms = [\"{}\"]\n[[grant]]\nusers = [\"*\"]", path.display());
-        assert!(!may(&mut rights(&two), pid, Evidence::Found, None));
-        end(child);
+        assert!(!waiter.may_lift(&mut rights(&two), pid, Evidence::Found, None));
     }
 
     #[test]
     fn a_process_outside_the_domain_is_left_alone() {
+        let waiter = Program::sleep();
         let mut every = rights("[[grant]]\nusers = [\"*\"]");
         let parent = Status::of(own()).unwrap().parent().unwrap();
-        assert!(!may(&mut every, parent, Evidence::Found, None));
-        assert!(!may(&mut every, 1, Evidence::Found, None));
+        for outside in [parent, own(), 1] {
+            assert!(!waiter.may_lift(&mut every, outside, Evidence::Found, None));
+        }
     }
 
     #[test]
-    fn a_lock_that_names_a_thread_of_another_process_counts_in_common_memory_only() {
-        let (child, pid) = sleep();
+    fn a_lock_that_names_a_thread_of_another_process_waits_for_the_answer_about_memory() {
+        let (waiter, owner) = (Program::sleep(), Program::sleep());
         let mut every = rights("[[grant]]\nusers = [\"*\"]");
-        let private = [0u8; 8];
-        let address = Some(private.as_ptr() as u64);
-        assert!(!may(&mut every, pid, Evidence::Foreign, address));
-        assert!(!may(&mut every, pid, Evidence::Foreign, None));
-        assert!(!may(&mut every, pid, Evidence::Foreign, Some(0xdead_0000)));
-        end(child);
-    }
-
-    #[test]
-    fn lines_of_maps_are_compared_by_file_and_offset() {
-        let line = |text| Mapping::parse(text);
-        let shared = line("7f00-9f00 rw-s 00001000 00:01 42 /dev/shm/a").unwrap();
-        let same = line("1000-2000 rw-s 00001800 00:01 42 /dev/shm/a").unwrap();
-        let other = line("1000-2000 rw-s 00001800 00:01 43 /dev/shm/b").unwrap();
-        assert!(shared.has(0x7f00) && !shared.has(0x9f00));
-        assert!(same.has_file(&shared, 0x1800) && !same.has_file(&shared, 0x17ff));
-        assert!(!same.has_file(&shared, 0x2800) && !other.has_file(&shared, 0x1800));
-        assert!(line("7f00-9f00 rw-p 00001000 00:01 42 /dev/shm/a").is_none());
-        assert!(line("7f00-9f00 rw-s 00000000 00:00 0").is_none());
+        let lifts =
+            |rights: &mut _, lock| waiter.may_lift(rights, owner.pid(), Evidence::Foreign, lock);
+        assert!(!lifts(&mut every, None) && !lifts(&mut every, Some(0x1000)));
+        let question = Question::new(waiter.pid(), owner.pid(), 0x1008);
+        for answer in [true, false] {
+            every.note(question, answer, NOW);
+            assert_eq!(lifts(&mut every, Some(0x1010)), answer);
+            assert!(!lifts(&mut every, Some(0x2010)));
+        }
     }
 }

@@ -152,11 +152,12 @@ impl Served {
         self.thread.name.as_bytes().starts_with(b"kworker/")
     }
 
-    /// Whether it is this thread: the kinds and the names agree. Some events have no name.
+    /// Whether it is this thread: the kinds agree, and the names of kernel threads. Some events
+    /// have no name. Programs rename their threads, and the end of one is reported.
     pub fn is(&self, thread: Thread, why: Why) -> bool {
         let names = [self.thread.name, thread.name];
         self.is_user() == why.is_for_user()
-            && (names.iter().any(|name| name.is_empty()) || names[0] == names[1])
+            && (self.is_user() || names.iter().any(|name| name.is_empty()) || names[0] == names[1])
     }
 
     /// A task has ended.

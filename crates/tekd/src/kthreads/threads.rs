@@ -99,15 +99,19 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
     let wakes = if which == Which::First { &shared.bell } else { &shared.over };
     epoll.add(wakes, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
     let mut ready = [EpollEvent::empty(); 2];
+    let mut is_again = false;
     loop {
         let guard = match which {
             Which::First => Some(shared.state.lock()),
+            // It has events that it did not come to.
+            Which::Second if is_again => Some(shared.state.lock()),
             // The first thread has read the events already.
             Which::Second if !is_readable(&events) => None,
             // The first thread holds the lock, and polls once more before it sleeps.
             Which::Second => shared.state.try_lock(),
         };
         let mut timeout = None;
+        is_again = false;
         if let Some(mut state) = guard {
             let Some(mut reactor) = state.reactor.take() else { return Ok(()) };
             let next = reactor.run_once(&mut state);
@@ -120,7 +124,10 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
             }
             match next? {
                 Next::End => return Ok(()),
-                Next::Again => continue,
+                Next::Again => {
+                    is_again = true;
+                    continue;
+                }
                 Next::Sleep(most) => {
                     // Events behind an unfinished event cause no wake-up. Nor does an event that
                     // came for a thread just before its boost ended.

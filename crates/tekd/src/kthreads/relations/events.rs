@@ -131,10 +131,10 @@ impl Relations {
             What::StorageEnded { member } => self.end_wait_for_storage(member.tid, at),
             // The task is followed from now on; the softirq runs already.
             What::StorageUsed { .. } | What::StorageRaised => {}
-            What::LockAwaited { member, lock, holder, .. } => {
-                self.await_lock(member, lock, holder, woken);
+            What::LockAwaited { member, lock, holder, evidence, .. } => {
+                self.await_lock(member, lock, holder, evidence, woken);
             }
-            What::LockEnded { member, .. } => self.end_now(Thing::Lock(member.tid)),
+            What::LockEnded { member, .. } => self.end_lock(member.tid),
             What::AnswerAwaited { member, server, .. } => self.await_answer(member, server, woken),
             What::AnswerEnded { member, server } => self.end_answer(member.tid, server),
             What::TaskExited { tid, .. } => self.forget_task(tid),

@@ -7,12 +7,43 @@ use super::{Relations, Thing};
 use crate::kthreads::served::{Served, Why};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use tek_bpf::{Member, Thread};
+use tek_bpf::{Evidence, Member, Thread};
 use tek_policy::dependency::{Because, Dependants, InheritSettings, Lift, RtPriority, MOST_EDGES};
 use tek_policy::Terms;
 
 /// The kinds of waits for threads of programs.
 const KINDS: [Because; 3] = [Because::Lock, Because::Join, Because::Answer];
+
+/// A guess that was wrong is not tried again for this many times the longest wait.
+const DOUBT: u64 = 20;
+/// With more such guesses, all are forgotten.
+const MOST_DOUBTED: usize = 1024;
+
+/// A wait of a task that has a longest time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wait {
+    Answer(i32),
+    GuessedOwner(i32),
+}
+
+impl Wait {
+    fn of(thing: Thing, guessed: &HashMap<i32, u64>) -> Option<Self> {
+        match thing {
+            Thing::Answers(waiter) => Some(Self::Answer(waiter)),
+            Thing::Lock(waiter) if guessed.contains_key(&waiter) => {
+                Some(Self::GuessedOwner(waiter))
+            }
+            _ => None,
+        }
+    }
+
+    fn thing(self) -> Thing {
+        match self {
+            Self::Answer(waiter) => Thing::Answers(waiter),
+            Self::GuessedOwner(waiter) => Thing::Lock(waiter),
+        }
+    }
+}
 
 /// Numbers since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,8 +72,14 @@ pub struct Waits {
     quotas: HashMap<i32, u32>,
     /// Threads that are waited for, each with the process of the first waiter.
     awaited: HashMap<i32, i32>,
-    /// When the waits for answers end: time, waiter and server. Some of them have ended.
-    ends: BinaryHeap<Reverse<(u64, i32, i32)>>,
+    /// When waits for answers, and for guessed owners of locks, end: time, thing and holder. Some
+    /// of them have ended.
+    ends: BinaryHeap<Reverse<(u64, Wait, i32)>>,
+    /// The lock of each task that waits for a guessed owner.
+    guessed: HashMap<i32, u64>,
+    /// Tasks and locks whose guessed owner did not release the lock in time. Until this time it is
+    /// not lifted for them again.
+    doubted: HashMap<(i32, u64), u64>,
     counts: Counts,
 }
 
@@ -54,8 +91,16 @@ impl Waits {
             quotas: HashMap::new(),
             awaited: HashMap::new(),
             ends: BinaryHeap::new(),
+            guessed: HashMap::new(),
+            doubted: HashMap::new(),
             counts: Counts::default(),
         }
+    }
+
+    /// A task has ended.
+    pub fn forget_waiter(&mut self, tid: i32) {
+        self.guessed.remove(&tid);
+        self.doubted.retain(|(waiter, _), _| *waiter != tid);
     }
 
     fn quota_of(&self, process: i32) -> usize {
@@ -106,24 +151,49 @@ impl Relations {
         !self.waits.fast.is_empty()
     }
 
-    pub(super) fn await_lock(&mut self, member: Member, lock: u64, holder: Thread, woken: u64) {
+    pub(super) fn await_lock(
+        &mut self,
+        member: Member,
+        lock: u64,
+        holder: Thread,
+        evidence: Evidence,
+        woken: u64,
+    ) {
         let thing = Thing::Lock(member.tid);
+        self.waits.guessed.remove(&member.tid);
+        let is_guessed = evidence == Evidence::Guessed;
+        let doubted = self.waits.doubted.get(&(member.tid, lock));
+        if is_guessed && doubted.is_some_and(|until| *until > self.at) {
+            return self.end_now(thing);
+        }
         // A task sleeps for one lock. Another thread may have got the lock meanwhile.
         self.leave_to(thing, holder.tid);
-        self.begin_wait(thing, holder, member, Why::Lock(lock), woken);
+        if self.begin_wait(thing, holder, member, Why::Lock(lock), woken) && is_guessed {
+            self.waits.guessed.insert(member.tid, lock);
+            self.note_end(Wait::GuessedOwner(member.tid), holder.tid);
+        }
+    }
+
+    /// A task waits for no lock any more.
+    pub fn end_lock(&mut self, waiter: i32) {
+        self.waits.guessed.remove(&waiter);
+        self.end_now(Thing::Lock(waiter));
     }
 
     pub(super) fn await_answer(&mut self, member: Member, server: Thread, woken: u64) {
         let thing = Thing::Answers(member.tid);
         let is_known = self.graph.edges_of(thing).iter().any(|edge| edge.holder == server.tid);
-        if !self.begin_wait(thing, server, member, Why::Answer, woken) || is_known {
-            return;
+        if self.begin_wait(thing, server, member, Why::Answer, woken) && !is_known {
+            self.note_end(Wait::Answer(member.tid), server.tid);
         }
+    }
+
+    fn note_end(&mut self, wait: Wait, holder: i32) {
         if self.waits.ends.len() > 4 * MOST_EDGES {
             self.forget_ends();
         }
         let end = self.at.saturating_add(self.waits.settings.max_wait_ns());
-        self.waits.ends.push(Reverse((end, member.tid, server.tid)));
+        self.waits.ends.push(Reverse((end, wait, holder)));
     }
 
     pub(super) fn end_answer(&mut self, waiter: i32, server: i32) {
@@ -135,7 +205,7 @@ impl Relations {
     pub fn refuse(&mut self, member: Member, is_lock: bool) {
         self.waits.counts.not_allowed += 1;
         if is_lock {
-            self.end_now(Thing::Lock(member.tid));
+            self.end_lock(member.tid);
         }
     }
 
@@ -189,23 +259,38 @@ impl Relations {
         owner.filter(|_| settings.locks).max(server.filter(|_| settings.answers))
     }
 
-    /// Ends the waits for answers that have taken too long.
+    /// Ends the waits for answers and guessed owners that have taken too long.
     pub(super) fn end_long_waits(&mut self, now: u64) {
         let longest = self.waits.settings.max_wait_ns();
-        while let Some(Reverse((_, waiter, server))) =
+        while let Some(Reverse((_, wait, holder))) =
             self.waits.ends.peek().copied().filter(|Reverse((at, ..))| *at <= now)
         {
             self.waits.ends.pop();
-            let edges = self.graph.edges_of(Thing::Answers(waiter));
+            let edges = self.graph.edges_of(wait.thing());
             let is_over = |since: u64| since.saturating_add(longest) <= now;
-            if edges.iter().any(|edge| edge.holder == server && is_over(edge.since_ns)) {
-                self.waits.counts.too_long += 1;
-                self.end_answer(waiter, server);
+            if !edges.iter().any(|edge| edge.holder == holder && is_over(edge.since_ns)) {
+                continue;
             }
+            match wait {
+                Wait::Answer(waiter) => self.end_answer(waiter, holder),
+                Wait::GuessedOwner(waiter) => {
+                    let Some(lock) = self.waits.guessed.get(&waiter).copied() else { continue };
+                    self.doubt(waiter, lock, now.saturating_add(DOUBT.saturating_mul(longest)));
+                    self.end_lock(waiter);
+                }
+            }
+            self.waits.counts.too_long += 1;
         }
     }
 
-    /// When the next wait for an answer ends.
+    fn doubt(&mut self, waiter: i32, lock: u64, until: u64) {
+        if self.waits.doubted.len() >= MOST_DOUBTED {
+            self.waits.doubted.clear();
+        }
+        self.waits.doubted.insert((waiter, lock), until);
+    }
+
+    /// When the next wait with a longest time ends.
     pub fn next_end_ns(&self) -> Option<u64> {
         self.waits.ends.peek().map(|Reverse((at, ..))| *at)
     }
@@ -219,17 +304,27 @@ impl Relations {
     /// Removes the ends of waits that have ended already.
     fn forget_ends(&mut self) {
         let longest = self.waits.settings.max_wait_ns();
-        let answers = self.graph.edges().filter(|(thing, _)| matches!(thing, Thing::Answers(_)));
-        let end = |since: u64| since.saturating_add(longest);
-        let ends = answers.map(|(_, it)| Reverse((end(it.since_ns), it.waiter, it.holder)));
-        self.waits.ends = ends.collect();
+        let Waits { guessed, ends, .. } = &mut self.waits;
+        let of = |thing: &Thing| Wait::of(*thing, guessed);
+        let waits = self.graph.edges().filter_map(|(thing, edge)| Some((of(thing)?, edge)));
+        *ends = waits
+            .map(|(wait, edge)| Reverse((edge.since_ns.saturating_add(longest), wait, edge.holder)))
+            .collect();
     }
 
     /// All waits for locks and answers end, because their ends are not reported any more.
     pub fn end_all_waits(&mut self) {
         self.graph.end_all_where(|edge| KINDS.contains(&edge.because));
         self.waits.ends.clear();
+        self.waits.guessed.clear();
         self.note_all(0);
+    }
+
+    /// No task waits for a thread of a process any more.
+    pub fn end_waits_for_process(&mut self, process: i32) {
+        let its = self.served.values().filter(|it| it.lifted.process() == Some(process));
+        let threads: Vec<i32> = its.map(|it| it.thread.tid).collect();
+        threads.into_iter().for_each(|thread| self.end_waits_for(thread));
     }
 
     /// No task waits for a thread of a program any more: it executes another program.

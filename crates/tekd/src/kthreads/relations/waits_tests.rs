@@ -45,6 +45,12 @@ impl Program {
         self.notify(What::LockAwaited { member, lock: 0x1000, holder, owner, evidence })
     }
 
+    /// The BPF programs guess the owner.
+    fn lock_guessed(&mut self, member: Member, holder: i32) -> &mut Self {
+        let (holder, owner, evidence) = (thread(holder), Some(member.process), Evidence::Guessed);
+        self.notify(What::LockAwaited { member, lock: 0x1000, holder, owner, evidence })
+    }
+
     fn unlocked(&mut self, member: Member) -> &mut Self {
         self.notify(What::LockEnded { member, lock: 0x1000 })
     }
@@ -145,6 +151,27 @@ fn a_server_that_does_not_answer_is_lifted_for_the_longest_wait_and_at_the_next_
     program.answered(TOUCH, 71).wait(10).ask(TOUCH, 71).wait(45);
     assert_eq!(program.wanted(71), Some(39));
     assert!(program.relations.next_end_ns().is_some());
+}
+
+#[test]
+fn a_guessed_owner_is_lifted_for_the_longest_wait_and_then_doubted_for_a_while() {
+    let mut program = Program::new();
+    program.lock_guessed(TOUCH, 41);
+    assert_eq!(program.wanted(41), Some(39));
+    program.wait(51);
+    assert_eq!((program.wanted(41), program.relations.counts().too_long), (None, 1));
+    program.unlocked(TOUCH).lock_guessed(TOUCH, 41);
+    assert_eq!(program.wanted(41), None);
+    // A lock that names its owner is no guess.
+    program.lock(TOUCH, 41).wait(500);
+    assert_eq!(program.wanted(41), Some(39));
+    program.unlocked(TOUCH).wait(1000).lock_guessed(TOUCH, 41);
+    assert_eq!(program.wanted(41), Some(39));
+    // One that released the lock in time is lifted at each wait.
+    for _ in 0..3 {
+        program.unlocked(TOUCH).wait(40).lock_guessed(TOUCH, 41).wait(40);
+        assert_eq!(program.wanted(41), Some(39));
+    }
 }
 
 #[test]
