@@ -42,8 +42,9 @@ static const char help[] =
 	"Answers events beside CPU-bound processes and prints a line of JSON.\n"
 	"\n"
 	"  --row NAME              what the thread touch waits for: none (default), mutex, chain,\n"
-	"                          rwlock, condvar, shared-mutex, join, pipe, socket, fsync, "
-	"threads\n"
+	"                          rwlock, condvar, word-mutex, shared-mutex, join, pipe, "
+	"socket,\n"
+	"                          fsync, threads, all\n"
 	"  --events N              events to answer (default 25)\n"
 	"  --hogs N                CPU-bound processes (default 0)\n"
 	"  --nice                  touch has nice value -20\n"
@@ -186,23 +187,54 @@ static void report(void)
 	fflush(stdout);
 }
 
-static void row_find(const char *name)
+static const struct row *row_named(const char *name)
 {
 	const struct row *const lists[] = {lock_rows, other_rows};
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
-		for (row = lists[i]; row->name; row++) {
-			if (!strcmp(row->name, name))
-				return;
+		for (const struct row *one = lists[i]; one->name; one++) {
+			if (!strcmp(one->name, name))
+				return one;
 		}
 	}
 	errx(2, "there is no row '%s' (see --help)", name);
 }
 
+/* The rows whose dependencies the row `all` has, one after the other. */
+static const char *const parts[] = {"mutex", "rwlock", "pipe", "fsync", "threads"};
+#define PARTS (sizeof(parts) / sizeof(parts[0]))
+
+static void all_prepare(void)
+{
+	for (size_t i = 0; i < PARTS; i++) {
+		if (row_named(parts[i])->prepare)
+			row_named(parts[i])->prepare();
+	}
+}
+
+static void all_start(void)
+{
+	for (size_t i = 0; i < PARTS; i++) {
+		if (row_named(parts[i])->start)
+			row_named(parts[i])->start();
+	}
+}
+
+static void all_wait(void)
+{
+	for (size_t i = 0; i < PARTS; i++) {
+		if (row_named(parts[i])->wait)
+			row_named(parts[i])->wait();
+	}
+}
+
+static const struct row all_row = {
+	.name = "all", .prepare = all_prepare, .start = all_start, .wait = all_wait};
+
 static void parse_one(int option, const char *name)
 {
 	switch (option) {
 	case 'r':
-		row_find(optarg);
+		row = strcmp(optarg, all_row.name) ? row_named(optarg) : &all_row;
 		break;
 	case 'e':
 		events = (unsigned)number(name, optarg, 1, 100000);
@@ -249,7 +281,7 @@ static void parse(int argc, char **argv)
 		{NULL, 0, NULL, 0},
 	};
 	int index = 0, option;
-	row_find("none");
+	row = row_named("none");
 	while ((option = getopt_long(argc, argv, "", table, &index)) != -1) {
 		if (option == 'H') {
 			printf(help, argv[0]);

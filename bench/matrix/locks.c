@@ -4,7 +4,11 @@
 
 #include "../response/clock.h"
 
+#include <linux/futex.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define LINKS 3
 
@@ -155,6 +159,50 @@ static uint64_t condvar_event(void)
 	return at;
 }
 
+/*
+ * A mutex without an owner in its word, as those of Rust, Go and musl are: 0, or 1 if it is locked,
+ * or 2 if a thread may wait for it, too.
+ */
+static _Atomic uint32_t word;
+
+static void word_lock(void)
+{
+	uint32_t unlocked = 0;
+	if (atomic_compare_exchange_strong(&word, &unlocked, 1))
+		return;
+	while (atomic_exchange(&word, 2))
+		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+}
+
+static void word_unlock(void)
+{
+	if (atomic_exchange(&word, 0) == 2)
+		syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void *hold_word(void *arg)
+{
+	for (;;) {
+		word_lock();
+		work_ms(PART_MS);
+		word_unlock();
+		background_did();
+		work_ms(PART_MS);
+	}
+	return arg;
+}
+
+static void word_start(void)
+{
+	thread_start("logger", hold_word, NULL);
+}
+
+static void word_wait(void)
+{
+	word_lock();
+	word_unlock();
+}
+
 static void shared_prepare(void)
 {
 	mutex_prepare(&shared->mutex, PTHREAD_PROCESS_SHARED);
@@ -176,6 +224,7 @@ const struct row lock_rows[] = {
 	 .prepare = links_prepare,
 	 .start = condvar_start,
 	 .event = condvar_event},
+	{.name = "word-mutex", .start = word_start, .wait = word_wait},
 	{.name = "shared-mutex", .prepare = shared_prepare, .wait = shared_wait},
 	{.name = NULL},
 };

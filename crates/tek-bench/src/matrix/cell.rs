@@ -21,6 +21,8 @@ pub enum Row {
     Condvar,
     /// The end of a thread
     Join,
+    /// A mutex that does not name its owner, as those of Rust, Go and musl
+    WordMutex,
     /// A mutex that another process holds
     SharedMutex,
     /// The reply of a background thread by a pipe
@@ -33,6 +35,8 @@ pub enum Row {
     ManyHogs,
     /// Nothing but a CPU, in a process with 2,000 sleeping threads
     Threads,
+    /// A mutex, a read-write lock, a pipe and 800 KB on a disk, beside 2,000 sleeping threads
+    All,
 }
 
 /// How the thread and those that it waits for are scheduled.
@@ -56,6 +60,8 @@ pub enum Column {
     TekNoInherit,
     /// The same for a user without rights, by a grant of tekd, which follows waits in all programs
     Tekd,
+    /// The same, where tekd gives critical threads a greater weight and no real-time policy
+    TekdFair,
 }
 
 /// A row in a column.
@@ -71,8 +77,19 @@ const MANY: usize = 10;
 pub struct Programs {
     pub tek: PathBuf,
     pub dependencies: PathBuf,
-    /// Of the column tekd, or why there is none.
+    /// Of the columns tekd and tekd-fair, or why there is none.
     pub stage: Result<Stage, String>,
+    pub fair_stage: Result<Stage, String>,
+}
+
+impl Programs {
+    fn stage(&self, column: Column) -> Option<&Result<Stage, String>> {
+        match column {
+            Column::Tekd => Some(&self.stage),
+            Column::TekdFair => Some(&self.fair_stage),
+            _ => None,
+        }
+    }
 }
 
 impl Row {
@@ -85,12 +102,14 @@ impl Row {
             Row::Rwlock => "rwlock",
             Row::Condvar => "condvar",
             Row::Join => "join",
+            Row::WordMutex => "word-mutex",
             Row::SharedMutex => "shared-mutex",
             Row::Pipe => "pipe",
             Row::Socket => "socket",
             Row::Fsync => "fsync",
             Row::ManyHogs => "many-hogs",
             Row::Threads => "threads",
+            Row::All => "all",
         }
     }
 
@@ -118,7 +137,7 @@ impl Row {
     }
 
     fn has_mutex(self) -> bool {
-        matches!(self, Row::Mutex | Row::Chain | Row::Condvar | Row::SharedMutex)
+        matches!(self, Row::Mutex | Row::Chain | Row::Condvar | Row::SharedMutex | Row::All)
     }
 }
 
@@ -135,6 +154,7 @@ impl Column {
             Column::Tek => "tek",
             Column::TekNoInherit => "tek-no-inherit",
             Column::Tekd => "tekd",
+            Column::TekdFair => "tekd-fair",
         }
     }
 
@@ -162,16 +182,15 @@ pub fn name((row, column): Cell) -> String {
 pub fn why_empty((row, column): Cell, programs: &Programs) -> Option<&str> {
     match column {
         Column::PiMutex => (!row.has_mutex()).then_some("the row has no mutex"),
-        Column::Tekd => programs.stage.as_ref().err().map(String::as_str),
-        _ => None,
+        _ => programs.stage(column)?.as_ref().err().map(String::as_str),
     }
 }
 
 /// The command that measures a cell, which is not empty. Its options that all cells share are to be
 /// added.
 pub fn command((row, column): Cell, programs: &Programs, hogs: usize) -> Command {
-    let mut command = match (column, &programs.stage) {
-        (Column::Tekd, Ok(stage)) => stage.command(CRITICAL),
+    let mut command = match programs.stage(column) {
+        Some(Ok(stage)) => stage.command(CRITICAL),
         _ => started(column, &programs.tek, &programs.dependencies),
     };
     let hogs = match (column.has_hogs(), row) {
@@ -200,8 +219,13 @@ mod tests {
     use super::*;
 
     fn programs() -> Programs {
-        let stage = Err("needs root".to_owned());
-        Programs { tek: "tek".into(), dependencies: "program".into(), stage }
+        let none = || Err("needs root".to_owned());
+        Programs {
+            tek: "tek".into(),
+            dependencies: "program".into(),
+            stage: none(),
+            fair_stage: none(),
+        }
     }
 
     fn words(cell: Cell) -> String {

@@ -14,6 +14,7 @@ mod rounds;
 mod stage;
 mod summary;
 
+use super::daemon::Backend;
 use super::json;
 use super::output::{JudgeOptions, Output, Results};
 use super::{appliance, programs};
@@ -71,12 +72,16 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let tek = programs::tek()?;
-    let stage = match selected(&args.columns).contains(&Column::Tekd) {
-        true => Stage::prepare(&tek),
+    let stage = |column, backend| match selected(&args.columns).contains(&column) {
+        true => Stage::prepare(&tek, backend),
         false => Err("the column was not asked for".to_owned()),
     };
-    let dependencies = programs::find("matrix", "dependencies")?;
-    let programs = Programs { tek, dependencies, stage };
+    let programs = Programs {
+        stage: stage(Column::Tekd, Backend::Rt),
+        fair_stage: stage(Column::TekdFair, Backend::Fair),
+        dependencies: programs::find("matrix", "dependencies")?,
+        tek,
+    };
     let title = format!(
         "touch: 2 ms of CPU work an event and what it waits for, beside {} CPU-bound processes\n",
         args.hogs
