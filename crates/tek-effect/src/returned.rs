@@ -17,9 +17,9 @@ use std::collections::HashMap;
 const FIRST_NS: u64 = 100_000_000;
 const LONGER: u64 = 4;
 const CHECKS: u32 = 4;
-/// The longest time between two checks of a thread whose policy somebody else changed.
+/// The longest time between two checks of a thread whose policy another process changed.
 const LONGEST_NS: u64 = 60_000_000_000;
-/// The most threads whose policy somebody else changed.
+/// The most threads whose policy another process changed.
 const MOST_CHANGED: usize = 1024;
 
 /// The threads to check.
@@ -30,7 +30,7 @@ struct Entry {
     change: SchedulingChange,
     next_ns: u64,
     wait_ns: u64,
-    /// `None`: somebody else changed the policy, and the thread is checked until it ends.
+    /// `None`: another process changed the policy, and the thread is checked until it ends.
     checks_left: Option<u32>,
 }
 

@@ -125,8 +125,8 @@ impl SchedulingChange {
         Ok(self.loan().is_lent(sys::rule(self.thread_id.tid)?))
     }
 
-    /// Whether the thread, which somebody else changed, has a rule that was set and is none of its
-    /// own. An error: it has ended.
+    /// Whether a thread that another process changed has a rule of our change again. An error: the
+    /// thread has ended, or cannot be read.
     pub(crate) fn is_ours_again(&self) -> Result<bool, Error> {
         self.thread_id.check()?;
         let tid = self.thread_id.tid;

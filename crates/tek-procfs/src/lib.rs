@@ -5,7 +5,8 @@
 //! directory (d_invalidate). It waits in a loop for each other task that removes the same. If that
 //! task cannot run, because the caller has a higher real-time priority on its CPU, the loop never
 //! ends, and the caller survives SIGKILL. So each function asks by a system call whether the task
-//! exists, which needs no lookup, before its path is used. Use each path at once.
+//! exists, which needs no lookup, before its path is used. Use each path at once: a task that ends
+//! after the answer is reaped on another CPU, where its reaper goes on.
 #![forbid(unsafe_code)]
 
 use nix::errno::Errno;

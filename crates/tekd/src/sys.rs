@@ -163,13 +163,14 @@ pub fn keep_freed_memory() {
     }
 }
 
-/// Returns memory that this thread has freed to the kernel, after work that needed much and does
-/// not come again. malloc_trim(3) leaves locked memory where it is.
+/// Returns to the kernel memory that this thread has freed, after work that needed much and does
+/// not come again. malloc_trim(3) leaves locked memory where it is. So this takes freed memory as
+/// blocks, and drops their pages.
 pub fn return_freed_memory() {
     const BLOCK_BYTES: usize = 64 << 10;
     const BLOCKS: usize = 256;
     const PAGE_BYTES: usize = 4096;
-    // What was freed is used first.
+    // The allocator makes them of freed memory first.
     let blocks: Vec<Vec<u8>> = (0..BLOCKS).map(|_| Vec::with_capacity(BLOCK_BYTES)).collect();
     for block in &blocks {
         let skipped = block.as_ptr().align_offset(PAGE_BYTES);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The columns tekd and tekd-fair: a daemon of this benchmark, and a user that has no rights without
-//! it.
+//! The columns tekd and tekd-fair: a daemon of this benchmark, and a user that has no rights
+//! without it.
 
 use crate::daemon::{Backend, Daemon, Settings};
 use crate::ground::{Ground, User};

@@ -15,7 +15,8 @@ pub fn write(page: &mut Page, reported: &Reported) {
     page.counter("tek_lifts_total", lifts).is(counts.lifts as f64);
     let time = "Time that threads were lifted for their waiters.";
     page.counter("tek_lifted_seconds_total", time).is(counts.lifted_ns as f64 / 1e9);
-    let refused = "Waits of time-critical threads that lifted no thread, by reason.";
+    let refused =
+        "Waits of time-critical threads whose lift was refused or ended early, by reason.";
     let mut metric = page.counter("tek_lift_refusals_total", refused);
     for (reason, count) in [
         ("not allowed", counts.not_allowed),

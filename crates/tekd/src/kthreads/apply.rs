@@ -114,8 +114,8 @@ impl Applier {
         true
     }
 
-    /// The same for a thread of a program. Only a lifted one has priorities that are covered: the
-    /// programs take a real-time thread without them for a critical task of its own right.
+    /// Settles a thread of a program. Only a lifted thread has covered priorities: the BPF programs
+    /// take a real-time thread without them for a critical task.
     fn settle_user_with(
         &mut self,
         relations: &mut Relations,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd keeps of a thread of a program that it lifts: its CPU time, and whether it still is
-//! the same program.
+//! Data about one thread of a program that tekd lifts: its CPU time, and its program.
 use crate::process;
 use std::fs::File;
 use tek_effect::{stack_of, Identity};

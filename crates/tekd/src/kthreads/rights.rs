@@ -78,8 +78,8 @@ impl Rights {
         keep(&mut self.shared, question, (now_ns, answer));
     }
 
-    /// Whether a waiter may lift a thread. `owner` is the process of the thread, if the programs
-    /// know it. `lock` is the address of the lock in the waiter's process.
+    /// Whether a waiter may lift a thread. `owner` is the process of the thread, if the BPF
+    /// programs reported it. `lock` is the address of the lock in the waiter's process.
     pub fn may_lift(
         &mut self,
         waiter: Member,
