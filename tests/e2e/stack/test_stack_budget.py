@@ -105,9 +105,13 @@ def test_the_arenas_of_malloc_are_in_the_way_unless_they_are_limited(tek, create
     one = created(creates, 64 << 10, malloc=True, limit=limit, MALLOC_ARENA_MAX="1")
     assert abs(asked["one"] / one - 1) < 0.03, (asked, one)
     if os.cpu_count() * 8 * 64 <= 1024:
-        # malloc tries twice the size of a heap first, so that the last one may fail for it.
+        # malloc tries twice the size of a heap first, and then needs an address that fits: by
+        # chance the last heap fails, and its 64 MiB are room for threads.
         most = created(creates, 64 << 10, malloc=True, limit=limit)
-        assert most * 0.9 <= asked["all"] * 1.1 and asked["all"] <= most * 1.05, (asked, most)
+        of_heap = (64 << 20) // (68 << 10)
+        assert asked["all"] <= most * 1.05, (asked, most)
+        assert any(most * 0.9 <= expected * 1.1 <= most * 1.3
+                   for expected in (asked["all"], asked["all"] + of_heap)), (asked, most)
 
 
 def test_a_32_bit_program_ends_at_its_addresses(tek, compile_c):
