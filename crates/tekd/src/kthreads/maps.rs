@@ -49,7 +49,7 @@ impl Maps {
     pub fn start(answer: impl Fn(Question, bool) + Send + 'static) -> Self {
         let (sender, questions) = sync_channel(MOST_QUESTIONS);
         let run = move || answer_all(&questions, answer);
-        let name = "kthreads-maps".to_owned();
+        let name = "tekd-maps".to_owned();
         if let Err(error) = Builder::new().name(name).stack_size(STACK_BYTES).spawn(run) {
             log::warning(&format!("no thread of another process is lifted: {error}"));
         }
