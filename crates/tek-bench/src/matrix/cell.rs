@@ -60,8 +60,6 @@ pub enum Column {
     TekNoInherit,
     /// The same for a user without rights, by a grant of tekd, which follows waits in all programs
     Tekd,
-    /// The same, where tekd gives critical threads a greater weight and no real-time policy
-    TekdFair,
 }
 
 /// A row in a column.
@@ -77,19 +75,8 @@ const MANY: usize = 10;
 pub struct Programs {
     pub tek: PathBuf,
     pub dependencies: PathBuf,
-    /// Of the columns tekd and tekd-fair, or why there is none.
+    /// Of the column tekd, or why there is none.
     pub stage: Result<Stage, String>,
-    pub fair_stage: Result<Stage, String>,
-}
-
-impl Programs {
-    fn stage(&self, column: Column) -> Option<&Result<Stage, String>> {
-        match column {
-            Column::Tekd => Some(&self.stage),
-            Column::TekdFair => Some(&self.fair_stage),
-            _ => None,
-        }
-    }
 }
 
 impl Row {
@@ -154,7 +141,6 @@ impl Column {
             Column::Tek => "tek",
             Column::TekNoInherit => "tek-no-inherit",
             Column::Tekd => "tekd",
-            Column::TekdFair => "tekd-fair",
         }
     }
 
@@ -182,15 +168,16 @@ pub fn name((row, column): Cell) -> String {
 pub fn why_empty((row, column): Cell, programs: &Programs) -> Option<&str> {
     match column {
         Column::PiMutex => (!row.has_mutex()).then_some("the row has no mutex"),
-        _ => programs.stage(column)?.as_ref().err().map(String::as_str),
+        Column::Tekd => programs.stage.as_ref().err().map(String::as_str),
+        _ => None,
     }
 }
 
 /// The command that measures a cell, which is not empty. Its options that all cells share are to be
 /// added.
 pub fn command((row, column): Cell, programs: &Programs, hogs: usize) -> Command {
-    let mut command = match programs.stage(column) {
-        Some(Ok(stage)) => stage.command(CRITICAL),
+    let mut command = match (column, &programs.stage) {
+        (Column::Tekd, Ok(stage)) => stage.command(CRITICAL),
         _ => started(column, &programs.tek, &programs.dependencies),
     };
     let hogs = match (column.has_hogs(), row) {
@@ -219,13 +206,8 @@ mod tests {
     use super::*;
 
     fn programs() -> Programs {
-        let none = || Err("needs root".to_owned());
-        Programs {
-            tek: "tek".into(),
-            dependencies: "program".into(),
-            stage: none(),
-            fair_stage: none(),
-        }
+        let stage = Err("needs root".to_owned());
+        Programs { tek: "tek".into(), dependencies: "program".into(), stage }
     }
 
     fn words(cell: Cell) -> String {

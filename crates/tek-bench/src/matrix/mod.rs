@@ -14,7 +14,6 @@ mod rounds;
 mod stage;
 mod summary;
 
-use super::daemon::Backend;
 use super::json;
 use super::output::{JudgeOptions, Output, Results};
 use super::{appliance, programs};
@@ -72,16 +71,12 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let tek = programs::tek()?;
-    let stage = |column, backend| match selected(&args.columns).contains(&column) {
-        true => Stage::prepare(&tek, backend),
+    let stage = match selected(&args.columns).contains(&Column::Tekd) {
+        true => Stage::prepare(&tek),
         false => Err("the column was not asked for".to_owned()),
     };
-    let programs = Programs {
-        stage: stage(Column::Tekd, Backend::Rt),
-        fair_stage: stage(Column::TekdFair, Backend::Fair),
-        dependencies: programs::find("matrix", "dependencies")?,
-        tek,
-    };
+    let dependencies = programs::find("matrix", "dependencies")?;
+    let programs = Programs { tek, dependencies, stage };
     let title = format!(
         "touch: 2 ms of CPU work an event and what it waits for, beside {} CPU-bound processes\n",
         args.hogs

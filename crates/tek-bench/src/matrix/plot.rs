@@ -7,8 +7,7 @@ use super::summary::Summaries;
 use crate::host::Host;
 use crate::svg::{bar_chart, Bar, Chart};
 
-/// The columns of a chart. Alone-again and tek-no-inherit explain others and are left out, and
-/// tekd-fair, too.
+/// The columns of a chart. Alone-again and tek-no-inherit explain others and are left out.
 const SHOWN: [(Column, &str); 7] = [
     (Column::Conventional, "stock Linux"),
     (Column::Nice, "nice -20"),

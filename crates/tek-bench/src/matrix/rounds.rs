@@ -122,7 +122,7 @@ fn run_once(cell: Cell, plan: &Plan, programs: &Programs) -> anyhow::Result<Meas
 fn verify(column: Column, measured: &Measured) -> Result<(), String> {
     let Measured { policy, nice, .. } = *measured;
     let meant = match column {
-        Column::Nice | Column::TekdFair => policy == libc::SCHED_OTHER && nice == -20,
+        Column::Nice => policy == libc::SCHED_OTHER && nice == -20,
         Column::Chrt | Column::PiMutex | Column::Tek | Column::TekNoInherit | Column::Tekd => {
             policy == libc::SCHED_RR
         }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The columns tekd and tekd-fair: a daemon of this benchmark, and a user that has no rights
-//! without it.
+//! The column tekd: a daemon of this benchmark, and a user that has no rights without it.
 
 use crate::daemon::{Backend, Daemon, Settings};
 use crate::ground::{Ground, User};
@@ -20,17 +19,17 @@ pub struct Stage {
 
 impl Stage {
     /// Starts the daemon. An error is why the column is empty.
-    pub fn prepare(tek: &Path, backend: Backend) -> Result<Self, String> {
+    pub fn prepare(tek: &Path) -> Result<Self, String> {
         if !geteuid().is_root() {
             return Err("tekd can lend nothing without root".to_owned());
         }
-        Self::start(tek, backend).map_err(|error| format!("{error:#}"))
+        Self::start(tek).map_err(|error| format!("{error:#}"))
     }
 
-    fn start(tek: &Path, backend: Backend) -> anyhow::Result<Self> {
+    fn start(tek: &Path) -> anyhow::Result<Self> {
         let ground = Ground::prepare(&[("matrix", "dependencies", "dependencies")], None)?;
         fs::copy(tek, ground.path("tek")).context("cannot copy tek")?;
-        let daemon = Daemon::start(&ground, Settings::of(backend))?;
+        let daemon = Daemon::start(&ground, Settings::of(Backend::Rt))?;
         Ok(Self { _daemon: daemon, ground })
     }
 
