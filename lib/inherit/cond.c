@@ -14,12 +14,6 @@
 #include "threads/process.h"
 
 /*
- * A marked wait is believed for that long: a real-time thread that was woken has locked the mutex
- * by then, or waits for it.
- */
-#define BELIEVED_NS UINT64_C(200000)
-
-/*
  * The budget guard checks a wait so long after its time. Most waiters have the mutex by then, and a
  * thread that waits periodically does not wake the guard each time.
  */
@@ -84,7 +78,7 @@ static void count_mark(int by)
 
 static void mark(struct tek_thread *thread, unsigned int state)
 {
-	thread->cond_wait.believed_until_ns = tek__now(CLOCK_MONOTONIC) + BELIEVED_NS;
+	thread->cond_wait.believed_until_ns = tek__now(CLOCK_MONOTONIC) + TEK_COND_BELIEVED_NS;
 	const void *mutex = thread->cond_wait.mutex;
 	const bool is_only = !tek__cond_marked || marked_mutex == mutex;
 
@@ -114,7 +108,7 @@ static void doubt(struct tek_thread *thread, unsigned int state)
 
 	if (thread->cond_wait.believed_until_ns > now)
 		return;
-	thread->cond_wait.believed_until_ns = now + BELIEVED_NS;
+	thread->cond_wait.believed_until_ns = now + TEK_COND_BELIEVED_NS;
 	if (!may_wait_for(thread, thread->cond_wait.cond) ||
 	    !changes(thread, state, state & ~(unsigned int)MARKED))
 		return;

@@ -23,6 +23,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/*
+ * A marked wait is believed for that long, in ns: a real-time thread that was woken has locked the
+ * mutex by then, or waits for it.
+ */
+#define TEK_COND_BELIEVED_NS UINT64_C(200000)
+
 /* Fast threads wait, and so many waits are marked. Read without the lock. */
 extern unsigned int tek__cond_waiting, tek__cond_marked;
 
