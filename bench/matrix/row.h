@@ -36,8 +36,8 @@ extern const struct row lock_rows[], other_rows[];
 /* The memory that main(), the hogs and the row shared-mutex share. */
 struct shared {
 	pthread_mutex_t mutex;
-	/* Steps of the background threads, and iterations of the hogs. */
-	uint64_t background, hogs;
+	/* Steps of the background threads, and iterations of the hogs.  i386 aligns to 4. */
+	uint64_t background __attribute__((aligned(8))), hogs __attribute__((aligned(8)));
 };
 
 extern struct shared *shared;

@@ -68,7 +68,7 @@ struct tek_cond_wait {
 /* A wait of a Fast thread for one that is not: inherit/inversion.h. */
 struct tek_inversion_wait {
 	/* Set by the thread itself, without the lock; since_ns also by others with it. */
-	uint64_t since_ns; /* CLOCK_MONOTONIC; 0: it does not wait */
+	tek_u64 since_ns; /* CLOCK_MONOTONIC; 0: it does not wait */
 	uintptr_t object, call;
 	unsigned char kind; /* TEK_WAITS_* */
 

@@ -22,12 +22,18 @@ use crate::{Change, Effect, Error, Hierarchy, Identity, Version};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 use tek_policy::{Group, Weights};
 
 /// The file with the controllers that the groups below have.
 const ENABLED: &str = "cgroup.subtree_control";
 /// Highest number of passes over a group until no thread is in it.
 const MOST_CHECKS: usize = 64;
+/// How often, and how long after the last time, the kernel is asked to let the groups of a
+/// delegated group have weights. It refuses for some time after a process in there has ended.
+const MOST_TRIES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// The groups of a place.
 pub(super) struct Tree {
@@ -37,6 +43,8 @@ pub(super) struct Tree {
     lazy: PathBuf,
     /// Processes outside of it stay there.
     pub(super) confined_to: Option<PathBuf>,
+    /// The processes of the delegated group have a group of their own.
+    has_outside: bool,
     pub(super) has_weights: bool,
     /// No thread in here can have a real-time policy.
     pub(super) refuses_real_time: bool,
@@ -59,6 +67,7 @@ impl Tree {
             lazy: top.join("lazy"),
             top,
             confined_to: place.is_delegated.then(|| place.above.clone()),
+            has_outside: false,
             has_weights: true,
             refuses_real_time: false,
             changes: Vec::new(),
@@ -78,7 +87,8 @@ impl Tree {
     fn fill(&mut self, effect: &mut Effect, place: &Place, weights: &Weights) -> Result<(), Error> {
         let above = &place.above;
         self.has_weights = self.within.version() == Version::V1 || has_cpu(above);
-        if self.within.version() == Version::V2 && place.is_delegated {
+        let has_processes = self.within.version() == Version::V2 && place.is_delegated;
+        if has_processes {
             self.clear(effect, place)?;
         }
         let (top, fast, lazy) = (self.top.clone(), self.fast.clone(), self.lazy.clone());
@@ -90,7 +100,11 @@ impl Tree {
             self.add(effect, &self.group(group))?;
         }
         // Last, and so undone first: then the group above takes the threads that started in these.
-        for directory in [above, &top, &lazy] {
+        match has_processes {
+            true => self.enable_above(effect, place)?,
+            false => self.enable(effect, above)?,
+        }
+        for directory in [&top, &lazy] {
             self.enable(effect, directory)?;
         }
         self.weigh(effect, weights)
@@ -100,13 +114,14 @@ impl Tree {
     fn clear(&mut self, effect: &mut Effect, place: &Place) -> Result<(), Error> {
         let outside = place.above.join(format!("{}-outside", place.name));
         let list = place.above.join("cgroup.procs");
-        for examine in 0..MOST_CHECKS {
+        for _ in 0..MOST_CHECKS {
             let pids: Vec<i32> = ids(&list).collect();
             if pids.is_empty() {
                 return Ok(());
             }
-            if examine == 0 {
+            if !self.has_outside {
                 self.changes.push(effect.make_directory(&outside)?);
+                self.has_outside = true;
             }
             for pid in pids {
                 let move_it = |thread_id| effect.move_to(thread_id, &self.within, &outside);
@@ -115,6 +130,21 @@ impl Tree {
         }
         let busy = io::Error::from_raw_os_error(libc::EBUSY);
         Err(Error::file(&place.above, "move all processes out of", busy))
+    }
+
+    /// Lets the groups in a delegated group have weights. Its processes were moved out of it, but
+    /// one may have been started there since, and one that has ended counts until a CPU has left
+    /// it, although the kernel lists it no more.
+    fn enable_above(&mut self, effect: &mut Effect, place: &Place) -> Result<(), Error> {
+        for _ in 1..MOST_TRIES {
+            match self.enable(effect, &place.above) {
+                Err(error) if error.errno() == libc::EBUSY => {}
+                ended => return ended,
+            }
+            sleep(PAUSE);
+            self.clear(effect, place)?;
+        }
+        self.enable(effect, &place.above)
     }
 
     /// Sets the weights of the groups of the Lazy Region, which may be set again.
