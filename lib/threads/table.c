@@ -225,7 +225,7 @@ bool tek__table_slot(unsigned int index, struct tek_slot *slot)
 
 /*
  * The sequence lock. The holder of the process's lock is the one writer. All stores are release
- * stores, so that they become visible in their order. Readers load with acquire (abi/tek_abi.h).
+ * stores, so that they become visible in their order. Readers load with acquire (abi/tek_table.h).
  * ThreadSanitizer understands this; it does not understand fences.
  */
 static tek_u32 begin_write(struct tek_slot slot)

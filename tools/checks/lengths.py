@@ -15,7 +15,6 @@ LINES = 500
 LANGUAGES = ("c", "python", "rust")
 
 LONGER = frozenset({
-    "abi/tek_abi.h",
     "crates/tek-bpf/tests/kthreads.rs",
     "crates/tek/src/explain/describe.rs",
     "lib/mediate/region.c",
