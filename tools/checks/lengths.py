@@ -18,7 +18,6 @@ LONGER = frozenset({
     "crates/tek-bpf/tests/kthreads.rs",
     "crates/tek/src/explain/describe.rs",
     "lib/mediate/region.c",
-    "lib/threads/table.c",
 })
 
 
