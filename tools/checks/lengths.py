@@ -17,7 +17,6 @@ LANGUAGES = ("c", "python", "rust")
 LONGER = frozenset({
     "crates/tek-bpf/tests/kthreads.rs",
     "crates/tek/src/explain/describe.rs",
-    "lib/mediate/region.c",
 })
 
 
