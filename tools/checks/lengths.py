@@ -15,7 +15,6 @@ LINES = 500
 LANGUAGES = ("c", "python", "rust")
 
 LONGER = frozenset({
-    "crates/tek-bpf/tests/kthreads.rs",
     "crates/tek/src/explain/describe.rs",
 })
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A critical thread that does one thing, and the events that name it.
 #![allow(dead_code)] // each test program uses a part
+pub mod disk;
 pub mod locks;
 pub mod objects;
+pub mod terminal;
 pub mod waits;
 
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
