@@ -314,8 +314,8 @@ proptest! {
             naive.apply(event, &mut all);
             for holder in 0..THREADS {
                 for because in Because::ALL {
-                    for lift in [Lift::OWNER, Lift::SERVER] {
-                        let lifted = lift.priority(all.summary(holder, because));
+                    for equation in [LiftEquation::OWNER, LiftEquation::SERVER] {
+                        let lifted = equation.priority(all.summary(holder, because));
                         let most = naive.tasks(holder, Some(because)).iter().map(|it| it.0).max();
                         prop_assert!(lifted.map(RtPriority::get) <= most);
                     }

@@ -8,7 +8,9 @@ use crate::kthreads::served::{Served, Why};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use tek_bpf::{Evidence, Member, Thread};
-use tek_policy::dependency::{Because, Dependants, InheritSettings, Lift, RtPriority, MOST_EDGES};
+use tek_policy::dependency::{
+    Because, Dependants, InheritSettings, LiftEquation, RtPriority, MOST_EDGES,
+};
 use tek_policy::Terms;
 
 /// The kinds of waits for threads of programs.
@@ -253,9 +255,12 @@ impl Relations {
             return None;
         }
         let settings = &self.waits.settings;
-        let of = |lift: Lift, because| lift.priority(self.graph.summary(thread, because));
-        let owner = of(Lift::OWNER, Because::Lock).max(of(Lift::OWNER, Because::Join));
-        let server = of(Lift::SERVER, Because::Answer);
+        let of = |equation: LiftEquation, because| {
+            equation.priority(self.graph.summary(thread, because))
+        };
+        let owner =
+            of(LiftEquation::OWNER, Because::Lock).max(of(LiftEquation::OWNER, Because::Join));
+        let server = of(LiftEquation::SERVER, Because::Answer);
         owner.filter(|_| settings.locks).max(server.filter(|_| settings.answers))
     }
 
