@@ -14,7 +14,7 @@ use tek_policy::dependency::{
 use tek_policy::Terms;
 
 /// The kinds of waits for threads of programs.
-const KINDS: [Because; 3] = [Because::Lock, Because::Join, Because::Answer];
+const KINDS: [Because; 2] = [Because::Lock, Because::Answer];
 
 /// A guess that was wrong is not tried again for this many times the longest wait.
 const DOUBT: u64 = 20;
@@ -258,8 +258,7 @@ impl Relations {
         let of = |equation: LiftEquation, because| {
             equation.priority(self.graph.summary(thread, because))
         };
-        let owner =
-            of(LiftEquation::OWNER, Because::Lock).max(of(LiftEquation::OWNER, Because::Join));
+        let owner = of(LiftEquation::OWNER, Because::Lock);
         let server = of(LiftEquation::SERVER, Because::Answer);
         owner.filter(|_| settings.locks).max(server.filter(|_| settings.answers))
     }
