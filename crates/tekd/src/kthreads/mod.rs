@@ -266,10 +266,10 @@ impl Kthreads {
     }
 
     /// Whether a thread of a program is lifted at present.
-    pub fn lifts(&self, thread: Identity) -> bool {
+    pub fn is_lifted(&self, thread: Identity) -> bool {
         self.running.as_ref().is_some_and(|(shared, _)| {
             let state = shared.state.lock();
-            state.relations.served(thread.tid).is_some_and(|it| it.boost.lifts(thread))
+            state.relations.served(thread.tid).is_some_and(|it| it.boost.is_lifted(thread))
         })
     }
 
