@@ -13,6 +13,7 @@
 mod apply;
 mod boost;
 mod command;
+mod event_budget;
 mod lifted;
 mod load;
 mod maps;
@@ -25,7 +26,6 @@ mod reported_lifts;
 mod rights;
 mod safe_order;
 mod served;
-mod storage_budget;
 mod system;
 mod threads;
 mod wanted;
