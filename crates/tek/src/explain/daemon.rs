@@ -2,7 +2,7 @@
 //! The knowledge of tekd about a thread, and that in sentences.
 use super::amounts::time;
 use crate::daemon::{Connection, Error};
-use crate::status::lifts::{Lifted, Link};
+use crate::status::lifts::{Holder, Link};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -42,7 +42,7 @@ pub struct Known {
 #[serde(default)]
 pub struct Inherit {
     /// Its lift.
-    pub lifted: Option<Lifted>,
+    pub lifted: Option<Holder>,
     /// Why it is not lifted although a time-critical thread waits for it.
     pub held: Option<String>,
     /// Its most urgent waiter, the waiter of that, and so on.
@@ -235,7 +235,7 @@ fn inherited(known: &Inherit) -> Vec<String> {
         waits.collect::<Vec<_>>().join("; ")
     };
     match &known.lifted {
-        Some(Lifted { priority: Some(priority), since_ns, .. }) => reported.push(format!(
+        Some(Holder { priority: Some(priority), since_ns, .. }) => reported.push(format!(
             "tekd has lifted it to real-time priority {priority} for {}: {}.",
             time(since_ns.unwrap_or(0)),
             waiters()

@@ -16,7 +16,7 @@ pub struct Reported {
     /// Since tekd began.
     pub counts: Counts,
     /// The threads for which a critical thread waits.
-    pub threads: Vec<Lifted>,
+    pub threads: Vec<Holder>,
     /// Threads that wait for each other.
     pub circles: Vec<Vec<u32>>,
 }
@@ -42,7 +42,7 @@ pub struct Counts {
 /// A thread that is waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
-pub struct Lifted {
+pub struct Holder {
     /// Kernel thread id.
     pub tid: u32,
     /// Its name.
@@ -83,13 +83,13 @@ impl Reported {
 
     /// The thread that a thread waits for.
     pub fn waits_for(&self, tid: u32) -> Option<u32> {
-        let has = |thread: &&Lifted| thread.waiters.iter().any(|waiter| waiter.tid == tid);
+        let has = |thread: &&Holder| thread.waiters.iter().any(|waiter| waiter.tid == tid);
         self.threads.iter().find(has).map(|thread| thread.tid)
     }
 
     /// The most urgent thread for which a thread is lifted.
     pub fn lifted_by(&self, tid: u32) -> Option<u32> {
-        let is_lifted = |thread: &&Lifted| thread.tid == tid && thread.priority.is_some();
+        let is_lifted = |thread: &&Holder| thread.tid == tid && thread.priority.is_some();
         self.threads.iter().find(is_lifted)?.waiters.first().map(|waiter| waiter.tid)
     }
 }
