@@ -122,12 +122,36 @@ fn no_more_than_32_holders_of_a_chain_are_lifted() {
 }
 
 #[test]
+fn each_wait_at_the_end_of_the_longest_chain_is_counted_once() {
+    let mut all = All::new(0);
+    let waits = |too_deep| Refused { too_many: 0, too_deep };
+    for waiter in 1..60 {
+        lock(&mut all, waiter.into(), waiter, 0, waiter + 1);
+    }
+    assert_eq!(all.refused(), waits(0), "no critical task waits");
+    lock(&mut all, 0, 0, 40, 1);
+    assert_eq!(all.refused(), waits(1));
+    all.set_own(0, Some(level(50)));
+    lock(&mut all, 99, 99, 10, 31);
+    assert_eq!(all.refused(), waits(1), "it is the same wait");
+    all.end_now(0);
+    assert_eq!(all.refused(), waits(1));
+    lock(&mut all, 0, 0, 40, 1);
+    assert_eq!(all.refused(), waits(2));
+    // The last holder waits no more, and then again.
+    all.end_now(32);
+    lock(&mut all, 32, 32, 0, 33);
+    assert_eq!(all.refused(), waits(3));
+}
+
+#[test]
 fn there_is_a_highest_number_of_waits() {
     let mut all: Graph<u32, u32> = Graph::new(0);
     let own = Some(level(40));
     let edge = |waiter| Edge { waiter, holder: 0, because: Because::Lock, since_ns: 0 };
     let begun = (1..20_000).filter(|waiter| all.begin(*waiter, edge(*waiter), own)).count();
-    assert_eq!((begun, all.len(), all.refused()), (MOST_EDGES, MOST_EDGES, 19_999 - 16_384));
+    assert_eq!((begun, all.len()), (MOST_EDGES, MOST_EDGES));
+    assert_eq!(all.refused(), Refused { too_many: 19_999 - 16_384, too_deep: 0 });
     assert_eq!(all.summary(0, Because::Lock).unwrap().count, 16_384);
     (1..20_000).for_each(|thing| all.end_now(thing));
     assert!(all.is_empty());

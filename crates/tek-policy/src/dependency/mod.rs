@@ -30,7 +30,7 @@ pub use because::Because;
 pub use dependants::{Dependant, Dependants};
 pub use file::InheritSettings;
 pub(crate) use file::{table, InheritTable};
-pub use graph::{Edge, Graph, MOST_EDGES};
+pub use graph::{Edge, Graph, Refused, MOST_EDGES};
 pub use lift_equation::LiftEquation;
 pub use linger::Lingering;
 pub use method::Method;

@@ -37,6 +37,17 @@ pub struct Counts {
     pub too_long: u64,
     /// Lifts that ended because the thread had used its CPU time.
     pub exhausted: u64,
+    /// Waits beyond the highest number that tekd watches.
+    pub too_many_waits: u64,
+    /// Waits at the end of the longest chain of holders.
+    pub too_deep: u64,
+}
+
+impl Counts {
+    /// The waits for which no thread was lifted.
+    pub fn refused(&self) -> u64 {
+        self.not_allowed + self.too_many + self.too_many_waits + self.too_deep
+    }
 }
 
 /// A thread that is waited for.
@@ -105,7 +116,7 @@ pub mod tests {
             "on": true, "why": null, "locks": true, "answers": true, "max_wait_ms": 50,
             "budget": "80ms/100ms", "later": 1,
             "counts": {"lifts": 7, "lifted_ns": 2_500_000_000u64, "not_allowed": 3, "too_many": 0,
-                       "too_long": 1, "exhausted": 0},
+                       "too_long": 1, "exhausted": 0, "too_many_waits": 2, "too_deep": 4},
             "circles": [],
             "threads": [
                 {"tid": 41, "pid": 30, "name": "logger", "priority": 39, "since_ns": 1_200_000,

@@ -24,6 +24,7 @@ pub fn of(state: &State) -> Value {
     };
     let relations = &state.relations;
     let (settings, counts) = (relations.inherit(), relations.counts());
+    let refused = relations.refused();
     let now = sys::monotonic_ns();
     let mut lifted_ns = counts.lifted_ns;
     let lifted = relations.all().filter(|it| it.is_user() && it.boost.now.is_some());
@@ -49,6 +50,8 @@ pub fn of(state: &State) -> Value {
             "too_many": counts.too_many,
             "too_long": counts.too_long,
             "exhausted": counts.exhausted,
+            "too_many_waits": refused.too_many,
+            "too_deep": refused.too_deep,
         },
         "reaction_ns": state.lift_reactions.reported(),
         "circles": relations.circles().into_iter().take(MOST_WAITERS).collect::<Vec<_>>(),

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use tek_bpf::{Evidence, Member, Thread};
 use tek_policy::dependency::{
-    Because, Dependants, InheritSettings, LiftEquation, RtPriority, MOST_EDGES,
+    Because, Dependants, InheritSettings, LiftEquation, Refused, RtPriority, MOST_EDGES,
 };
 use tek_policy::Terms;
 
@@ -125,6 +125,11 @@ impl Relations {
 
     pub fn counts(&self) -> &Counts {
         &self.waits.counts
+    }
+
+    /// Waits of all kinds, also those for kernel threads, beyond the bounds of the graph.
+    pub fn refused(&self) -> Refused {
+        self.graph.refused()
     }
 
     pub fn counts_mut(&mut self) -> &mut Counts {
