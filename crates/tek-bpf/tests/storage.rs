@@ -6,7 +6,7 @@ mod common;
 use common::disk::{disk, write_a_page};
 use common::{
     at_priority, events_for_a_while, events_until, events_within, gettid, of_task, set_priority,
-    watch,
+    watching,
 };
 use std::collections::HashSet;
 use std::fs::File;
@@ -75,8 +75,7 @@ fn an_inode_that_a_critical_thread_makes_dirty_is_reported_until_it_is_written_b
 fn a_dirty_inode_that_is_deleted_is_reported_as_gone() {
     let directory = disk();
     let path = directory.path().join("file");
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     for _ in 0..10 {
         let path = path.clone();
         let tid = at_priority(20, move || {
@@ -137,8 +136,7 @@ fn write_and_sync(path: &Path) {
 fn a_critical_thread_that_sleeps_in_the_kernel_is_reported_with_the_storage_workers() {
     let directory = disk();
     let (path, remaining) = (directory.path().join("file"), directory.path().join("others"));
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let over = Arc::new(AtomicBool::new(false));
     let until = Arc::clone(&over);
     // Works and requests of another thread.
@@ -170,8 +168,7 @@ fn a_critical_thread_that_sleeps_in_the_kernel_is_reported_with_the_storage_work
 fn programs_that_have_forgotten_all_relations_count_none() {
     let directory = disk();
     let path = directory.path().join("file");
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     at_priority(20, move || write_a_page(&path));
     let inodes = |kthreads: &Kthreads| {
         kthreads.entries().unwrap().iter().find(|(name, _)| *name == "inodes").unwrap().1
@@ -226,8 +223,7 @@ fn a_block_request_of_a_critical_thread_is_reported_until_it_is_complete() {
 fn pages_that_a_critical_thread_brings_in_are_counted_until_they_leave() {
     let directory = disk();
     let path = directory.path().join("file");
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (kthreads, _watcher) = watching();
     let (sender, receiver) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
     let mut file = File::create(&path).unwrap();

@@ -48,6 +48,13 @@ pub fn watch(kthreads: &mut Kthreads) -> Watcher {
     watcher
 }
 
+/// All programs, loaded and attached until the caller drops the second part.
+pub fn watching() -> (Kthreads, Watcher) {
+    let mut kthreads = Kthreads::open().unwrap();
+    let watcher = watch(&mut kthreads);
+    (kthreads, watcher)
+}
+
 /// The time limit for an expected event: a busy machine may need long.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
