@@ -83,7 +83,7 @@
 	group(SERVICE, "service", "daemons") \
 	group(BACKGROUND, "background", "at work, invisible to the user")
 
-/* --stack: TEK_STACK_MODE_IDENTIFIER of tek_abi.h, in the order of their numbers. */
+/* --stack: TEK_STACK_MODE_IDENTIFIER of tek_table.h, in the order of their numbers. */
 #define TEK_STACK_MODES(stack_mode) \
 	stack_mode(OFF, "off", "leave stacks alone") \
 	stack_mode(REPORT, "report", "measure them") \

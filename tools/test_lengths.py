@@ -1,4 +1,4 @@
-"""The check of lengths fails on a long file of each language, and on an exception without need."""
+"""The check of lengths fails on a long file of each language."""
 
 import tempfile
 import unittest
@@ -13,8 +13,8 @@ class Lengths(unittest.TestCase):
         self.addCleanup(directory.cleanup)
         self.top = Path(directory.name)
 
-    def breaches(self, *longer: str) -> list[str]:
-        return lengths.breaches(self.top, frozenset(longer))
+    def breaches(self) -> list[str]:
+        return lengths.breaches(self.top)
 
     def write(self, name: str, lines: int) -> None:
         (self.top / name).write_text("\n" * lines)
@@ -36,14 +36,6 @@ class Lengths(unittest.TestCase):
         self.write("one.md", 900)
         self.write("one.toml", 900)
         self.assertEqual(self.breaches(), [])
-
-    def test_an_exception_holds_until_its_file_is_short_enough_or_gone(self):
-        self.write("one.c", 501)
-        self.assertEqual(self.breaches("one.c"), [])
-        self.write("one.c", 500)
-        self.assertEqual(len(self.breaches("one.c")), 1)
-        (self.top / "one.c").unlink()
-        self.assertEqual(len(self.breaches("one.c")), 1)
 
 
 if __name__ == "__main__":

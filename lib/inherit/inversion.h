@@ -20,7 +20,7 @@
 
 /*
  * The calling thread, which is Fast, waits for an object from now on; `kind` is one of TEK_WAITS_*
- * (tek_abi.h), `object` the lock, 0 for a join, and `call` the address to which the function
+ * (tek_record.h), `object` the lock, 0 for a join, and `call` the address to which the function
  * returns that waits. Takes the lock if the call lies in another file than those before.
  */
 void tek__inversion_begin(unsigned int kind, uintptr_t object, uintptr_t call);

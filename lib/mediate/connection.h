@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The connection to tekd: one request, one reply, and NOTICEs in between (abi/tek_abi.h, the
+ * The connection to tekd: one request, one reply, and NOTICEs in between (abi/tek_message.h, the
  * daemon's socket).
  *
  * No function waits much longer than a second, whichever process listens; a daemon that was silent

@@ -22,7 +22,7 @@ enum { TEK_COPY_TRIES = 16 };
 
 /*
  * Each load comes before everything that follows it: the writer's stores are release
- * stores (threads/table.c).
+ * stores (threads/table_write.c).
  */
 #define TEK__LOAD(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 

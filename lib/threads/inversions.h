@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The part of the table about lifts and inversions (struct tek_inversion in abi/tek_abi.h). It lies
- * in the first page of the table, so that a write needs no memory.
+ * The part of the table about lifts and inversions (abi/tek_inversions.h). It lies in the first
+ * page of the table, so that a write needs no memory.
  *
  * All functions need the lock (threads/process.h). They do nothing while there is no table.
  */

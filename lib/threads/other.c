@@ -180,7 +180,7 @@ static int read_slot(const struct open_table *table, unsigned int slot, pid_t ti
 	struct tek_record before, record, after;
 	struct tek_side side;
 
-	/* The protocol of abi/tek_abi.h for system calls; the calls alone order nothing. */
+	/* The protocol of abi/tek_table.h for system calls; the calls alone order nothing. */
 	for (int attempt = 0; attempt < TRIES; attempt++) {
 		if (!read_at(table->fd, &before, sizeof(before), record_at(slot)))
 			return EBADMSG;

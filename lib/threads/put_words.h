@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Stores into the thread table between the two writes of a sequence number (table.c). */
+/* Stores into the thread table between the two writes of a sequence number (table_write.c). */
 #ifndef TEK_THREADS_PUT_WORDS_H
 #define TEK_THREADS_PUT_WORDS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * TEK's reports: struct tek_event (abi/tek_abi.h) to the file that $TEK_EVENTS names, else one line
- * on standard error. TEK reports each event once and no more than it must, because both belong to
- * the program.
+ * TEK's reports: struct tek_event (abi/tek_event.h) to the file that $TEK_EVENTS names, else one
+ * line on standard error. TEK reports each event once and no more than it must, because both
+ * belong to the program.
  *
  * tek__report_*() note an event under the lock; tek__unlock() writes it.
  */

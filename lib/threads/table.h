@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The thread information table of this process (abi/tek_abi.h, tek-2020 IV-C): where it lies and
+ * The thread information table of this process (abi/tek_table.h, tek-2020 IV-C): where it lies and
  * how a slot is written. The threads in it: threads/thread.h.
  *
  * All functions need the lock (threads/process.h) unless noted otherwise.

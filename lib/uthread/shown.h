@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Writes the running state of user-level threads to the thread table (abi/tek_abi.h): the worker
+ * Writes the running state of user-level threads to the thread table (abi/tek_table.h): the worker
  * of each thread, its wait, and the carrier of each worker. Each of these is one store without a
  * lock. tek_ut__shown_lives() and tek_ut__shown_ends() add and remove a record (table.h), which may
  * take a lock. Without a table the functions do nothing.

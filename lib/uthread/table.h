@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The user-level threads of a program in the thread table of its process
- * (abi/tek_abi.h), for `tek ps` and its kin.  Table, run directory and modules are those of
+ * (abi/tek_table.h), for `tek ps` and its kin.  Table, run directory and modules are those of
  * libtek.so (threads/).
  *
  * The table is made when the program creates its first thread: a program without threads needs

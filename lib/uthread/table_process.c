@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The owner (base/owner.h) of the table's parts of libtek.so, threads/table.c, threads/rundir.c and
- * base/module.c, in a process with user-level threads.
+ * The owner (base/owner.h) of the table's parts of libtek.so, threads/table*.c, threads/rundir.c
+ * and base/module.c, in a process with user-level threads.
  */
 #include "base/owner.h"
 #include "base/page.h"

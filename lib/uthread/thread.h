@@ -80,7 +80,7 @@ struct tek_uthread {
 	struct tek_uthread *next_free;
 	struct tek_uthread *all_next; /* of all, also those that are free: tek_ut__uthreads */
 	char name[16];
-	unsigned char waits_for; /* for observers: TEK_WAITS_* of tek_abi.h */
+	unsigned char waits_for; /* for observers: TEK_WAITS_* of tek_record.h */
 	struct tek_spin interrupt_lock;
 	/* Both under interrupt_lock: the wait that tek_ut__interrupt() ends; */
 	struct tek_waiter *interruptible;

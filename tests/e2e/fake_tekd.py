@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A daemon that reports the data of a test (abi/tek_abi.h, docs/man/tekd.8)."""
+"""A daemon that reports the data of a test (abi/tek_message.h, docs/man/tekd.8)."""
 import json
 import os
 import socket

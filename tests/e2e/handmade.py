@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Thread tables (abi/tek_abi.h) written by hand."""
+"""Thread tables (abi/tek_table.h) written by hand."""
 import struct
 import time
 

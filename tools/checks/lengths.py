@@ -1,7 +1,6 @@
 """No file of C, C++, Rust or Python has more than 500 lines.
 
-A longer one has several subjects: split it by these, into one file for each.  `LONGER` names the
-files that are still to be split.  One that has become short enough, or is gone, has to leave it.
+A longer one has several subjects: split it by these, into one file for each.
 
 As a program, `python3 -m checks.lengths` in tools: prints each breach.
 """
@@ -14,24 +13,13 @@ from . import language
 LINES = 500
 LANGUAGES = ("c", "python", "rust")
 
-LONGER = frozenset({
-    "abi/tek_abi.h",
-    "crates/tek-bpf/tests/kthreads.rs",
-    "crates/tek/src/explain/describe.rs",
-    "lib/mediate/region.c",
-    "lib/threads/table.c",
-})
 
-
-def breaches(top: Path, longer: frozenset[str] = LONGER) -> list[str]:
+def breaches(top: Path) -> list[str]:
     """A line for each breach."""
     lengths = {name: _lines(top / name) for name in language.tracked_files(top)
                if language.language_of(top / name) in LANGUAGES}
-    too_long = {name: lines for name, lines in lengths.items() if lines > LINES}
-    return [*(f"{name}: has {lines} lines, more than {LINES}: split it by subjects"
-              for name, lines in sorted(too_long.items()) if name not in longer),
-            *(f"{name}: has no more than {LINES} lines: take it out of LONGER in "
-              "tools/checks/lengths.py" for name in sorted(longer - too_long.keys()))]
+    return [f"{name}: has {lines} lines, more than {LINES}: split it by subjects"
+            for name, lines in sorted(lengths.items()) if lines > LINES]
 
 
 def _lines(path: Path) -> int:

@@ -14,9 +14,9 @@ RESULT = re.compile(r"^test (.+?) \.\.\. (ok|FAILED|ignored)(?:, (.*))?$")
 # Tests of tek-bpf that load BPF programs, for which root needs the kernel's types (BTF).
 # --workspace, because one package alone would be compiled again, with fewer features of its
 # dependencies.
-WITH_PROGRAMS = ["--workspace", "--test", "kthreads", "--test", "network", "--test", "locks",
-                 "--test", "locks_forged", "--test", "answers", "--test", "dbus",
-                 "--test", "waits_cost"]
+WITH_PROGRAMS = ["--workspace", "--test", "kthreads", "--test", "storage", "--test", "wakes",
+                 "--test", "network", "--test", "locks", "--test", "locks_forged",
+                 "--test", "answers", "--test", "dbus", "--test", "waits_cost"]
 CAP_SYS_ADMIN = 21
 # A test of tekd receives the kernel's events about a process, for which it needs root in the
 # initial network namespace.

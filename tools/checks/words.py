@@ -30,7 +30,7 @@ SUBJECTS = frozenset(("whoever", "whose"))
 
 # Interfaces that other programs use: their names stay.
 PUBLIC = {
-    # abi/tek_abi.h and crates/tek-abi: kinds of tekd's messages.
+    # abi/tek_message.h and crates/tek-abi: kinds of tekd's messages.
     "TEK_TELL_LEFT", "TEK_TELL_REFUSED", "TELL_LEFT", "TELL_REFUSED",
     # Options: tek bench --quick with its plan, tek lab run --in-turns.
     "quick", "QUICK", "in_turns",

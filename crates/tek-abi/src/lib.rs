@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `abi/tek_abi.h` for Rust: the thread information table, the event file, and the messages of the
-//! daemon's socket. `abi/tek_trace.h`: the trace of user-level threads. `abi/tek_profile.h`: where
-//! the time of threads goes. `abi/tek_options.h`: names and limits of options.
-//! `abi/tek_targets.h`: why programs run without TEK. Beside them, what all readers need: text fit
-//! to be shown, and the clocks of a time namespace.
+//! `abi/tek_abi.h` and its parts for Rust: the thread information table, the event file, and the
+//! messages of the daemon's socket. `abi/tek_trace.h`: the trace of user-level threads.
+//! `abi/tek_profile.h`: where the time of threads goes. `abi/tek_options.h`: names and limits of
+//! options. `abi/tek_targets.h`: why programs run without TEK. Beside them, what all readers need:
+//! text fit to be shown, and the clocks of a time namespace.
 //!
 //! The C headers are the reference: they define each field, and how a reader works without a lock.
 //! This crate repeats them; `tests/c_header.rs` fails when they differ. [`options`] and [`targets`]
@@ -44,7 +44,7 @@ macro_rules! layout {
             $(assert!(core::mem::offset_of!($type, $field) == $offset);)*
         };
         impl $type {
-            /// The struct's name in `abi/tek_abi.h`, its size and its fields' offsets.
+            /// The struct's name in the header, its size and its fields' offsets.
             pub const LAYOUT: $crate::Layout =
                 ($c_name, $size, &[$((stringify!($field), $offset)),*]);
         }

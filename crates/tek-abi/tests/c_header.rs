@@ -6,6 +6,12 @@ use tek_abi::*;
 
 const HEADER: &str = concat!(
     include_str!("../../../abi/tek_abi.h"),
+    include_str!("../../../abi/tek_event.h"),
+    include_str!("../../../abi/tek_inversions.h"),
+    include_str!("../../../abi/tek_message.h"),
+    include_str!("../../../abi/tek_record.h"),
+    include_str!("../../../abi/tek_table.h"),
+    include_str!("../../../abi/tek_types.h"),
     include_str!("../../../abi/tek_trace.h"),
     include_str!("../../../abi/tek_profile.h")
 );

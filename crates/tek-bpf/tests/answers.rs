@@ -6,7 +6,7 @@ mod common;
 use common::objects::{Connection, RemovedAtEnd};
 use common::{
     at_priority, events_for_a_while, events_until, events_within, gettid, of_task, set_priority,
-    wait_until_asleep, watch, PATIENCE,
+    wait_until_asleep, watch, watching, PATIENCE,
 };
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,19 +67,30 @@ fn compute_until(flag: &AtomicBool) {
     }
 }
 
-/// The server sleeps when the request comes, and computes before it answers.
-fn check_sleeping_server(connection: Connection) {
-    let _removed = RemovedAtEnd::of(connection);
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+/// A thread that sleeps already.
+fn asleep(work: impl FnOnce() + Send + 'static) -> (i32, JoinHandle<()>) {
+    let (tid, thread) = spawn(work);
+    wait_until_asleep(tid);
+    (tid, thread)
+}
+
+/// A server that sleeps, and computes before it answers until the flag is set.
+fn computing_server(connection: Connection) -> (i32, JoinHandle<()>, Arc<AtomicBool>) {
     let done = Arc::new(AtomicBool::new(false));
     let its = done.clone();
-    let (server_tid, server) = spawn(move || {
+    let (tid, server) = asleep(move || {
         connection.receive_request();
         compute_until(&its);
         connection.send_answer();
     });
-    wait_until_asleep(server_tid);
+    (tid, server, done)
+}
+
+/// The server sleeps when the request comes, and computes before it answers.
+fn check_sleeping_server(connection: Connection) {
+    let _removed = RemovedAtEnd::of(connection);
+    let (mut kthreads, _watcher) = watching();
+    let (server_tid, server, done) = computing_server(connection);
     let (tid, client) = critical(move || connection.call());
     let mut events = events_until(&mut kthreads, |events| !servers(events, tid).is_empty());
     // The server may wake its client when it takes the request. Then the client sleeps again.
@@ -118,7 +129,7 @@ fn check_awake_server(connection: Connection, objects: &str) {
     let _watcher = watch(&mut kthreads);
     let (done, computes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (its_done, its_computes, computed) = (done.clone(), computes.clone(), computes.clone());
-    let (server_tid, server) = spawn(move || {
+    let (server_tid, server) = asleep(move || {
         for _ in 0..2 {
             connection.receive_request();
             connection.send_answer();
@@ -128,7 +139,6 @@ fn check_awake_server(connection: Connection, objects: &str) {
         connection.receive_request();
         connection.send_answer();
     });
-    wait_until_asleep(server_tid);
     let (tid, client) = critical(move || {
         connection.call();
         connection.call();
@@ -206,21 +216,19 @@ fn the_receiver_of_a_posix_queue_is_reported() {
 #[ignore = "needs root"]
 fn a_server_that_polls_is_reported() {
     let connection = Connection::sockets(libc::SOCK_STREAM);
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let poll = |fd: i32| {
         let mut one = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // SAFETY: the kernel writes one pollfd.
         assert_eq!(unsafe { libc::poll(&raw mut one, 1, -1) }, 1);
     };
     let [request, answer] = connection.descriptors();
-    let (server_tid, server) = spawn(move || {
+    let (server_tid, server) = asleep(move || {
         poll(request);
         connection.receive_request();
         thread::sleep(Duration::from_millis(20));
         connection.send_answer();
     });
-    wait_until_asleep(server_tid);
     let (tid, client) = critical(move || {
         connection.send_request();
         poll(answer);
@@ -287,22 +295,13 @@ fn a_receiver_of_a_posix_queue_that_is_awake_is_the_last_one() {
 fn a_request_is_followed_through_a_broker_to_the_service() {
     let (front, back) =
         (Connection::sockets(libc::SOCK_STREAM), Connection::sockets(libc::SOCK_STREAM));
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
-    let done = Arc::new(AtomicBool::new(false));
-    let its = done.clone();
-    let (service_tid, service) = spawn(move || {
-        back.receive_request();
-        compute_until(&its);
-        back.send_answer();
-    });
-    let (broker_tid, broker) = spawn(move || {
+    let (mut kthreads, _watcher) = watching();
+    let (service_tid, service, done) = computing_server(back);
+    let (broker_tid, broker) = asleep(move || {
         front.receive_request();
         back.call();
         front.send_answer();
     });
-    wait_until_asleep(service_tid);
-    wait_until_asleep(broker_tid);
     let (tid, client) = critical(move || front.call());
     let mut events = events_until(&mut kthreads, |events| !servers(events, broker_tid).is_empty());
     events.extend(events_within(&mut kthreads, Duration::from_millis(200), |_| false));
@@ -326,10 +325,8 @@ fn a_request_is_followed_through_a_broker_to_the_service() {
 #[ignore = "needs root"]
 fn a_pause_after_a_send_is_no_wait_for_an_answer() {
     let connection = Connection::pipes();
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
-    let (server_tid, server) = spawn(move || connection.receive_request());
-    wait_until_asleep(server_tid);
+    let (mut kthreads, _watcher) = watching();
+    let (_, server) = asleep(move || connection.receive_request());
     let tid = at_priority(30, move || {
         connection.send_request();
         thread::sleep(Duration::from_millis(20));
@@ -343,14 +340,12 @@ fn a_pause_after_a_send_is_no_wait_for_an_answer() {
 #[ignore = "needs root"]
 fn a_call_of_an_ordinary_thread_is_not_reported() {
     let connection = Connection::pipes();
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
-    let (server_tid, server) = spawn(move || {
+    let (mut kthreads, _watcher) = watching();
+    let (_, server) = asleep(move || {
         connection.receive_request();
         thread::sleep(Duration::from_millis(20));
         connection.send_answer();
     });
-    wait_until_asleep(server_tid);
     let (tid, client) = spawn(move || connection.call());
     client.join().unwrap();
     server.join().unwrap();
@@ -362,13 +357,11 @@ fn a_call_of_an_ordinary_thread_is_not_reported() {
 #[ignore = "needs root"]
 fn a_server_that_ends_without_an_answer_is_reported_as_ended() {
     let connection = Connection::pipes();
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
-    let (server_tid, server) = spawn(move || {
+    let (mut kthreads, _watcher) = watching();
+    let (server_tid, server) = asleep(move || {
         connection.receive_request();
         thread::sleep(Duration::from_millis(50));
     });
-    wait_until_asleep(server_tid);
     let (tid, client) = critical(move || connection.call());
     let exited = |events: &[Event]| {
         events.iter().any(|e| matches!(e.what, What::TaskExited { tid, .. } if tid == server_tid))
@@ -386,16 +379,8 @@ fn a_server_that_ends_without_an_answer_is_reported_as_ended() {
 /// A client is woken by a timer before its answer. Returns its relations, and those expected.
 fn sleep_twice() -> [Vec<(i32, Option<i32>, Evidence)>; 2] {
     let connection = Connection::pipes();
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
-    let done = Arc::new(AtomicBool::new(false));
-    let its = done.clone();
-    let (server_tid, server) = spawn(move || {
-        connection.receive_request();
-        compute_until(&its);
-        connection.send_answer();
-    });
-    wait_until_asleep(server_tid);
+    let (mut kthreads, _watcher) = watching();
+    let (server_tid, server, done) = computing_server(connection);
     let [_, answer] = connection.descriptors();
     let (tid, client) = critical(move || {
         connection.send_request();
@@ -426,15 +411,13 @@ fn a_client_that_is_woken_by_a_timer_still_waits_for_the_answer() {
 #[ignore = "needs root"]
 fn tasks_that_have_ended_leave_no_entry() {
     const ROUNDS: i32 = 50;
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (kthreads, _watcher) = watching();
     for _ in 0..ROUNDS {
         let connection = Connection::sockets(libc::SOCK_STREAM);
-        let (server_tid, server) = spawn(move || {
+        let (_, server) = asleep(move || {
             connection.receive_request();
             connection.send_answer();
         });
-        wait_until_asleep(server_tid);
         at_priority(30, move || connection.call());
         server.join().unwrap();
     }

@@ -3,14 +3,14 @@
 #![cfg(loads)]
 mod common;
 
-use common::{events_until, events_within, of_task, set_priority, watch, PATIENCE};
+use common::{events_until, events_within, of_task, set_priority, watching, PATIENCE};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use tek_bpf::{Event, Kthreads, What};
+use tek_bpf::{Event, What};
 
 const CONFIGURATION: &str = r#"
 <busconfig>
@@ -107,8 +107,7 @@ fn a_call_over_the_bus_is_followed_to_the_service() {
     with_bus(service.args(["-c", SERVICE]));
     let (service, ready) = start(&mut service);
     assert_eq!(ready, "ready");
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let mut client = Command::new("dbus-send");
     with_bus(client.args(["--session", "--print-reply", "--dest=tek.test.Service", "/", "a.b.C"]));
     client.stdout(Stdio::null());

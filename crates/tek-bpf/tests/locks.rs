@@ -5,7 +5,9 @@ mod common;
 
 use common::locks::{Mutex, RwLock};
 use common::waits::{all_ended, finds_processes, has_ended, holders, start_waiter, Holder};
-use common::{at_priority, events_for_a_while, events_until, gettid, of_task, watch, PATIENCE};
+use common::{
+    at_priority, events_for_a_while, events_until, gettid, of_task, watch, watching, PATIENCE,
+};
 use std::process;
 use std::sync::{mpsc, Arc};
 use std::thread;
@@ -18,8 +20,7 @@ fn check(
     give: impl FnOnce() + Send + 'static,
     wait: impl FnOnce() + Send + 'static,
 ) {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let holder = Holder::start(take, give);
     let (tid, waiter) = start_waiter(30, wait);
     let mut events = events_until(&mut kthreads, |e| !holders(e, tid).is_empty());
@@ -105,8 +106,7 @@ fn a_writer_waits_for_the_writer_of_a_lock() {
 #[test]
 #[ignore = "needs root"]
 fn a_thread_that_a_critical_thread_joins_is_reported_until_it_has_ended() {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let joined = Holder::start(|| (), || ());
     let (tid, go) = (joined.tid, joined.go);
     let (waiter, thread) = start_waiter(30, move || joined.thread.join().unwrap());
@@ -122,8 +122,7 @@ fn a_thread_that_a_critical_thread_joins_is_reported_until_it_has_ended() {
 #[test]
 #[ignore = "needs root"]
 fn a_lock_without_an_owner_leads_to_the_thread_that_woke_a_waiter_last() {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let lock = Arc::new(std::sync::Mutex::new(0u64));
     let (ask, asked) = mpsc::channel::<mpsc::Sender<mpsc::Sender<()>>>();
     let held = lock.clone();
@@ -233,8 +232,7 @@ fn a_holder_that_already_sleeps_for_a_further_lock_is_followed() {
 #[test]
 #[ignore = "needs root"]
 fn a_wait_that_times_out_ends() {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let mutex = Arc::new(Mutex::new(libc::PTHREAD_MUTEX_NORMAL, false));
     let (taken, given, awaited) = (mutex.clone(), mutex.clone(), mutex.clone());
     let holder = Holder::start(move || taken.lock(), move || given.unlock());
@@ -250,8 +248,7 @@ fn a_wait_that_times_out_ends() {
 #[test]
 #[ignore = "needs root"]
 fn waits_of_ordinary_threads_are_not_reported() {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let mutex = Arc::new(Mutex::new(libc::PTHREAD_MUTEX_NORMAL, false));
     let (taken, given, awaited) = (mutex.clone(), mutex.clone(), mutex.clone());
     let holder = Holder::start(move || taken.lock(), move || given.unlock());
@@ -268,8 +265,7 @@ fn waits_of_ordinary_threads_are_not_reported() {
 #[test]
 #[ignore = "needs root"]
 fn an_ordinary_thread_that_userland_calls_critical_is_reported() {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let mutex = Arc::new(Mutex::new(libc::PTHREAD_MUTEX_NORMAL, false));
     let (taken, given, awaited) = (mutex.clone(), mutex.clone(), mutex.clone());
     let holder = Holder::start(move || taken.lock(), move || given.unlock());
@@ -320,8 +316,7 @@ fn nothing_is_reported_while_no_program_for_locks_is_attached() {
 #[ignore = "needs root"]
 fn many_waiters_of_one_holder_cause_one_begin_and_one_end_each() {
     const WAITERS: usize = 300;
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let mutex = Arc::new(Mutex::new(libc::PTHREAD_MUTEX_NORMAL, false));
     let (taken, given) = (mutex.clone(), mutex.clone());
     let holder = Holder::start(move || taken.lock(), move || given.unlock());

@@ -6,12 +6,12 @@ mod common;
 use common::locks::{futex_wait, shared, Mutex};
 use common::waits::{all_ended, entries, finds_processes, has_ended, holders};
 use common::{
-    at_priority, events_for_a_while, events_until, gettid, set_priority, watch, PATIENCE,
+    at_priority, events_for_a_while, events_until, gettid, set_priority, watching, PATIENCE,
 };
 use std::os::unix::process::parent_id;
 use std::thread;
 use std::time::{Duration, Instant};
-use tek_bpf::{Event, Evidence, Kthreads};
+use tek_bpf::{Event, Evidence};
 
 /// The words of a contended mutex that names this owner.
 fn forged(owner: i32) -> [u32; 6] {
@@ -20,8 +20,7 @@ fn forged(owner: i32) -> [u32; 6] {
 
 /// The events, the waiter, and whether the programs find other processes.
 fn wait_for_forged(owner: i32, private: bool) -> (Vec<Event>, i32, bool) {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let tid = at_priority(30, move || futex_wait(&forged(owner), 2, private, 100_000_000));
     (events_for_a_while(&mut kthreads), tid, finds_processes(&kthreads))
 }
@@ -47,8 +46,7 @@ fn a_shared_lock_that_names_a_thread_of_another_process_has_a_mark() {
 #[test]
 #[ignore = "needs root"]
 fn a_lock_that_names_its_waiter_or_no_thread_is_not_reported() {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let mut tids = Vec::new();
     for private in [true, false] {
         let own = move || futex_wait(&forged(gettid()), 2, private, 10_000_000);
@@ -71,8 +69,7 @@ fn a_lock_that_names_its_waiter_or_no_thread_is_not_reported() {
 #[test]
 #[ignore = "needs root"]
 fn the_holder_of_a_shared_mutex_in_another_process_is_reported_with_a_mark() {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let mutex = shared::<Mutex>();
     mutex.init(libc::PTHREAD_MUTEX_NORMAL, false, true);
     let mut pipe = [0; 2];
@@ -107,8 +104,7 @@ fn the_holder_of_a_shared_mutex_in_another_process_is_reported_with_a_mark() {
 #[test]
 #[ignore = "needs root"]
 fn a_waiter_that_is_killed_leaves_no_entry() {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let mutex = shared::<Mutex>();
     mutex.init(libc::PTHREAD_MUTEX_NORMAL, false, true);
     mutex.lock();

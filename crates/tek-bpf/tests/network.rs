@@ -3,7 +3,7 @@
 #![cfg(loads)]
 mod common;
 
-use common::{at_priority, events_for_a_while, events_until, gettid, of_task, watch, PATIENCE};
+use common::{at_priority, events_for_a_while, events_until, gettid, of_task, watching, PATIENCE};
 use nix::sched::{sched_getaffinity, sched_setaffinity, unshare, CloneFlags, CpuSet};
 use nix::unistd::Pid;
 use std::net::UdpSocket;
@@ -31,8 +31,7 @@ fn packets(events: &[Event], tid: i32) -> Vec<What> {
 #[test]
 #[ignore = "needs root"]
 fn packets_that_a_critical_thread_carries_on_itself_leave_nothing_behind() {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let tid = at_priority(20, || send_to_itself(200));
     let mut events = events_for_a_while(&mut kthreads);
     // The end of the call may be invisible, or softirqs are off at its end (6.1). Then a ksoftirqd
@@ -53,8 +52,7 @@ fn packets_that_a_critical_thread_carries_on_itself_leave_nothing_behind() {
 #[test]
 #[ignore = "needs root"]
 fn packets_of_an_ordinary_thread_are_not_reported() {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     send_to_itself(20);
     let events = events_for_a_while(&mut kthreads);
     assert!(packets(&events, gettid()).is_empty(), "{events:?}");
@@ -150,8 +148,7 @@ fn send_some() {
 #[test]
 #[ignore = "needs root"]
 fn a_packet_that_ksoftirqd_will_carry_on_is_reported_until_it_has() {
-    let mut kthreads = Kthreads::open().unwrap();
-    let _watcher = watch(&mut kthreads);
+    let (mut kthreads, _watcher) = watching();
     let Some(tid) = beside_packets(send_some) else { return eprintln!("no ip, tc or tbf") };
     let first = |reported: &[What]| {
         reported.iter().find_map(|what| match what {

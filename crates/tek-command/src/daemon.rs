@@ -7,7 +7,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 use std::fs::File;
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut, Read, Seek};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use tek_abi::{printable, MessageError, Reply, Request, SOCKET_PATH, TELL_REFUSED};
@@ -196,6 +196,15 @@ fn files_of(message: ControlMessageOwned) -> Vec<File> {
     }
 }
 
+/// The text of a file that came with a reply, from its beginning, whatever position its sender left
+/// it at; at most so many bytes.
+pub fn text_of(mut file: File, most_bytes: u64) -> io::Result<String> {
+    let mut text = String::new();
+    file.rewind()?;
+    file.take(most_bytes).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// Why it refused. The text is printed on a terminal.
 pub fn why(reply: &Reply) -> String {
     match printable(&reply.text) {
@@ -208,7 +217,7 @@ pub fn why(reply: &Reply) -> String {
 mod tests {
     use super::*;
     use nix::sys::socket::{accept4, bind, listen, recv, sendmsg, Backlog, ControlMessage};
-    use std::io::{IoSlice, Read, Seek, Write};
+    use std::io::{IoSlice, Write};
     use tek_abi::{ASK_STATUS, TELL_LEFT};
 
     /// The answer of a daemon to a request: packets, with the first of them a file that holds this.
@@ -293,10 +302,10 @@ mod tests {
     #[test]
     fn a_file_comes_with_a_reply() {
         let answer = ask(|request| (vec![done(&request)], Some("{}")));
-        let (mut file, mut text) = (answer.unwrap().1.unwrap(), String::new());
-        file.rewind().unwrap();
-        file.read_to_string(&mut text).unwrap();
-        assert_eq!(text, "{}");
+        let mut file = answer.unwrap().1.unwrap();
+        file.seek(io::SeekFrom::End(0)).unwrap();
+        assert_eq!(text_of(file.try_clone().unwrap(), 9).unwrap(), "{}");
+        assert_eq!(text_of(file, 1).unwrap(), "{");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! All threads of the device: /proc, joined with TEK's tables.
 //!
 //! /proc has the list of threads. A record counts only for a present thread and the same one
-//! (abi/tek_abi.h), in a table of that thread's process. A look takes no lock and never waits; an
+//! (abi/tek_table.h), in a table of that thread's process. A look takes no lock and never waits; an
 //! invalid table is reported and its threads are shown without it.
 use crate::group::Groups;
 use crate::process::{own_pid_namespace, Stat};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The records of a table, copied while their process goes on writing them: the protocol of
-//! abi/tek_abi.h for readers by system calls.
+//! abi/tek_table.h for readers by system calls.
 use std::fs::File;
 use std::io;
 use std::ops::Range;

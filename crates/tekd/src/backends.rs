@@ -215,7 +215,7 @@ impl Backends {
     /// Checks threads again after their own values were restored. A lifted one is checked later.
     pub fn check_returned(&mut self, now_ns: u64) {
         let Self { effect, kthreads, .. } = self;
-        effect.check_returned_unless(now_ns, |thread_id| kthreads.lifts(thread_id));
+        effect.check_returned_unless(now_ns, |thread_id| kthreads.is_lifted(thread_id));
     }
 
     /// A thread is no longer Fast; `base` has its own values.

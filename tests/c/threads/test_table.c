@@ -61,7 +61,7 @@ static void copy_words(void *to, const void *from, size_t bytes)
 		((tek_u64 *)to)[i] = __atomic_load_n((const tek_u64 *)from + i, __ATOMIC_ACQUIRE);
 }
 
-/* The protocol of abi/tek_abi.h. False: being written. */
+/* The protocol of abi/tek_table.h. False: being written. */
 static bool read_slot(struct view view, unsigned int slot, struct tek_record *record,
 		      struct tek_side *side)
 {

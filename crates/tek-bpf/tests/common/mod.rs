@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A critical thread that does one thing, and the events that name it.
 #![allow(dead_code)] // each test program uses a part
+pub mod disk;
 pub mod locks;
 pub mod objects;
+pub mod terminal;
 pub mod waits;
 
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
@@ -44,6 +46,13 @@ pub fn watch(kthreads: &mut Kthreads) -> Watcher {
     let packets = watcher.watch(all).unwrap();
     kthreads.set_packets(packets).unwrap();
     watcher
+}
+
+/// All programs, loaded and attached until the caller drops the second part.
+pub fn watching() -> (Kthreads, Watcher) {
+    let mut kthreads = Kthreads::open().unwrap();
+    let watcher = watch(&mut kthreads);
+    (kthreads, watcher)
 }
 
 /// The time limit for an expected event: a busy machine may need long.

@@ -28,6 +28,16 @@ pub struct Edge<Id> {
     pub since_ns: u64,
 }
 
+/// Waits that did not count, since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// There were [`MOST_EDGES`] others.
+    pub too_many: u64,
+    /// The waiter was the last holder of the longest chain ([`MOST_HOLDERS`](super::MOST_HOLDERS)):
+    /// the tasks that wait for it do not count for the next holder.
+    pub too_deep: u64,
+}
+
 /// A thread that waits, or that is waited for.
 #[derive(Clone, Debug)]
 struct Node<Id: Copy + Eq + Hash + Ord> {
@@ -38,6 +48,8 @@ struct Node<Id: Copy + Eq + Hash + Ord> {
     /// The threads that it waits for, each with the number of waits.
     holders: Vec<((Id, Because), u32)>,
     is_in_circle: bool,
+    /// It waits, and is the last holder of the longest chain.
+    is_at_end: bool,
 }
 
 /// All waits. `Thing` identifies what is waited for, `Id` a thread.
@@ -52,13 +64,13 @@ pub struct Graph<Thing, Id: Copy + Eq + Hash + Ord> {
     lingering: BTreeSet<Id>,
     /// Holders whose R changed since [`Graph::take_changed`].
     changed: BTreeSet<Id>,
-    refused: u64,
+    refused: Refused,
 }
 
 impl<Id: Copy + Eq + Hash + Ord> Default for Node<Id> {
     fn default() -> Self {
         let waiters = Because::ALL.map(|_| None);
-        Self { own: None, waiters, holders: Vec::new(), is_in_circle: false }
+        Self { own: None, waiters, holders: Vec::new(), is_in_circle: false, is_at_end: false }
     }
 }
 
@@ -69,8 +81,20 @@ impl<Id: Copy + Eq + Hash + Ord> Node<Id> {
         if self.is_in_circle {
             return own;
         }
-        let of_waiters = self.waiters.iter().flatten().map(|set| set.dependants().share());
-        own.with(of_waiters.fold(Share::NONE, Share::with).one_farther())
+        own.with(self.of_waiters().one_farther())
+    }
+
+    fn of_waiters(&self) -> Share {
+        let shares = self.waiters.iter().flatten().map(|set| set.dependants().share());
+        shares.fold(Share::NONE, Share::with)
+    }
+
+    /// Notes whether the thread waits at the end of the longest chain. `true`: it does so only now.
+    fn comes_to_end(&mut self) -> bool {
+        let is_at_end =
+            !self.is_in_circle && !self.holders.is_empty() && self.of_waiters().is_at_end();
+        let was_at_end = mem::replace(&mut self.is_at_end, is_at_end);
+        is_at_end && !was_at_end
     }
 
     fn is_idle(&self) -> bool {
@@ -117,7 +141,7 @@ impl<Thing: Copy + Eq + Hash, Id: Copy + Eq + Hash + Ord> Graph<Thing, Id> {
             count: 0,
             lingering: BTreeSet::new(),
             changed: BTreeSet::new(),
-            refused: 0,
+            refused: Refused::default(),
         }
     }
 
@@ -132,7 +156,7 @@ impl<Thing: Copy + Eq + Hash, Id: Copy + Eq + Hash + Ord> Graph<Thing, Id> {
             return true;
         }
         if self.count >= MOST_EDGES {
-            self.refused += 1;
+            self.refused.too_many += 1;
             return false;
         }
         self.edges.entry(thing).or_default().push(edge);
@@ -140,6 +164,7 @@ impl<Thing: Copy + Eq + Hash, Id: Copy + Eq + Hash + Ord> Graph<Thing, Id> {
         let node = self.nodes.entry(waiter).or_default();
         let is_other = mem::replace(&mut node.own, own) != own;
         node.add_holder(holder, because);
+        self.refused.too_deep += u64::from(node.comes_to_end());
         let share = node.share();
         let linger_ns = if because == Because::Work { self.linger_ns } else { 0 };
         let node = self.nodes.entry(holder).or_default();
@@ -195,6 +220,7 @@ impl<Thing: Copy + Eq + Hash, Id: Copy + Eq + Hash + Ord> Graph<Thing, Id> {
         self.count -= 1;
         if let Some(node) = self.nodes.get_mut(&waiter) {
             node.remove_holder(holder, because);
+            node.comes_to_end();
         }
         let set = self.nodes.get_mut(&holder).and_then(|node| node.set(because));
         let is_changed = set.is_some_and(|set| match end {
@@ -388,8 +414,8 @@ impl<Thing: Copy + Eq + Hash, Id: Copy + Eq + Hash + Ord> Graph<Thing, Id> {
         self.nodes.is_empty()
     }
 
-    /// The number of waits that did not count because there were too many.
-    pub fn refused(&self) -> u64 {
+    /// The waits that did not count.
+    pub fn refused(&self) -> Refused {
         self.refused
     }
 
@@ -426,7 +452,8 @@ impl<Thing: Copy + Eq + Hash, Id: Copy + Eq + Hash + Ord> Graph<Thing, Id> {
 
     /// Passes the share of a thread on to its holders outside of its circle.
     fn pass_on(&mut self, id: Id, circle: &[Id]) {
-        let Some(node) = self.nodes.get(&id) else { return };
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        self.refused.too_deep += u64::from(node.comes_to_end());
         let (share, holders) = (node.share(), node.holders.clone());
         for ((holder, because), _) in holders {
             let share = if circle.contains(&holder) { Share::NONE } else { share };

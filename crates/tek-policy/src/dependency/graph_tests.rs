@@ -74,12 +74,12 @@ fn kinds_of_waits_are_separate() {
     all.begin(3, edge(4, 3, Because::Work), Some(level(10)));
     let of = |all: &All, because| all.summary(3, because).map(|it| it.highest.get());
     let kinds = |all: &All| Because::ALL.map(|because| of(all, because));
-    assert_eq!(kinds(&all), [Some(10), Some(40), None, Some(20)]);
+    assert_eq!(kinds(&all), [Some(10), Some(40), Some(20)]);
     for thing in [1, 2, 3] {
         all.end(thing, 5);
     }
     // Only work lingers.
-    assert_eq!(kinds(&all), [Some(10), None, None, None]);
+    assert_eq!(kinds(&all), [Some(10), None, None]);
     assert_eq!((all.due(24), all.due(25)), (vec![], vec![3]));
     all.expire(25);
     assert!(all.is_empty());
@@ -122,12 +122,36 @@ fn no_more_than_32_holders_of_a_chain_are_lifted() {
 }
 
 #[test]
+fn each_wait_at_the_end_of_the_longest_chain_is_counted_once() {
+    let mut all = All::new(0);
+    let waits = |too_deep| Refused { too_many: 0, too_deep };
+    for waiter in 1..60 {
+        lock(&mut all, waiter.into(), waiter, 0, waiter + 1);
+    }
+    assert_eq!(all.refused(), waits(0), "no critical task waits");
+    lock(&mut all, 0, 0, 40, 1);
+    assert_eq!(all.refused(), waits(1));
+    all.set_own(0, Some(level(50)));
+    lock(&mut all, 99, 99, 10, 31);
+    assert_eq!(all.refused(), waits(1), "it is the same wait");
+    all.end_now(0);
+    assert_eq!(all.refused(), waits(1));
+    lock(&mut all, 0, 0, 40, 1);
+    assert_eq!(all.refused(), waits(2));
+    // The last holder waits no more, and then again.
+    all.end_now(32);
+    lock(&mut all, 32, 32, 0, 33);
+    assert_eq!(all.refused(), waits(3));
+}
+
+#[test]
 fn there_is_a_highest_number_of_waits() {
     let mut all: Graph<u32, u32> = Graph::new(0);
     let own = Some(level(40));
     let edge = |waiter| Edge { waiter, holder: 0, because: Because::Lock, since_ns: 0 };
     let begun = (1..20_000).filter(|waiter| all.begin(*waiter, edge(*waiter), own)).count();
-    assert_eq!((begun, all.len(), all.refused()), (MOST_EDGES, MOST_EDGES, 19_999 - 16_384));
+    assert_eq!((begun, all.len()), (MOST_EDGES, MOST_EDGES));
+    assert_eq!(all.refused(), Refused { too_many: 19_999 - 16_384, too_deep: 0 });
     assert_eq!(all.summary(0, Because::Lock).unwrap().count, 16_384);
     (1..20_000).for_each(|thing| all.end_now(thing));
     assert!(all.is_empty());
@@ -314,8 +338,8 @@ proptest! {
             naive.apply(event, &mut all);
             for holder in 0..THREADS {
                 for because in Because::ALL {
-                    for lift in [Lift::OWNER, Lift::SERVER] {
-                        let lifted = lift.priority(all.summary(holder, because));
+                    for equation in [LiftEquation::OWNER, LiftEquation::SERVER] {
+                        let lifted = equation.priority(all.summary(holder, because));
                         let most = naive.tasks(holder, Some(because)).iter().map(|it| it.0).max();
                         prop_assert!(lifted.map(RtPriority::get) <= most);
                     }

@@ -5,7 +5,7 @@
 //! A [`Graph`] has an edge for each wait: a waiter waits for a holder because of a thing. The
 //! holder of an edge is the owner of a lock, a server, or a kernel thread. A thread has a multiset
 //! R of critical tasks that depend on it ([`Dependants`]), for each kind of wait ([`Because`]).
-//! [`Lift`] computes a priority from R: the highest of the waiters, or their weighted mean
+//! [`LiftEquation`] computes a priority from R: the highest of the waiters, or their weighted mean
 //! ([`Method`], the equations of D. Kang, W. Lee, C. Park (2007) for kernel threads). Tasks of
 //! kernel threads stay in R for a while after their wait ([`Lingering`]). [`Allowance`] bounds the
 //! CPU time of a lifted thread, and [`InheritSettings`] is the table of tekd.toml. This module has
@@ -17,7 +17,7 @@ mod components;
 mod dependants;
 mod file;
 mod graph;
-mod lift;
+mod lift_equation;
 mod linger;
 mod method;
 mod rt_priority;
@@ -30,8 +30,8 @@ pub use because::Because;
 pub use dependants::{Dependant, Dependants};
 pub use file::InheritSettings;
 pub(crate) use file::{table, InheritTable};
-pub use graph::{Edge, Graph, MOST_EDGES};
-pub use lift::Lift;
+pub use graph::{Edge, Graph, Refused, MOST_EDGES};
+pub use lift_equation::LiftEquation;
 pub use linger::Lingering;
 pub use method::Method;
 pub use rt_priority::RtPriority;

@@ -46,9 +46,14 @@ impl Share {
         Self { count, sum, highest, depth }
     }
 
+    /// Whether these tasks do not count for the next holder, at the end of the longest chain.
+    pub(super) fn is_at_end(self) -> bool {
+        !self.is_none() && self.depth + 1 >= MOST_HOLDERS
+    }
+
     /// The share that the next holder gets from these tasks; none at the end of the longest chain.
     pub(super) fn one_farther(self) -> Self {
-        match self.is_none() || self.depth + 1 >= MOST_HOLDERS {
+        match self.is_none() || self.is_at_end() {
             true => Self::NONE,
             false => Self { depth: self.depth + 1, ..self },
         }

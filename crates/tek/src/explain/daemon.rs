@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The knowledge of tekd about a thread, and that in sentences.
 use super::amounts::time;
-use crate::daemon::{Connection, Error};
-use crate::status::lifts::{Lifted, Link};
+use crate::daemon::{text_of, Connection, Error};
+use crate::status::lifts::{Holder, Link};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{Read, Seek};
 use tek_abi::{Request, ASK_EXPLAIN};
 
 /// More than tekd can report of one thread.
@@ -42,7 +41,7 @@ pub struct Known {
 #[serde(default)]
 pub struct Inherit {
     /// Its lift.
-    pub lifted: Option<Lifted>,
+    pub lifted: Option<Holder>,
     /// Why it is not lifted although a time-critical thread waits for it.
     pub held: Option<String>,
     /// Its most urgent waiter, the waiter of that, and so on.
@@ -131,10 +130,8 @@ pub fn ask(tid: u32) -> Result<Option<Known>, String> {
     }
 }
 
-fn parse(mut file: File) -> Result<Known, String> {
-    let mut text = String::new();
-    file.rewind()
-        .and_then(|()| file.take(MOST_BYTES).read_to_string(&mut text))
+fn parse(file: File) -> Result<Known, String> {
+    let text = text_of(file, MOST_BYTES)
         .map_err(|error| format!("what tekd knows of it: it cannot be read: {error}"))?;
     serde_json::from_str(&text).map_err(|error| {
         format!(
@@ -235,7 +232,7 @@ fn inherited(known: &Inherit) -> Vec<String> {
         waits.collect::<Vec<_>>().join("; ")
     };
     match &known.lifted {
-        Some(Lifted { priority: Some(priority), since_ns, .. }) => reported.push(format!(
+        Some(Holder { priority: Some(priority), since_ns, .. }) => reported.push(format!(
             "tekd has lifted it to real-time priority {priority} for {}: {}.",
             time(since_ns.unwrap_or(0)),
             waiters()

@@ -23,6 +23,8 @@ pub fn write(page: &mut Page, reported: &Reported) {
         ("too many", counts.too_many),
         ("too long", counts.too_long),
         ("over budget", counts.exhausted),
+        ("too many waits", counts.too_many_waits),
+        ("too deep", counts.too_deep),
     ] {
         metric.with(&[("reason", reason)], count as f64);
     }
@@ -49,6 +51,8 @@ mod tests {
             "tek_lifted_seconds_total 2.5",
             "tek_lift_refusals_total{reason=\"not allowed\"} 3",
             "tek_lift_refusals_total{reason=\"too long\"} 1",
+            "tek_lift_refusals_total{reason=\"too many waits\"} 2",
+            "tek_lift_refusals_total{reason=\"too deep\"} 4",
         ] {
             assert!(text.lines().any(|its| its == line), "{line} is not in {text}");
         }

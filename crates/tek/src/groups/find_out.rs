@@ -68,8 +68,7 @@ pub fn report() -> io::Result<Report> {
     let wanted =
         Wanted { directories: tek_model::directories(), groups: true, ..Wanted::default() };
     let device = Device::examine(&wanted)?;
-    let answered = status::now().and_then(|answered| Status::deserialize_from(&answered));
-    Ok(match answered {
+    Ok(match status::understood() {
         Ok(status) => of_daemon(status, &device),
         Err(error) => of_tables(&device, error.to_string()),
     })

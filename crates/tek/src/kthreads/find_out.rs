@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel threads: the report of tekd, beside /proc.
+use crate::status;
 use crate::status::kthreads::{Counts, Dependency, Kthread, Member, Reaction, Reported, Usual};
-use crate::status::{self, Status};
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -87,8 +87,7 @@ pub fn report(choice: &Choice) -> io::Result<Report> {
 
 /// The report of tekd; `Err` is why it reports nothing.
 pub fn reported() -> Result<Reported, String> {
-    let answered = status::now().and_then(|answered| Status::deserialize_from(&answered));
-    match answered {
+    match status::understood() {
         Ok(status) => status.kthreads.ok_or_else(|| "this tekd knows nothing of it".into()),
         Err(error) => Err(format!("{error:#}")),
     }

@@ -87,12 +87,11 @@ fn of_lifts(lifts: &Lifts) -> String {
         (true, ..) => {
             let count = lifts.lifted();
             let lifted = if count == 1 { "thread is lifted" } else { "threads are lifted" };
-            let refused = counts.not_allowed + counts.too_many;
             format!(
                 "{count} {lifted} for waiters now; so far {} for {}, refused {}",
                 times(counts.lifts),
                 units::time(counts.lifted_ns),
-                times(refused)
+                times(counts.refused())
             )
         }
         (false, true, _) => "threads will be lifted for time-critical waiters".into(),
@@ -373,7 +372,7 @@ mod tests {
         answered["inherit"] = crate::status::lifts::tests::at_work();
         let text = reported(&Status::deserialize_from(&answered).unwrap());
         let wanted =
-            "inherit 2 threads are lifted for waiters now; so far 7 times for 2.50s, refused 3 times\n";
+            "inherit 2 threads are lifted for waiters now; so far 7 times for 2.50s, refused 9 times\n";
         assert!(text.contains(wanted), "{text}");
         answered["inherit"] = serde_json::json!({"on": false, "why": "no CAP_BPF"});
         let text = reported(&Status::deserialize_from(&answered).unwrap());

@@ -16,7 +16,7 @@ pub struct Reported {
     /// Since tekd began.
     pub counts: Counts,
     /// The threads for which a critical thread waits.
-    pub threads: Vec<Lifted>,
+    pub threads: Vec<Holder>,
     /// Threads that wait for each other.
     pub circles: Vec<Vec<u32>>,
 }
@@ -37,12 +37,23 @@ pub struct Counts {
     pub too_long: u64,
     /// Lifts that ended because the thread had used its CPU time.
     pub exhausted: u64,
+    /// Waits beyond the highest number that tekd watches.
+    pub too_many_waits: u64,
+    /// Waits at the end of the longest chain of holders.
+    pub too_deep: u64,
+}
+
+impl Counts {
+    /// The waits for which no thread was lifted.
+    pub fn refused(&self) -> u64 {
+        self.not_allowed + self.too_many + self.too_many_waits + self.too_deep
+    }
 }
 
 /// A thread that is waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default)]
-pub struct Lifted {
+pub struct Holder {
     /// Kernel thread id.
     pub tid: u32,
     /// Its name.
@@ -83,13 +94,13 @@ impl Reported {
 
     /// The thread that a thread waits for.
     pub fn waits_for(&self, tid: u32) -> Option<u32> {
-        let has = |thread: &&Lifted| thread.waiters.iter().any(|waiter| waiter.tid == tid);
+        let has = |thread: &&Holder| thread.waiters.iter().any(|waiter| waiter.tid == tid);
         self.threads.iter().find(has).map(|thread| thread.tid)
     }
 
     /// The most urgent thread for which a thread is lifted.
     pub fn lifted_by(&self, tid: u32) -> Option<u32> {
-        let is_lifted = |thread: &&Lifted| thread.tid == tid && thread.priority.is_some();
+        let is_lifted = |thread: &&Holder| thread.tid == tid && thread.priority.is_some();
         self.threads.iter().find(is_lifted)?.waiters.first().map(|waiter| waiter.tid)
     }
 }
@@ -105,7 +116,7 @@ pub mod tests {
             "on": true, "why": null, "locks": true, "answers": true, "max_wait_ms": 50,
             "budget": "80ms/100ms", "later": 1,
             "counts": {"lifts": 7, "lifted_ns": 2_500_000_000u64, "not_allowed": 3, "too_many": 0,
-                       "too_long": 1, "exhausted": 0},
+                       "too_long": 1, "exhausted": 0, "too_many_waits": 2, "too_deep": 4},
             "circles": [],
             "threads": [
                 {"tid": 41, "pid": 30, "name": "logger", "priority": 39, "since_ns": 1_200_000,

@@ -5,7 +5,7 @@ mod describe;
 pub mod kthreads;
 pub mod lifts;
 
-use crate::daemon::{Connection, Error};
+use crate::daemon::{text_of, Connection, Error};
 use crate::message;
 #[cfg(test)]
 pub use answer::tests::at_work;
@@ -14,7 +14,7 @@ use anyhow::Context;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use tek_abi::{text, Request, ASK_STATUS};
 use tek_model::{Device, Wanted};
@@ -76,29 +76,25 @@ pub fn now() -> anyhow::Result<Value> {
     answered(ask()?)
 }
 
+/// The same, if this tek understands it.
+pub fn understood() -> anyhow::Result<Status> {
+    Status::deserialize_from(&now()?)
+}
+
 /// Its part about threads that are lifted for their waiters; `None`: tekd does not run, or does not
 /// report any.
 pub fn lifts_now() -> Option<lifts::Reported> {
-    let mut status = now().ok()?;
-    serde_json::from_value(status.get_mut("inherit")?.take()).ok()
+    understood().ok()?.inherit
 }
 
 fn answered(file: Option<File>) -> anyhow::Result<Value> {
-    let text = file.map(read).transpose()?.context("tekd answered without telling anything")?;
+    let file = file.context("tekd answered without telling anything")?;
+    let text = text_of(file, MOST_BYTES).context("cannot read the answer of tekd")?;
     serde_json::from_str(&text).context("the answer of tekd is not JSON")
 }
 
 fn ask() -> Result<Option<File>, Error> {
     Ok(Connection::open()?.ask(Request::new(ASK_STATUS, 0))?.1)
-}
-
-/// From the beginning, whatever position its sender left it at.
-fn read(mut file: File) -> anyhow::Result<String> {
-    let mut text = String::new();
-    file.rewind()
-        .and_then(|()| file.take(MOST_BYTES).read_to_string(&mut text))
-        .context("cannot read the answer of tekd")?;
-    Ok(text)
 }
 
 /// The roles of the threads that are Fast, where their tables have them.

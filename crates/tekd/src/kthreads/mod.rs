@@ -13,6 +13,7 @@
 mod apply;
 mod boost;
 mod command;
+mod event_budget;
 mod lifted;
 mod load;
 mod maps;
@@ -25,7 +26,6 @@ mod reported_lifts;
 mod rights;
 mod safe_order;
 mod served;
-mod storage_budget;
 mod system;
 mod threads;
 mod wanted;
@@ -266,10 +266,10 @@ impl Kthreads {
     }
 
     /// Whether a thread of a program is lifted at present.
-    pub fn lifts(&self, thread: Identity) -> bool {
+    pub fn is_lifted(&self, thread: Identity) -> bool {
         self.running.as_ref().is_some_and(|(shared, _)| {
             let state = shared.state.lock();
-            state.relations.served(thread.tid).is_some_and(|it| it.boost.lifts(thread))
+            state.relations.served(thread.tid).is_some_and(|it| it.boost.is_lifted(thread))
         })
     }
 

@@ -6,10 +6,10 @@
 //! also wakes by itself, so that a boost ends soon after its last relation.
 use super::apply::Applier;
 use super::command::Command;
+use super::event_budget::EventBudget;
 use super::maps::Question;
 use super::relations::Relations;
 use super::rights::{Right, Rights};
-use super::storage_budget::StorageBudget;
 use super::system;
 use super::watcher::Watching;
 use super::State;
@@ -59,8 +59,8 @@ pub struct Reactor {
     packets_until: Option<u64>,
     wanted: Watch,
     watching: Watching,
-    storage: StorageBudget,
-    waits: StorageBudget,
+    storage: EventBudget,
+    waits: EventBudget,
     next_memory_ns: u64,
     next_charge_ns: u64,
     /// The number of times that events were lost.
@@ -92,8 +92,8 @@ impl Reactor {
             packets_until: None,
             wanted: Watch::default(),
             watching,
-            storage: StorageBudget::new(),
-            waits: StorageBudget::for_waits(),
+            storage: EventBudget::for_storage(),
+            waits: EventBudget::for_waits(),
             next_memory_ns: 0,
             next_charge_ns: 0,
             lost: 0,

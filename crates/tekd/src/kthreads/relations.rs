@@ -21,7 +21,7 @@ use std::mem;
 use tek_bpf::{Device, Member, Thread};
 use tek_effect::{Change, Identity};
 use tek_policy::dependency::{
-    Because, Dependants, Edge, Graph, InheritSettings, Lift, RtPriority, Summary, Weight,
+    Because, Dependants, Edge, Graph, InheritSettings, LiftEquation, RtPriority, Summary, Weight,
 };
 use tek_policy::kthread::{Class, KthreadSettings};
 use waits::Waits;
@@ -423,8 +423,9 @@ impl Relations {
 
     fn wanted_for_work(&self, served: &Served) -> Option<RtPriority> {
         let weight = self.weight(served)?;
-        let lift = Lift::kernel(self.settings.method, weight, served.ratio_for_equation());
-        lift.priority(self.summary(served.thread.tid))
+        let equation =
+            LiftEquation::kernel(self.settings.method, weight, served.ratio_for_equation());
+        equation.priority(self.summary(served.thread.tid))
     }
 
     /// The weight of a kernel thread; `None`: the thread is not changed.

@@ -16,27 +16,22 @@ const MOST_WAITERS: usize = 16;
 
 /// The whole report, without names. Fast.
 pub fn of(state: &State) -> Value {
-    let why = match &state.stage {
-        Stage::Starting => Some("its programs are being loaded".to_owned()),
-        Stage::Failed(why) => Some(why.clone()),
-        Stage::Ended => Some("its thread has ended".to_owned()),
-        Stage::Running => None,
-    };
+    let why = why_not(state);
     let relations = &state.relations;
     let (settings, counts) = (relations.inherit(), relations.counts());
+    let refused = relations.refused();
     let now = sys::monotonic_ns();
     let mut lifted_ns = counts.lifted_ns;
     let lifted = relations.all().filter(|it| it.is_user() && it.boost.now.is_some());
     lifted.for_each(|it| lifted_ns += now.saturating_sub(it.boost.since_ns));
     let is_on = |kind: Kind| {
-        let its = state.dependencies.iter().find(|its| its.kind == kind);
-        its.map(|its| match &its.state {
+        works_of(state, kind).map(|its| match its {
             Works::On { .. } => Value::Bool(true),
             Works::Off(why) => json!(why),
         })
     };
     json!({
-        "on": why.is_none() && settings.is_on(),
+        "on": why.is_none(),
         "why": why,
         "locks": if settings.locks { is_on(Kind::Locks) } else { Some(Value::Bool(false)) },
         "answers": if settings.answers { is_on(Kind::Answers) } else { Some(Value::Bool(false)) },
@@ -49,11 +44,38 @@ pub fn of(state: &State) -> Value {
             "too_many": counts.too_many,
             "too_long": counts.too_long,
             "exhausted": counts.exhausted,
+            "too_many_waits": refused.too_many,
+            "too_deep": refused.too_deep,
         },
         "reaction_ns": state.lift_reactions.reported(),
         "circles": relations.circles().into_iter().take(MOST_WAITERS).collect::<Vec<_>>(),
         "threads": threads(relations, now),
     })
+}
+
+/// Why no thread is lifted; `None`: threads are.
+fn why_not(state: &State) -> Option<String> {
+    match &state.stage {
+        Stage::Starting => return Some("its programs are being loaded".to_owned()),
+        Stage::Failed(why) => return Some(why.clone()),
+        Stage::Ended => return Some("its thread has ended".to_owned()),
+        Stage::Running => {}
+    }
+    let settings = state.relations.inherit();
+    let wanted = [(settings.locks, Kind::Locks), (settings.answers, Kind::Answers)];
+    let mut off = Vec::new();
+    for (_, kind) in wanted.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+        match works_of(state, kind) {
+            Some(Works::Off(why)) => off.push(format!("{kind}: {why}")),
+            Some(Works::On { .. }) | None => return None,
+        }
+    }
+    Some(if off.is_empty() { "tekd.toml switches lifts off".to_owned() } else { off.join("; ") })
+}
+
+/// Whether the programs report waits of this kind; `None`: that is not known.
+fn works_of(state: &State, kind: Kind) -> Option<&Works> {
+    state.dependencies.iter().find(|its| its.kind == kind).map(|its| &its.state)
 }
 
 /// Adds names and processes.
@@ -125,4 +147,53 @@ fn one(
 
 fn name(tid: i32) -> String {
     Status::of(tid).map_or_else(|_| String::new(), |status| status.name().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tek_bpf::Dependency;
+    use tek_policy::dependency::InheritSettings;
+    use tek_policy::kthread::KthreadSettings;
+
+    const ON: Works = Works::On { but: Vec::new() };
+
+    fn reported(locks: (bool, Works), answers: (bool, Works)) -> Value {
+        let inherit =
+            InheritSettings { locks: locks.0, answers: answers.0, ..InheritSettings::default() };
+        let relations =
+            Relations::new(KthreadSettings::default(), inherit, Vec::new(), HashMap::new());
+        let mut state = State::new(relations, false);
+        state.stage = Stage::Running;
+        state.dependencies = vec![
+            Dependency { kind: Kind::Locks, state: locks.1 },
+            Dependency { kind: Kind::Answers, state: answers.1 },
+        ];
+        of(&state)
+    }
+
+    #[test]
+    fn it_is_on_if_one_wanted_kind_works() {
+        let off = || Works::Off("no x".to_owned());
+        for (locks, answers) in
+            [((true, ON), (true, ON)), ((true, off()), (true, ON)), ((true, ON), (false, off()))]
+        {
+            let reported = reported(locks, answers);
+            assert_eq!((&reported["on"], &reported["why"]), (&json!(true), &Value::Null));
+        }
+    }
+
+    #[test]
+    fn it_is_off_with_the_reason_if_no_kind_is_wanted_or_no_wanted_kind_works() {
+        let off = |why: &str| Works::Off(why.to_owned());
+        let why = |locks, answers| {
+            let reported = reported(locks, answers);
+            assert_eq!(reported["on"], false, "{reported}");
+            reported["why"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(why((false, ON), (false, ON)), "tekd.toml switches lifts off");
+        let text = "locks of programs: no x; answers of programs: no y";
+        assert_eq!(why((true, off("no x")), (true, off("no y"))), text);
+        assert_eq!(why((true, off("no x")), (false, ON)), "locks of programs: no x");
+    }
 }

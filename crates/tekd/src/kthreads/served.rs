@@ -94,7 +94,7 @@ impl Boost {
     }
 
     /// Whether this thread of a program is boosted at present.
-    pub fn lifts(&self, thread: Identity) -> bool {
+    pub fn is_lifted(&self, thread: Identity) -> bool {
         self.is_user && self.now.is_some() && self.identity == Some(thread)
     }
 }

@@ -30,7 +30,7 @@ impl Scope for View<'_> {
 
     fn is_critical(&self, thread: Identity) -> bool {
         // A lifted thread has a real-time policy for a moment.
-        self.region.member(thread).is_some() || self.kthreads.lifts(thread)
+        self.region.member(thread).is_some() || self.kthreads.is_lifted(thread)
     }
 
     fn switches_itself(&self, pid: i32) -> bool {

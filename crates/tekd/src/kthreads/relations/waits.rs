@@ -8,11 +8,13 @@ use crate::kthreads::served::{Served, Why};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use tek_bpf::{Evidence, Member, Thread};
-use tek_policy::dependency::{Because, Dependants, InheritSettings, Lift, RtPriority, MOST_EDGES};
+use tek_policy::dependency::{
+    Because, Dependants, InheritSettings, LiftEquation, Refused, RtPriority, MOST_EDGES,
+};
 use tek_policy::Terms;
 
 /// The kinds of waits for threads of programs.
-const KINDS: [Because; 3] = [Because::Lock, Because::Join, Because::Answer];
+const KINDS: [Because; 2] = [Because::Lock, Because::Answer];
 
 /// A guess that was wrong is not tried again for this many times the longest wait.
 const DOUBT: u64 = 20;
@@ -123,6 +125,11 @@ impl Relations {
 
     pub fn counts(&self) -> &Counts {
         &self.waits.counts
+    }
+
+    /// Waits of all kinds, also those for kernel threads, beyond the bounds of the graph.
+    pub fn refused(&self) -> Refused {
+        self.graph.refused()
     }
 
     pub fn counts_mut(&mut self) -> &mut Counts {
@@ -253,9 +260,11 @@ impl Relations {
             return None;
         }
         let settings = &self.waits.settings;
-        let of = |lift: Lift, because| lift.priority(self.graph.summary(thread, because));
-        let owner = of(Lift::OWNER, Because::Lock).max(of(Lift::OWNER, Because::Join));
-        let server = of(Lift::SERVER, Because::Answer);
+        let of = |equation: LiftEquation, because| {
+            equation.priority(self.graph.summary(thread, because))
+        };
+        let owner = of(LiftEquation::OWNER, Because::Lock);
+        let server = of(LiftEquation::SERVER, Because::Answer);
         owner.filter(|_| settings.locks).max(server.filter(|_| settings.answers))
     }
 

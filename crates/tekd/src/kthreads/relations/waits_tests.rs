@@ -3,7 +3,7 @@
 use super::Relations;
 use std::collections::HashMap;
 use tek_bpf::{Event, Evidence, Member, Name, Thread, What};
-use tek_policy::dependency::{Because, InheritSettings, MOST_EDGES};
+use tek_policy::dependency::{Because, InheritSettings, Refused, MOST_EDGES};
 use tek_policy::kthread::KthreadSettings;
 
 const MS: u64 = 1_000_000;
@@ -234,6 +234,22 @@ fn ten_thousand_waiters_of_one_owner_are_one_lift() {
 }
 
 #[test]
+fn a_wait_at_the_end_of_the_longest_chain_is_counted_as_refused() {
+    let mut program = Program::new();
+    program.relations.add_fast(39, 30, 100);
+    program.lock(TOUCH, 100);
+    let chain = |program: &mut Program, holders| {
+        for n in 100..100 + holders - 1 {
+            program.lock(via(n, 30), n + 1);
+        }
+    };
+    chain(&mut program, 32);
+    assert_eq!(program.relations.refused(), Refused::default());
+    chain(&mut program, 34);
+    assert_eq!(program.relations.refused(), Refused { too_many: 0, too_deep: 1 });
+}
+
+#[test]
 fn the_memory_for_waits_is_bounded() {
     let mut program = Program::new();
     let waiter = |n: i32| Member { tid: 1000 + n, process: 30, priority: 30, via: false };
@@ -241,6 +257,7 @@ fn the_memory_for_waits_is_bounded() {
         program.ask(waiter(n), 71);
     }
     assert_eq!(program.relations.all_waits().len(), MOST_EDGES);
+    assert_eq!(program.relations.refused().too_many, 30_000 - MOST_EDGES as u64);
     for n in 0..100_000 {
         program.ask(AUDIO, 71).answered(AUDIO, 71);
         assert!(n % 1000 > 0 || program.relations.remembered_ends() <= 4 * MOST_EDGES + 1);

@@ -5,7 +5,7 @@ use super::{Method, Ratio, RtPriority, Summary, Weight};
 /// How a priority follows from R. A kernel thread has a weight and a ratio of its own; the holder
 /// of a lock and a server have the constants of this type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lift {
+pub struct LiftEquation {
     /// Highest or weighted mean.
     pub method: Method,
     /// The factor of the mean.
@@ -16,7 +16,7 @@ pub struct Lift {
     pub below: u8,
 }
 
-impl Lift {
+impl LiftEquation {
     /// The owner of a lock, and a thread whose end is awaited: one step below the highest waiter,
     /// which thus runs at once when its wait ends.
     pub const OWNER: Self =
@@ -55,14 +55,14 @@ mod tests {
 
     #[test]
     fn an_owner_is_one_step_below_its_most_urgent_waiter() {
-        let owner = |all: &[u32]| Lift::OWNER.priority(of(all)).map(RtPriority::get);
+        let owner = |all: &[u32]| LiftEquation::OWNER.priority(of(all)).map(RtPriority::get);
         assert_eq!(owner(&[40, 10, 10]), Some(39));
         assert_eq!((owner(&[1]), owner(&[2]), owner(&[])), (Some(1), Some(1), None));
     }
 
     #[test]
     fn a_server_has_the_mean_of_its_clients() {
-        let server = |all: &[u32]| Lift::SERVER.priority(of(all)).map(RtPriority::get);
+        let server = |all: &[u32]| LiftEquation::SERVER.priority(of(all)).map(RtPriority::get);
         assert_eq!((server(&[40]), server(&[40, 10])), (Some(39), Some(25)));
         assert_eq!((server(&[]), server(&[1])), (None, Some(1)));
     }
@@ -72,11 +72,11 @@ mod tests {
         fn no_holder_is_above_its_waiters(
             all in prop::collection::vec(1u32..=99, 0..9), weight in 100u32..=10_000,
         ) {
-            let kernel = Lift::kernel(
+            let kernel = LiftEquation::kernel(
                 Method::Weighted, Weight::from_thousandths(weight).unwrap(), Ratio::ONE,
             );
-            for lift in [Lift::OWNER, Lift::SERVER, kernel] {
-                let priority = lift.priority(of(&all)).map(|it| u32::from(it.get()));
+            for equation in [LiftEquation::OWNER, LiftEquation::SERVER, kernel] {
+                let priority = equation.priority(of(&all)).map(|it| u32::from(it.get()));
                 prop_assert!(priority <= all.iter().max().copied());
                 prop_assert!(!all.is_empty() || priority.is_none());
             }

@@ -8,28 +8,29 @@
 
 use crate::share::Share;
 
-/// The reacting threads may use one part in this many of a CPU.
-const PARTS: u64 = 4;
+/// The reacting threads may use one part in this many of a CPU, for storage.
+const PARTS_FOR_STORAGE: u64 = 4;
 /// The same for locks and answers: each event is one that a critical task waits for.
 const PARTS_FOR_WAITS: u64 = 2;
 /// The CPU time that the threads may use at once.
 const BURST_NS: u64 = 250_000_000;
 /// The minimum time for which the programs stay detached.
-const PAUSE_NS: u64 = 10_000_000_000;
+const PAUSE_FOR_STORAGE_NS: u64 = 10_000_000_000;
 const PAUSE_FOR_WAITS_NS: u64 = 1_000_000_000;
 
 /// The account of the reacting threads. The caller passes the time.
 #[derive(Debug)]
-pub struct StorageBudget {
+pub struct EventBudget {
     share: Share,
     pause_ns: u64,
     paused_until_ns: Option<u64>,
     pauses: u64,
 }
 
-impl StorageBudget {
-    pub const fn new() -> Self {
-        Self::with(PARTS, PAUSE_NS)
+impl EventBudget {
+    /// The account for events of storage.
+    pub const fn for_storage() -> Self {
+        Self::with(PARTS_FOR_STORAGE, PAUSE_FOR_STORAGE_NS)
     }
 
     /// The account for events of locks and answers.
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_uses_all_of_a_cpu_begins_one_pause_of_ten_seconds() {
-        let mut budget = StorageBudget::new();
+        let mut budget = EventBudget::for_storage();
         let start = 5000 * MS;
         assert!(!budget.spend(250 * MS, start));
         assert!(!budget.is_paused(start));
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn less_than_a_quarter_of_a_cpu_begins_no_pause() {
-        let mut budget = StorageBudget::new();
+        let mut budget = EventBudget::for_storage();
         for n in 0..1000 {
             assert!(!budget.spend(24 * MS, 5000 * MS + n * 100 * MS), "{n}");
         }
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_load_that_goes_on_begins_a_pause_again() {
-        let mut budget = StorageBudget::new();
+        let mut budget = EventBudget::for_storage();
         let pauses = (0..300).filter(|n| budget.spend(50 * MS, 5000 * MS + n * 100 * MS)).count();
         assert!((2..=3).contains(&pauses), "{pauses}");
         assert_eq!(budget.pauses(), pauses as u64);
