@@ -360,7 +360,7 @@ impl Effect {
     /// Undoes the given changes that are in force, the latest first.
     pub(crate) fn undo_these(&mut self, mut changes: Vec<Change>) -> Restored {
         let mut restored = Restored::default();
-        changes.sort_unstable_by_key(|change| Reverse(change.0));
+        tek_sort::by_key(&mut changes, |change| Reverse(change.0));
         let heirs: Vec<Heirs> = changes.iter().filter_map(|it| self.heirs_of(*it)).collect();
         // A failed undo may depend on a later one: a first thread that a real-time thread replaced
         // goes back into its group only after its policy is restored.

@@ -251,7 +251,7 @@ fn parse(groups: &str, mounts: &str) -> Vec<Hierarchy> {
     let hierarchy = |key: &str| {
         let mut fitting: Vec<&Mount> = mounts.iter().filter(|mount| mount.shows(key)).collect();
         // One that shows all groups, if there is one.
-        fitting.sort_by_key(|mount| mount.root.len());
+        tek_sort::by_key(&mut fitting, |mount| mount.root.len());
         let mount = fitting.first()?;
         Some(Hierarchy { key: key.into(), mount: mount.point.clone(), root: mount.root.clone() })
     };

@@ -186,7 +186,7 @@ fn uthreads(
     program: &Program,
     stacks: &mut Option<Stacks>,
 ) -> Vec<Uthread> {
-    records.sort_unstable_by_key(|own| own.record.tid);
+    tek_sort::by_key(&mut records, |own| own.record.tid);
     let uthread = |own: Thread| {
         let reported = StackUse::of(&own.record, program.page_bytes);
         Uthread {

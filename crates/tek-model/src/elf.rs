@@ -180,7 +180,7 @@ fn parse(read: &mut impl FnMut(u64, u64) -> Option<Vec<u8>>) -> Option<Elf> {
             elf.add(&table, names, context);
         }
     }
-    elf.symbols.sort_unstable_by_key(|symbol| symbol.address);
+    tek_sort::by_key(&mut elf.symbols, |symbol| symbol.address);
     Some(elf)
 }
 

@@ -139,7 +139,7 @@ impl Process {
             Some(Entry { tid, inode: entry.ino() })
         };
         let mut entries: Vec<Entry> = entries.filter_map(entry).collect();
-        entries.sort_unstable_by_key(|entry| entry.tid);
+        tek_sort::by_key(&mut entries, |entry| entry.tid);
         Ok(entries)
     }
 

@@ -72,7 +72,7 @@ impl Snapshot {
             }
             snapshot.changing.extend(pending);
         }
-        snapshot.threads.sort_unstable_by_key(|thread| thread.slot);
+        tek_sort::by_key(&mut snapshot.threads, |thread| thread.slot);
         Ok(snapshot)
     }
 

@@ -242,7 +242,7 @@ impl Region {
     pub fn charge(&mut self, process: i32, parent_thread: i32, ns: u64) {
         let mut of_process: Vec<&mut Member> =
             self.members.values_mut().filter(|m| m.target.process.tid == process).collect();
-        of_process.sort_by_key(|m| m.target.thread.tid != parent_thread);
+        tek_sort::by_key(&mut of_process, |m| m.target.thread.tid != parent_thread);
         if let Some(member) = of_process.first_mut() {
             member.account.charge(ns);
         }

@@ -45,14 +45,14 @@ pub fn of_all(server: &Server, viewer: Viewer) -> Value {
     let now = sys::monotonic_ns();
     let mut clients: Vec<Value> =
         server.peers.values().filter_map(|peer| client(server, peer, viewer)).collect();
-    clients.sort_by_key(|client| client["pid"].as_i64());
+    tek_sort::by_key(&mut clients, |client| client["pid"].as_i64());
     let mut fast: Vec<Value> = server
         .region
         .members()
         .filter(|member| viewer.sees_id(member.target.process.tid))
         .map(|member| thread(member, now))
         .collect();
-    fast.sort_by_key(|thread| thread["tid"].as_i64());
+    tek_sort::by_key(&mut fast, |thread| thread["tid"].as_i64());
     let lowered =
         server.backends.noncritical.lowered().filter(|(_, its)| viewer.sees_id(its.process.tid));
     let configuration = &server.configuration;

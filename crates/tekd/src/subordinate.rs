@@ -35,7 +35,7 @@ impl Subordinates {
             Some((first..first.checked_add(count)?, owner))
         };
         let mut ranges: Vec<_> = text.lines().filter_map(range).collect();
-        ranges.sort_by_key(|(range, _)| range.start);
+        tek_sort::by_key(&mut ranges, |(range, _)| range.start);
         Self(ranges)
     }
 

@@ -110,7 +110,7 @@ pub fn has_nodes(cpus: &[Cpu]) -> bool {
 /// Neighbours first: all of a core, then all of a cache, a node and a package; the fastest first.
 pub fn compact(cpus: &[Cpu]) -> Vec<u32> {
     let mut cpus: Vec<_> = cpus.iter().collect();
-    cpus.sort_by_key(|cpu| (Reverse(cpu.capacity), cpu.within, cpu.number));
+    tek_sort::by_key(&mut cpus, |cpu| (Reverse(cpu.capacity), cpu.within, cpu.number));
     cpus.into_iter().map(|cpu| cpu.number).collect()
 }
 
@@ -118,7 +118,7 @@ pub fn compact(cpus: &[Cpu]) -> Vec<u32> {
 /// caches in alternation. Then once more for the second hardware threads of the cores, and so on.
 pub fn spread(cpus: &[Cpu]) -> Vec<u32> {
     let mut cpus: Vec<_> = cpus.iter().collect();
-    cpus.sort_by_key(|cpu| cpu.number);
+    tek_sort::by_key(&mut cpus, |cpu| cpu.number);
     let mut seen = HashMap::<_, usize>::new();
     let mut ranked: Vec<_> = cpus
         .into_iter()
@@ -128,7 +128,9 @@ pub fn spread(cpus: &[Cpu]) -> Vec<u32> {
             (*rank, cpu)
         })
         .collect();
-    ranked.sort_by_key(|&(rank, cpu)| (rank, Reverse(cpu.capacity), cpu.within, cpu.number));
+    tek_sort::by_key(&mut ranked, |&(rank, cpu)| {
+        (rank, Reverse(cpu.capacity), cpu.within, cpu.number)
+    });
     let alike = ranked.chunk_by(|(one, a), (other, b)| one == other && a.capacity == b.capacity);
     alike
         .flat_map(|group| interleaved(&group.iter().map(|&(_, cpu)| cpu).collect::<Vec<_>>(), 0))

@@ -112,7 +112,7 @@ fn fair_servers() -> Vec<FairServer> {
             Some(FairServer { directory, runtime_ns, period_ns })
         })
         .collect();
-    servers.sort_by(|a, b| a.directory.cmp(&b.directory));
+    tek_sort::by(&mut servers, |a, b| a.directory.cmp(&b.directory));
     servers
 }
 

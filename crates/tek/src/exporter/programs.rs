@@ -134,7 +134,7 @@ impl Names {
             all.entry(name).or_default().add(Sum::of(program));
         }
         let mut new: Vec<_> = all.iter().filter(|(name, _)| !self.given.contains(*name)).collect();
-        new.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.threads));
+        tek_sort::by_key(&mut new, |(_, sum)| std::cmp::Reverse(sum.threads));
         let left = self.most.saturating_sub(self.given.len());
         let named: Vec<_> = new.into_iter().take(left).map(|(name, _)| name.clone()).collect();
         self.given.extend(named);

@@ -95,7 +95,7 @@ fn of_daemon(status: Status, device: &Device) -> Report {
             name: group.name,
         })
         .collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.weight));
+    tek_sort::by_key(&mut rows, |row| std::cmp::Reverse(row.weight));
     let mut all = fast_by_tables(device);
     for one in fast {
         if all.iter().all(|known| known.tid != one.tid) {

@@ -122,7 +122,7 @@ fn of(reported: Result<Reported, String>, kernel: Vec<Stat>, choice: &Choice) ->
     let has_a_story = |row: &Row| row.boosts > 0 || !row.members.is_empty() || row.raised_along;
     let is_chosen = |row: &Row| choice.classes.is_empty() || choice.classes.contains(&row.class);
     rows.retain(|row| is_chosen(row) && (choice.all || has_a_story(row)));
-    rows.sort_by_key(|row| (Reverse(row.boosted_ms), Reverse(row.boosts), row.tid));
+    tek_sort::by_key(&mut rows, |row| (Reverse(row.boosted_ms), Reverse(row.boosts), row.tid));
     Report {
         schema: 1,
         following: reported.on,

@@ -71,7 +71,7 @@ pub fn merge<'a>(objects: impl Iterator<Item = &'a ProfileObject>) -> Vec<Object
         .into_iter()
         .map(|((kind, address, _), sites)| {
             let mut sites: Vec<_> = sites.into_iter().collect();
-            sites.sort_by_key(|(_, uses)| by_wait(uses));
+            tek_sort::by_key(&mut sites, |(_, uses)| by_wait(uses));
             let mut uses = Uses::default();
             for (_, of_site) in &sites {
                 uses.add(&ProfileObject {
@@ -89,7 +89,7 @@ pub fn merge<'a>(objects: impl Iterator<Item = &'a ProfileObject>) -> Vec<Object
         })
         .filter(|object| object.uses.count > 0 || object.uses.wait > 0)
         .collect();
-    merged.sort_by_key(|object| by_wait(&object.uses));
+    tek_sort::by_key(&mut merged, |object| by_wait(&object.uses));
     merged
 }
 

@@ -266,7 +266,7 @@ fn files(directory: &Path) -> anyhow::Result<Vec<Found>> {
             Err(error) => message::print(&format!("the profile of process {pid}: {error}")),
         }
     }
-    found.sort_by_key(|found| (found.raw.header.start_ns, found.pid, found.number));
+    tek_sort::by_key(&mut found, |found| (found.raw.header.start_ns, found.pid, found.number));
     Ok(found)
 }
 
@@ -306,7 +306,7 @@ fn profiles(
         })
         .collect();
     // A stable sort keeps the order of time.
-    reported.sort_by_key(|(is_other, ..)| *is_other);
+    tek_sort::by_key(&mut reported, |(is_other, ..)| *is_other);
     reported
         .into_iter()
         .filter(|(_, is_past, profile)| !is_past || profile.wall_ns > 10_000_000)

@@ -32,7 +32,7 @@ pub fn of(times: &Times<'_>, reported: &[Thread]) -> Option<CriticalPath> {
         *of_role = of_role.saturating_add(span);
     }
     let mut roles: Vec<_> = roles.into_iter().collect();
-    roles.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    tek_sort::by(&mut roles, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let mut phases = together(phases, (length_ns as f64 * SHORT_PHASE) as u64);
     for phase in &mut phases {
         phase.role = if phase.changes > 0 { "(several)".to_owned() } else { role(phase.thread) };
@@ -65,7 +65,7 @@ fn thread(times: &Times<'_>, raw: &RawThread) -> critical::Thread {
             waker: None,
         });
     }
-    waits.sort_by_key(|wait| wait.end);
+    tek_sort::by_key(&mut waits, |wait| wait.end);
     let is_there = thread.begin_ticks != 0;
     critical::Thread {
         begin: if is_there { moment(thread.begin_ticks) } else { 0 },

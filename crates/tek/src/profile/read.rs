@@ -109,7 +109,7 @@ fn read_waits(file: &File, blocks: u32, threads: &mut [RawThread]) -> io::Result
             _ => {}
         }
     }
-    found.sort_by_key(|&(block, offset)| (block.sequence, offset));
+    tek_sort::by_key(&mut found, |&(block, offset)| (block.sequence, offset));
     for (block, offset) in found {
         let Some(thread) =
             (block.thread as usize).checked_sub(1).and_then(|at| threads.get_mut(at))

@@ -103,7 +103,7 @@ impl View {
         }
         if let Some(Sorting { column, down }) = self.sort {
             let mut keyed: Vec<_> = threads.into_iter().map(|t| (column.value(&t), t)).collect();
-            keyed.sort_by(|(a, _), (b, _)| if down { b.order(a) } else { a.order(b) });
+            tek_sort::by(&mut keyed, |(a, _), (b, _)| if down { b.order(a) } else { a.order(b) });
             threads = keyed.into_iter().map(|(_, thread)| thread).collect();
         }
         Reading { threads, problems, gone }

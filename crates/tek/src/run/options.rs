@@ -61,7 +61,7 @@ impl Critical {
 /// the best priority shall, as in TEK_CRITICAL. So that one comes last, and the first of equals.
 pub fn critical_rules(patterns: &[Critical]) -> Vec<Rule> {
     let mut patterns: Vec<_> = patterns.iter().rev().collect();
-    patterns.sort_by_key(|pattern| std::cmp::Reverse(pattern.priority()));
+    tek_sort::by_key(&mut patterns, |pattern| std::cmp::Reverse(pattern.priority()));
     patterns.into_iter().map(Critical::rule).collect()
 }
 

@@ -264,7 +264,7 @@ impl Collector {
     /// The report, once the program has ended.
     pub fn finish(mut self, end: End, program: i32, directory: &RunDirectory) -> Report {
         self.add_tables(directory, program);
-        self.rows.sort_by_key(|row| (row.pid, std::cmp::Reverse(row.fast_ns)));
+        tek_sort::by_key(&mut self.rows, |row| (row.pid, std::cmp::Reverse(row.fast_ns)));
         let unmatched = self.critical.iter().zip(&self.matched).filter(|(_, matched)| !**matched);
         Report {
             schema: 1,

@@ -97,7 +97,9 @@ impl Rows {
                 row(key, kind, site, fitted, judgement)
             })
             .collect();
-        kinds.sort_by_key(|row| std::cmp::Reverse(row.waste_bytes.saturating_mul(row.threads)));
+        tek_sort::by_key(&mut kinds, |row| {
+            std::cmp::Reverse(row.waste_bytes.saturating_mul(row.threads))
+        });
         Self { kinds, sums }
     }
 

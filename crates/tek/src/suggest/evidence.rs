@@ -158,7 +158,7 @@ fn usual(windows: &[Window], number: impl Fn(&Window) -> f64) -> f64 {
 /// weighted by length, because a thread's last window can be short.
 fn quantile(share: f64, windows: &[Window], number: impl Fn(&Window) -> f64) -> f64 {
     let mut numbers: Vec<_> = windows.iter().map(|w| (number(w), w.time_ns)).collect();
-    numbers.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    tek_sort::by(&mut numbers, |(a, _), (b, _)| a.total_cmp(b));
     let all = numbers.iter().map(|(_, time)| time).sum::<u64>();
     let share = (share * all as f64).ceil() as u64;
     let mut below = 0;

@@ -121,7 +121,7 @@ pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
         let rest: Vec<_> = rest.iter().copied().filter(is_other).collect();
         narrow(kind, members, &rest);
     }
-    kinds.sort_by_key(|kind| {
+    tek_sort::by_key(&mut kinds, |kind| {
         let rank = match kind.reason {
             None => 0,
             Some(Reason::WokenEvenly) => 1,

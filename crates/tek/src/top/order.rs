@@ -51,7 +51,7 @@ pub fn rows(sample: &Sample, choice: &Choice) -> Vec<Row> {
     let chosen = sample.threads.iter().enumerate().filter(|(_, thread)| fits(thread));
     let mut keyed: Vec<_> =
         chosen.map(|(at, thread)| (sample.value(column, thread), Placed(at, thread))).collect();
-    keyed.sort_by(|(a, one), (b, other)| {
+    tek_sort::by(&mut keyed, |(a, one), (b, other)| {
         let order = if down { b.order(a) } else { a.order(b) };
         order.then_with(|| one.1.task.stat.tid.cmp(&other.1.task.stat.tid))
     });

@@ -380,7 +380,7 @@ impl<'a, 'b, W: Write> View<'a, 'b, W> {
             self.ran(worker, thread, since, end, "the trace ends", 0)?;
         }
         let mut threads: Vec<_> = self.threads.drain().collect();
-        threads.sort_unstable_by_key(|&(thread, _)| thread);
+        tek_sort::by_key(&mut threads, |&(thread, _)| thread);
         for &(thread, (state, since)) in &threads {
             self.did(thread, state, since, end)?;
         }

@@ -69,7 +69,7 @@ impl<'a> Trace<'a> {
                 blocks.push((block.sequence, offset, block));
             }
         }
-        blocks.sort_by_key(|&(sequence, offset, _)| (sequence, offset));
+        tek_sort::by_key(&mut blocks, |&(sequence, offset, _)| (sequence, offset));
         let mut lost: BTreeMap<(u64, u32, u32), u64> = BTreeMap::new();
         for (_, offset, block) in blocks {
             let key = (block.start_ns, block.pid);

@@ -101,7 +101,7 @@ impl Server {
         let rest = self.region.members().filter(|member| member.target.process.tid == pid);
         let rest = rest.filter(|member| member.asks().all(|ask| ask.since_ns < at_ns));
         self.ending.extend(rest.map(|member| (member.target.process, WHY)));
-        self.ending.sort_by_key(|(process, _)| process.tid);
+        tek_sort::by_key(&mut self.ending, |(process, _)| process.tid);
         self.ending.dedup();
         if self.has_newcomers() {
             self.newcomers.add(pid, sys::monotonic_ns());
