@@ -15,6 +15,11 @@ pub fn by_key<T, K: Ord>(list: &mut [T], mut key: impl FnMut(&T) -> K) {
     by(list, |one, other| key(one).cmp(&key(other)));
 }
 
+/// Sorts the least to the front, as `slice::sort` does.
+pub fn ascending<T: Ord>(list: &mut [T]) {
+    by(list, T::cmp);
+}
+
 /// The places of the elements, in the order in which they are to be.
 #[inline(never)] // all calls share it
 fn order(count: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
@@ -55,6 +60,10 @@ mod tests {
             expected.sort_by_key(|&(key, _)| key);
             let mut sorted = list.clone();
             by_key(&mut sorted, |&(key, _)| key);
+            prop_assert_eq!(&sorted, &expected);
+
+            expected.sort();
+            ascending(&mut sorted);
             prop_assert_eq!(&sorted, &expected);
 
             expected.sort_by(|(one, _), (other, _)| other.cmp(one));

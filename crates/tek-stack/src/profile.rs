@@ -236,7 +236,7 @@ impl Profile {
                 .iter()
                 .map(|(key, kind)| (kind.overflow != 0, kind.threads, key.clone()))
                 .collect();
-            keys.sort();
+            tek_sort::ascending(&mut keys);
             for (_, _, key) in keys.drain(..dropped) {
                 self.kinds.remove(&key);
             }

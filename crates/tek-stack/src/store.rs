@@ -200,7 +200,7 @@ impl Store {
         let names = entries.take(MOST_FILES).flatten().map(|entry| entry.file_name());
         let mut programs: Vec<Program> =
             names.filter_map(|name| Program::parse(name.to_str()?.strip_suffix(SUFFIX)?)).collect();
-        programs.sort();
+        tek_sort::ascending(&mut programs);
         let stored = programs.into_iter().filter_map(|program| match self.load(&program) {
             Ok(parsed) => {
                 let Parsed { profile, problems } = parsed?;

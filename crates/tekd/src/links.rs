@@ -37,7 +37,7 @@ fn behind_trusted(
         .filter_map(|path| fs::canonicalize(path).ok())
         .filter(|file| file.is_file() && !file.to_str().is_some_and(|own| pattern.is_path_of(own)))
         .collect();
-    files.sort();
+    tek_sort::ascending(&mut files);
     files.dedup();
     Ok(files)
 }

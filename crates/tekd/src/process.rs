@@ -196,7 +196,7 @@ pub fn cgroups(pid: i32) -> Vec<String> {
     let text = path(pid, "cgroup").and_then(fs::read_to_string).unwrap_or_default();
     let mut paths: Vec<String> =
         text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(str::to_owned).collect();
-    paths.sort_unstable();
+    paths.sort();
     paths.dedup();
     paths
 }

@@ -201,7 +201,7 @@ impl Graph {
             Some(Root { function, bytes: walk.bytes[function], doubts: group.doubts })
         });
         let mut roots: Vec<_> = roots.collect();
-        roots.sort_by(|a, b| {
+        tek_sort::by(&mut roots, |a, b| {
             let names = || self.functions[a.function].name.cmp(&self.functions[b.function].name);
             b.bytes.cmp(&a.bytes).then_with(names)
         });

@@ -110,7 +110,7 @@ fn tables_in(directory: &Path) -> Vec<(i32, PathBuf)> {
     };
     let entries = entries.flatten().take(MOST_NAMES);
     let mut tables: Vec<_> = entries.filter_map(|entry| table(entry.path())).collect();
-    tables.sort();
+    tek_sort::ascending(&mut tables);
     tables
 }
 

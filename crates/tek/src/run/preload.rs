@@ -55,7 +55,7 @@ impl Preload {
             other.file_name() == name || (is_one(name) && is_one(other.file_name()))
         });
         self.0.insert(0, library.as_os_str().to_owned());
-        self.0.sort_by_key(|word| rank(Path::new(word)));
+        tek_sort::by_key(&mut self.0, |word| rank(Path::new(word)));
         Ok(())
     }
 

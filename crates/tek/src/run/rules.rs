@@ -157,7 +157,7 @@ fn read_directory(directory: &Path) -> Result<Vec<Contents>, Error> {
         .collect::<io::Result<_>>()
         .map_err(cannot_read(directory))?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    paths.sort();
+    tek_sort::ascending(&mut paths);
     if !paths.is_empty() {
         trust(directory, &directory.metadata().map_err(cannot_read(directory))?)?;
     }

@@ -368,7 +368,7 @@ impl Relations {
             all.map(move |it| (it.priority, it.waiter, it.times, because))
         };
         let mut all: Vec<_> = Because::ALL.into_iter().flat_map(of).collect();
-        all.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)).then(a.3.cmp(&b.3)));
+        tek_sort::by(&mut all, |a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)).then(a.3.cmp(&b.3)));
         all
     }
 

@@ -247,7 +247,9 @@ impl Server {
                 count => count?,
             };
             // The kernel's events of a process precede the requests of that process.
-            events[..count].sort_by_key(|event| event.data() != NEWS);
+            if let Some(place) = events[..count].iter().position(|event| event.data() == NEWS) {
+                events[..=place].rotate_right(1);
+            }
             for event in &events[..count] {
                 match event.data() {
                     LISTENER => self.let_in(),
