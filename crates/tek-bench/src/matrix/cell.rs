@@ -4,6 +4,7 @@
 use super::column::Column;
 use super::programs::Programs;
 use super::row::Row;
+use super::stage::Stage;
 use std::path::Path;
 use std::process::Command;
 
@@ -73,6 +74,13 @@ pub fn command(cell: Cell, programs: &Programs, hogs: usize) -> anyhow::Result<C
     command.args(column.options());
     add_group(&mut command, column, programs);
     Ok(command)
+}
+
+/// The command that has a critical thread for a moment, without hogs, to begin a daemon's work.
+pub fn first_command(stage: &Stage, programs: &Programs, iterations_per_ms: u64) -> Command {
+    let mut command = stage.command(CRITICAL, &programs.dependencies);
+    command.args(["--events", "1", "--iterations-per-ms", &iterations_per_ms.to_string()]);
+    command
 }
 
 /// The command that starts hogs alone, for a cell whose program starts none.

@@ -34,7 +34,7 @@ use std::process::ExitCode;
 /// Arguments of `tek bench matrix`.
 #[derive(clap::Args)]
 #[command(after_help = "EXAMPLES:
-  tek bench matrix                         all cells, about half an hour
+  tek bench matrix                         all cells, about an hour
   tek bench matrix --quick                 the same with fewer and shorter rounds
   tek bench matrix --rows mutex,chain --columns alone,conventional,tek
   tek bench matrix --html result.html      a page with the distribution of each cell

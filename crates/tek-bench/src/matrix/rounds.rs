@@ -107,10 +107,6 @@ impl Session {
 
 fn run_once(cell: Cell, plan: &Plan, programs: &Programs) -> anyhow::Result<Measured> {
     let (row, column) = cell;
-    let serving = match (&programs.stage, column.backend()) {
-        (Ok(stage), Some(backend)) => Some(stage.serve(backend)?),
-        _ => None,
-    };
     let limit = 60 + 4 * plan.events as u64;
     let finished = |mut command: Command| {
         for (option, value) in [
@@ -123,6 +119,13 @@ fn run_once(cell: Cell, plan: &Plan, programs: &Programs) -> anyhow::Result<Meas
         // SAFETY: it makes one system call.
         unsafe { command.pre_exec(|| end_with_parent(libc::SIGKILL)) };
         command
+    };
+    let serving = match (&programs.stage, column.backend()) {
+        (Ok(stage), Some(backend)) => {
+            let first = cell::first_command(stage, programs, plan.iterations_per_ms);
+            Some(stage.serve(backend, first)?)
+        }
+        _ => None,
     };
     let hogs = cell::hogs(cell, plan.hogs);
     let (hogs, separate) = match row {

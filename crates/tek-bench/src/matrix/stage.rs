@@ -3,12 +3,18 @@
 
 use crate::daemon::{Backend, Daemon, Settings};
 use crate::ground::{Copied, Ground, User};
+use crate::programs::output_within;
 use anyhow::{ensure, Context};
 use nix::unistd::geteuid;
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use tek_command::system::{library, line};
+
+/// A program of a few milliseconds ends within this time.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The programs of those columns.
 pub struct Stage {
@@ -35,11 +41,16 @@ impl Stage {
     }
 
     /// Starts a daemon. It serves only while a cell of its column is measured, because the backend
-    /// fair moves this benchmark into a control group.
-    pub fn serve(&self, backend: Backend) -> anyhow::Result<Serving> {
+    /// fair moves this benchmark into a control group. `critical` is a short program with a
+    /// critical thread, by [`Stage::command`].
+    pub fn serve(&self, backend: Backend, critical: Command) -> anyhow::Result<Serving> {
         let cgroups_before = cgroups();
         let daemon = Daemon::start(&self.ground, Settings::of(backend))?;
-        Ok(Serving { daemon, backend, cgroups_before })
+        // On a device tekd has loaded its programs long ago: the first critical thread did it.
+        output_within(critical, PATIENCE).context("before the measurement")?;
+        daemon.wait_until_started("inherit")?;
+        let granted_before = counted(&daemon.status()?, "granted");
+        Ok(Serving { daemon, backend, granted_before, cgroups_before })
     }
 
     /// `tek run` with a copied program for that user, and a critical thread of this name; options
@@ -57,6 +68,7 @@ impl Stage {
 pub struct Serving {
     daemon: Daemon,
     backend: Backend,
+    granted_before: u64,
     cgroups_before: Option<String>,
 }
 
@@ -64,15 +76,15 @@ impl Serving {
     /// Verifies that it made a thread critical, ends it, and verifies that nothing stays.
     pub fn end(self) -> anyhow::Result<()> {
         let status = self.daemon.status()?;
-        let counted = |name: &str| status["counts"][name].as_u64().unwrap_or(0);
         let why = &status["backend_why"];
         ensure!(
             status["backend"] == self.backend.name(),
             "tekd has no backend {}: {why}",
             self.backend.name()
         );
-        ensure!(counted("granted") > 0, "tekd was not asked to make a thread critical");
-        ensure!(counted("expelled") == 0, "tekd withdrew what it had granted: {why}");
+        let granted = counted(&status, "granted");
+        ensure!(granted > self.granted_before, "tekd was not asked to make a thread critical");
+        ensure!(counted(&status, "expelled") == 0, "tekd withdrew what it had granted: {why}");
         self.daemon.stop()?;
         ensure!(
             cgroups() == self.cgroups_before,
@@ -82,6 +94,11 @@ impl Serving {
         );
         Ok(())
     }
+}
+
+/// One of tekd's counters.
+fn counted(status: &Value, name: &str) -> u64 {
+    status["counts"][name].as_u64().unwrap_or(0)
 }
 
 /// The control groups of this process.

@@ -37,6 +37,7 @@ pub fn of(state: &State) -> Value {
     };
     json!({
         "on": why.is_none() && settings.is_on(),
+        "starting": matches!(state.stage, Stage::Starting),
         "why": why,
         "locks": if settings.locks { is_on(Kind::Locks) } else { Some(Value::Bool(false)) },
         "answers": if settings.answers { is_on(Kind::Answers) } else { Some(Value::Bool(false)) },
