@@ -3,13 +3,16 @@
  * The program of `tek bench matrix`: a thread `touch` answers events beside CPU-bound processes,
  * and waits for other threads meanwhile.  It prints one line of JSON.
  */
+#include "hogs.h"
 #include "row.h"
+#include "schedule.h"
 
 #include "../response/clock.h"
 #include "../response/number.h"
 
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -20,20 +23,23 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* Hogs and background threads are at work before the first event. */
 #define WARM_UP_NS 50000000ull
-#define REAL_TIME_PRIORITY 50
 
 struct shared *shared;
 bool inherit;
 
 static const struct row *row;
-static unsigned events = 25, hogs, limit_s = 60;
+static unsigned events = 25, limit_s = 60;
+static struct hogs hogs;
 static uint64_t iterations_per_ms;
-static bool nice_touch, real_time_touch;
+static enum schedule schedule;
+static const char *counters;
+static bool only_hogs;
 static uint64_t *responses_ns, phase_ns, background, hog_loops;
 static int policy, nice_value;
 
@@ -42,13 +48,19 @@ static const char help[] =
 	"Answers events beside CPU-bound processes and prints a line of JSON.\n"
 	"\n"
 	"  --row NAME              what the thread touch waits for: none (default), mutex, chain,\n"
-	"                          rwlock, condvar, word-mutex, shared-mutex, join, pipe, "
-	"socket,\n"
-	"                          fsync, threads, all\n"
+	"                          rwlock, condvar, word-mutex, rust-mutex, shared-mutex,\n"
+	"                          join, pipe, socket, dbus (of dependencies-dbus), fsync,\n"
+	"                          threads, all\n"
+	"  --library FILE          the mutex of the row rust-mutex\n"
 	"  --events N              events to answer (default 25)\n"
 	"  --hogs N                CPU-bound processes (default 0)\n"
+	"  --hogs-group DIRECTORY  each of them enters this control group\n"
+	"  --hogs-user UID         each of them becomes this user; needs root\n"
+	"  --only-hogs             start nothing else, and run until a signal\n"
+	"  --counters FILE         count in this file, which several processes can share\n"
 	"  --nice                  touch has nice value -20\n"
 	"  --real-time             touch has SCHED_RR 50\n"
+	"  --rtkit                 touch asks rtkit for SCHED_RR, by dbus-send\n"
 	"  --inherit               mutexes have PTHREAD_PRIO_INHERIT\n"
 	"  --iterations-per-ms N   speed of this CPU, as --calibrate printed it\n"
 	"  --calibrate             print the speed of this CPU and exit\n"
@@ -107,6 +119,13 @@ void thread_start(const char *name, void *(*run)(void *), void *arg)
 	thread_named(name, run, arg);
 }
 
+void end_with(pid_t parent)
+{
+	/* A parent that ended before prctl() sends no signal. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+		_exit(EXIT_FAILURE);
+}
+
 bool child_start(void)
 {
 	pid_t parent = getpid(), child = fork();
@@ -114,33 +133,9 @@ bool child_start(void)
 		err(EXIT_FAILURE, "cannot start a process");
 	if (child)
 		return false;
-	/* A parent that ended before prctl() sends no signal. */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
-		_exit(EXIT_FAILURE);
+	end_with(parent);
 	alarm(limit_s);
 	return true;
-}
-
-static void hogs_start(void)
-{
-	for (unsigned i = 0; i < hogs; i++) {
-		if (!child_start())
-			continue;
-		for (;;) {
-			work_ms(PART_MS);
-			hog_did();
-		}
-	}
-}
-
-static void touch_prepare(void)
-{
-	struct sched_param param = {.sched_priority = REAL_TIME_PRIORITY};
-	if (nice_touch && setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -20))
-		err(EXIT_FAILURE, "cannot set the nice value");
-	if (real_time_touch)
-		must(pthread_setschedparam(pthread_self(), SCHED_RR, &param),
-		     "cannot set the real-time policy");
 }
 
 static uint64_t event_wait(void)
@@ -157,7 +152,7 @@ static uint64_t event_wait(void)
 static void *touch(void *arg)
 {
 	(void)arg;
-	touch_prepare();
+	schedule_self(schedule);
 	sleep_until(clock_ns() + WARM_UP_NS);
 	uint64_t begin = clock_ns();
 	background = __atomic_load_n(&shared->background, __ATOMIC_RELAXED);
@@ -189,7 +184,14 @@ static void report(void)
 
 static const struct row *row_named(const char *name)
 {
-	const struct row *const lists[] = {lock_rows, other_rows};
+	const struct row *const lists[] = {
+		lock_rows,
+		other_rows,
+		rust_rows,
+#ifdef HAVE_DBUS
+		bus_rows,
+#endif
+	};
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
 		for (const struct row *one = lists[i]; one->name; one++) {
 			if (!strcmp(one->name, name))
@@ -236,11 +238,27 @@ static void parse_one(int option, const char *name)
 	case 'r':
 		row = strcmp(optarg, all_row.name) ? row_named(optarg) : &all_row;
 		break;
+	case 'b':
+		rust_library = optarg;
+		break;
 	case 'e':
 		events = (unsigned)number(name, optarg, 1, 100000);
 		break;
 	case 'h':
-		hogs = (unsigned)number(name, optarg, 0, 1000);
+		hogs.count = (unsigned)number(name, optarg, 0, 1000);
+		break;
+	case 'g':
+		hogs.group = optarg;
+		break;
+	case 'u':
+		hogs.user = (uid_t)number(name, optarg, 1, UINT32_MAX - 1);
+		hogs.is_other_user = true;
+		break;
+	case 'o':
+		only_hogs = true;
+		break;
+	case 'f':
+		counters = optarg;
 		break;
 	case 's':
 		iterations_per_ms = number(name, optarg, 1, 1000000000);
@@ -249,10 +267,13 @@ static void parse_one(int option, const char *name)
 		limit_s = (unsigned)number(name, optarg, 1, 86400);
 		break;
 	case 'n':
-		nice_touch = true;
+		schedule = SCHEDULE_NICE;
 		break;
 	case 't':
-		real_time_touch = true;
+		schedule = SCHEDULE_REAL_TIME;
+		break;
+	case 'k':
+		schedule = SCHEDULE_RTKIT;
 		break;
 	case 'i':
 		inherit = true;
@@ -269,12 +290,18 @@ static void parse(int argc, char **argv)
 {
 	static const struct option table[] = {
 		{"row", required_argument, NULL, 'r'},
+		{"library", required_argument, NULL, 'b'},
 		{"events", required_argument, NULL, 'e'},
 		{"hogs", required_argument, NULL, 'h'},
+		{"hogs-group", required_argument, NULL, 'g'},
+		{"hogs-user", required_argument, NULL, 'u'},
+		{"only-hogs", no_argument, NULL, 'o'},
+		{"counters", required_argument, NULL, 'f'},
 		{"iterations-per-ms", required_argument, NULL, 's'},
 		{"limit", required_argument, NULL, 'l'},
 		{"nice", no_argument, NULL, 'n'},
 		{"real-time", no_argument, NULL, 't'},
+		{"rtkit", no_argument, NULL, 'k'},
 		{"inherit", no_argument, NULL, 'i'},
 		{"calibrate", no_argument, NULL, 'c'},
 		{"help", no_argument, NULL, 'H'},
@@ -293,23 +320,47 @@ static void parse(int argc, char **argv)
 		errx(2, "unexpected argument '%s' (see --help)", argv[optind]);
 }
 
+/* The memory that processes share: of this process and its children, or a file. */
+static void shared_map(void)
+{
+	int flags = MAP_SHARED, file = -1;
+	struct stat stat;
+	if (!counters) {
+		flags |= MAP_ANONYMOUS;
+	} else {
+		file = open(counters, O_RDWR | O_CLOEXEC);
+		if (file < 0 || fstat(file, &stat))
+			err(EXIT_FAILURE, "cannot open %s", counters);
+		if (stat.st_size < (off_t)sizeof(*shared))
+			errx(EXIT_FAILURE, "%s is too short", counters);
+	}
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, flags, file, 0);
+	if (shared == MAP_FAILED)
+		err(EXIT_FAILURE, "cannot allocate memory");
+}
+
 int main(int argc, char **argv)
 {
 	parse(argc, argv);
 	if (!iterations_per_ms)
 		iterations_per_ms = calibrate();
 	alarm(limit_s);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
+	shared_map();
+	if (only_hogs) {
+		hogs_start(&hogs);
+		hogs_verify(true);
+		errx(2, "--only-hogs needs --hogs");
+	}
 	responses_ns = calloc(events, sizeof(*responses_ns));
-	if (shared == MAP_FAILED || !responses_ns)
+	if (!responses_ns)
 		err(EXIT_FAILURE, "cannot allocate memory");
 	if (row->prepare)
 		row->prepare();
-	hogs_start();
+	hogs_start(&hogs);
 	if (row->start)
 		row->start();
 	must(pthread_join(thread_named("touch", touch, NULL), NULL), "pthread_join");
+	hogs_verify(false);
 	report();
 	/* Not exit(): background threads still run. */
 	_exit(EXIT_SUCCESS);

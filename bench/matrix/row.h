@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* CPU time of an answer, and of each step of another thread that it waits for, in ms. */
 #define ANSWER_MS 2
@@ -31,7 +32,11 @@ struct row {
 	uint64_t (*event)(void);
 };
 
-extern const struct row lock_rows[], other_rows[];
+/* Each ends with a row without a name.  bus_rows is part of dependencies-dbus only. */
+extern const struct row lock_rows[], other_rows[], rust_rows[], bus_rows[];
+
+/* The library of rust_rows. */
+extern const char *rust_library;
 
 /* The memory that main(), the hogs and the row shared-mutex share. */
 struct shared {
@@ -56,6 +61,9 @@ void hog_did(void);
 
 /* Starts a thread with a name of at most 15 bytes. */
 void thread_start(const char *name, void *(*run)(void *), void *arg);
+
+/* The calling process is killed when its parent ends. */
+void end_with(pid_t parent);
 
 /* fork(); returns true in the child, which ends with its parent, or after the limit. */
 bool child_start(void);

@@ -192,11 +192,19 @@ impl Daemon {
             sleep(Duration::from_millis(2));
         }
         // It accepts connections before it serves, and serves before kernel threads follow.
-        while daemon.status()?["kthreads"]["starting"] == true {
-            ensure!(Instant::now() < end, "kernel threads did not begin to follow");
+        daemon.wait_until_started("kthreads")?;
+        Ok(daemon)
+    }
+
+    /// Waits until BPF programs are loaded for `kthreads` or, which the first critical thread
+    /// starts, for `inherit`.
+    pub fn wait_until_started(&self, part: &str) -> anyhow::Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while self.status()?[part]["starting"] == true {
+            ensure!(Instant::now() < end, "the BPF programs of {part} were not loaded");
             sleep(Duration::from_millis(2));
         }
-        Ok(daemon)
+        Ok(())
     }
 
     /// Its process.

@@ -2,6 +2,7 @@
 //! The ground of the benchmark's processes: a directory of its own that every user can enter, with
 //! programs in it, and users of its own. However the benchmark ends, a guardian clears it.
 
+use crate::guardian::Guardian;
 use crate::programs;
 use anyhow::Context;
 use nix::sys::resource::{setrlimit, Resource};
@@ -11,11 +12,14 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use tek_command::system::library;
 
 /// The first of the users. The range is systemd's for transient services, which have no files.
-const FIRST_USER: u32 = 64_501;
+pub const FIRST_USER: u32 = 64_501;
+
+/// The user "nobody".
+const NOBODY: u32 = 65_534;
 
 /// A program of a benchmark, by the directory in which it is built, and the name of its executable.
 pub type Copied = (&'static str, &'static str, &'static str);
@@ -23,8 +27,6 @@ pub type Copied = (&'static str, &'static str, &'static str);
 /// Waits for the end of the benchmark, whatever ends it. Then it restores the changes that a killed
 /// tekd left, and removes the directory.
 const GUARDIAN: &str = r#"
-trap '' INT TERM HUP
-while read -r _; do :; done
 tries=0
 while [ -e "$3/state" ] && [ $tries -lt 200 ]; do
 	"$2" --restore --state "$3/state" && break
@@ -44,6 +46,8 @@ pub enum User {
     Own,
     /// One of its own users, if it can choose; without any rights.
     Number(u32),
+    /// The user "nobody", if it can choose; without any rights. The C library knows its name.
+    Nobody,
 }
 
 /// All of it. The started programs must have ended before it is dropped.
@@ -52,7 +56,7 @@ pub struct Ground {
     /// Of tekd's state.
     memory: PathBuf,
     tekd: PathBuf,
-    guardian: Child,
+    _guardian: Guardian,
 }
 
 impl Ground {
@@ -64,15 +68,15 @@ impl Ground {
         let directory = made.context("cannot make a directory for programs")?.keep();
         let memory = tempfile::Builder::new().prefix("tek-bench-").tempdir_in(MEMORY);
         let memory = memory.map_or_else(|_| directory.clone(), tempfile::TempDir::keep);
-        let guardian = guard(&directory, &tekd, &memory);
-        let ground = match guardian {
-            Ok(guardian) => Ground { directory, memory, tekd, guardian },
+        let guardian = match Guardian::start(GUARDIAN, [&directory, &tekd, &memory]) {
+            Ok(guardian) => guardian,
             Err(error) => {
                 let _ = fs::remove_dir_all(directory);
                 let _ = fs::remove_dir_all(memory);
-                return Err(error.context("cannot start sh"));
+                return Err(error);
             }
         };
+        let ground = Ground { directory, memory, tekd, _guardian: guardian };
         fs::set_permissions(&ground.directory, Permissions::from_mode(0o755))?;
         for &(bench, program, name) in programs {
             let from = programs::find(bench, program)?;
@@ -122,8 +126,13 @@ impl Ground {
     pub fn command(&self, name: &str, user: User, own_session: bool) -> Command {
         let mut command = self.surviving_command(name);
         let may_choose = geteuid().is_root();
-        if let (User::Number(number), true) = (user, may_choose) {
-            command.uid(FIRST_USER + number).gid(FIRST_USER + number);
+        let uid = match user {
+            User::Own => None,
+            User::Number(number) => Some(FIRST_USER + number),
+            User::Nobody => Some(NOBODY),
+        };
+        if let Some(uid) = uid.filter(|_| may_choose) {
+            command.uid(uid).gid(uid);
         }
         let prepare = move || {
             if own_session {
@@ -154,13 +163,6 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
-    fn drop(&mut self) {
-        drop(self.guardian.stdin.take());
-        let _ = self.guardian.wait();
-    }
-}
-
 /// Has the calling process receive this signal when the thread that started it ends.
 pub fn end_with_parent(signal: i32) -> io::Result<()> {
     // SAFETY: takes numbers only.
@@ -168,15 +170,4 @@ pub fn end_with_parent(signal: i32) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-fn guard(directory: &Path, tekd: &Path, memory: &Path) -> anyhow::Result<Child> {
-    let mut command = Command::new("sh");
-    command.args(["-c", GUARDIAN, "tek-bench-guardian"]).arg(directory).arg(tekd).arg(memory);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    // A signal that ends the session of the benchmark must not end it.
-    let prepare = || setsid().map(|_| ()).map_err(io::Error::from);
-    // SAFETY: one system call.
-    unsafe { command.pre_exec(prepare) };
-    Ok(command.spawn()?)
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use std::thread::sleep;
 use std::time::Duration;
 use tek_command::system::{self, line};
+use tek_model::processes;
 
 /// The machine and its settings; a part that it does not have is `None`.
 #[derive(Serialize)]
@@ -18,6 +19,8 @@ pub struct Host {
     pub autogroup: Option<bool>,
     pub governor: Option<String>,
     pub cgroups: Vec<String>,
+    /// Whether stalld runs, which gives starving threads CPU time.
+    pub stalld: bool,
     /// Share of its CPU time that the machine used just before the run, 0 to 1.
     pub busy_before: Option<f64>,
 }
@@ -35,6 +38,7 @@ impl Host {
             cgroups: line("/proc/self/cgroup")
                 .map(|text| text.lines().map(str::to_owned).collect())
                 .unwrap_or_default(),
+            stalld: runs("stalld"),
             busy_before: measure_busy(),
         }
     }
@@ -55,6 +59,9 @@ impl Host {
                 None => "no CPU frequency governor".to_owned(),
             },
         ];
+        if self.stalld {
+            parts.push("stalld runs".to_owned());
+        }
         if let Some(busy) = self.busy_before {
             parts.push(format!("{:.0}% busy before the run", busy * 100.0));
         }
@@ -80,6 +87,12 @@ impl Host {
             busy * 100.0
         ))
     }
+}
+
+/// Whether a process of this name runs.
+fn runs(name: &str) -> bool {
+    let pids = processes().unwrap_or_default().into_iter();
+    pids.filter_map(|pid| line(format!("/proc/{pid}/comm"))).any(|comm| comm == name)
 }
 
 fn cpu_model(cpuinfo: &str) -> Option<String> {
@@ -127,6 +140,7 @@ pub mod tests {
             autogroup: None,
             governor: None,
             cgroups: Vec::new(),
+            stalld: false,
             busy_before: None,
         }
     }
@@ -136,6 +150,18 @@ pub mod tests {
         let of = |busy| Host { busy_before: Some(busy), ..host() }.caption();
         assert_eq!(of(0.05), "2 CPUs of Model <1>, Linux 6.18.1.");
         assert!(of(0.5).ends_with(" Other programs used 50% of the CPUs before."));
+    }
+
+    #[test]
+    fn stalld_is_named_if_it_runs() {
+        assert!(!host().describe().contains("stalld"));
+        assert!(Host { stalld: true, ..host() }.describe().ends_with(", stalld runs"));
+    }
+
+    #[test]
+    fn a_running_process_is_found_by_its_name() {
+        let own = line("/proc/self/comm").unwrap();
+        assert!(runs(&own) && !runs("no-such-program"));
     }
 
     #[test]

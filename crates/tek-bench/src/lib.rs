@@ -7,6 +7,7 @@ mod census;
 mod daemon;
 mod device;
 mod ground;
+mod guardian;
 mod host;
 mod ident;
 mod json;

@@ -123,35 +123,6 @@ def test_assert_fails_with_a_message_where_too_little_was_measured(response):
     assert "--assert: the bars ask for 9 rounds and 200 events" in done.stderr
 
 
-def test_a_matrix_has_each_cell_with_its_ratio(tmp_path):
-    page = tmp_path / "result.html"
-    done, document = document_of(tmp_path, "matrix", "--quick", "--rows", "mutex", "--columns",
-                                 "alone,tek,pi-mutex", "--events", "5", "--rounds", "1",
-                                 "--html", page)
-    measured = {row["variant"]: row for row in document["rows"] if row["metric"] == "response"}
-    not_run = [entry["variant"] for entry in document["not_run"]]
-    cells = [f"mutex/{column}" for column in measured]
-    assert sorted(cells + not_run) == ["mutex/alone", "mutex/pi-mutex", "mutex/tek"]
-    assert all(row["n"] == 5 and row["case"] == "mutex" for row in measured.values())
-    assert measured["alone"]["p50"] <= measured["alone"]["p99"] <= measured["alone"]["max"]
-    assert "mutex" in done.stdout
-    assert page.read_text().count("<svg") == len(measured)
-
-
-def test_a_matrix_names_an_empty_cell_with_the_reason():
-    done = bench("matrix", "--rows", "rwlock", "--columns", "alone,pi-mutex", "--events", "1",
-                 "--rounds", "1", "--hogs", "1")
-    assert done.returncode == 0, done.stderr
-    assert "empty: pi-mutex of rwlock: the row has no mutex" in done.stdout
-
-
-def test_a_matrix_without_tek_is_not_asserted():
-    done = bench("matrix", "--rows", "hogs", "--columns", "alone", "--events", "1", "--rounds",
-                 "1", "--assert")
-    assert done.returncode == 1
-    assert "measure the columns alone and tek" in done.stderr
-
-
 def test_observe_measures_delays_and_shares(tmp_path):
     _, document = document_of(tmp_path, "observe", "--seconds", "2", "--rounds", "1",
                               "--share-seconds", "1")

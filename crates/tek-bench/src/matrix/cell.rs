@@ -1,66 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cells of the matrix: what a critical thread waits for, and how it is scheduled.
+//! The cells of the matrix: whether one can be measured, and by which command.
 
+use super::column::Column;
+use super::programs::Programs;
+use super::row::Row;
 use super::stage::Stage;
-use clap::ValueEnum;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// What the thread waits for while it answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub enum Row {
-    /// Nothing but a CPU
-    Hogs,
-    /// A mutex that a background thread holds again and again
-    Mutex,
-    /// The first of three mutexes, whose holders wait for each other
-    Chain,
-    /// A read-write lock that two background threads read
-    Rwlock,
-    /// A condition variable, whose signalling thread still holds the mutex
-    Condvar,
-    /// The end of a thread
-    Join,
-    /// A mutex that does not name its owner, as those of Rust, Go and musl
-    WordMutex,
-    /// A mutex that another process holds
-    SharedMutex,
-    /// The reply of a background thread by a pipe
-    Pipe,
-    /// The reply of a background thread by a UNIX socket
-    Socket,
-    /// 800 KB on a disk
-    Fsync,
-    /// Nothing but a CPU, beside ten times as many hogs
-    ManyHogs,
-    /// Nothing but a CPU, in a process with 2,000 sleeping threads
-    Threads,
-    /// A mutex, a read-write lock, a pipe and 800 KB on a disk, beside 2,000 sleeping threads
-    All,
-}
-
-/// How the thread and those that it waits for are scheduled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub enum Column {
-    /// Without hogs: the limit
-    Alone,
-    /// The same once more: how much two equal measurements differ
-    AloneAgain,
-    /// With hogs, as the kernel schedules by itself
-    Conventional,
-    /// The thread at nice -20
-    Nice,
-    /// The thread at SCHED_RR
-    Chrt,
-    /// The same, and mutexes with PTHREAD_PRIO_INHERIT: needs a change of the program
-    PiMutex,
-    /// Unmodified, under `tek run --critical touch`
-    Tek,
-    /// The same with --no-inherit
-    TekNoInherit,
-    /// The same for a user without rights, by a grant of tekd, which follows waits in all programs
-    Tekd,
-}
 
 /// A row in a column.
 pub type Cell = (Row, Column);
@@ -71,94 +17,6 @@ pub const CRITICAL: &str = "touch";
 /// The hogs of the row many-hogs, by those of all other rows.
 const MANY: usize = 10;
 
-/// The programs that cells start.
-pub struct Programs {
-    pub tek: PathBuf,
-    pub dependencies: PathBuf,
-    /// Of the column tekd, or why there is none.
-    pub stage: Result<Stage, String>,
-}
-
-impl Row {
-    /// Its name on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Row::Hogs => "hogs",
-            Row::Mutex => "mutex",
-            Row::Chain => "chain",
-            Row::Rwlock => "rwlock",
-            Row::Condvar => "condvar",
-            Row::Join => "join",
-            Row::WordMutex => "word-mutex",
-            Row::SharedMutex => "shared-mutex",
-            Row::Pipe => "pipe",
-            Row::Socket => "socket",
-            Row::Fsync => "fsync",
-            Row::ManyHogs => "many-hogs",
-            Row::Threads => "threads",
-            Row::All => "all",
-        }
-    }
-
-    /// What the thread waits for, for a title.
-    pub fn waits_for(self) -> String {
-        let help = self.to_possible_value().and_then(|value| Some(value.get_help()?.to_string()));
-        let help = help.unwrap_or_default();
-        let mut letters = help.chars();
-        letters
-            .next()
-            .map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
-    }
-
-    /// The dependency that the program has to make.
-    fn dependency(self) -> &'static str {
-        match self {
-            Row::Hogs | Row::ManyHogs => "none",
-            _ => self.name(),
-        }
-    }
-
-    /// Whether other threads than hogs do the background work.
-    pub fn has_background(self) -> bool {
-        !matches!(self, Row::Hogs | Row::Fsync | Row::ManyHogs | Row::Threads)
-    }
-
-    fn has_mutex(self) -> bool {
-        matches!(self, Row::Mutex | Row::Chain | Row::Condvar | Row::SharedMutex | Row::All)
-    }
-}
-
-impl Column {
-    /// Its name on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Column::Alone => "alone",
-            Column::AloneAgain => "alone-again",
-            Column::Conventional => "conventional",
-            Column::Nice => "nice",
-            Column::Chrt => "chrt",
-            Column::PiMutex => "pi-mutex",
-            Column::Tek => "tek",
-            Column::TekNoInherit => "tek-no-inherit",
-            Column::Tekd => "tekd",
-        }
-    }
-
-    /// Whether hogs run.
-    pub fn has_hogs(self) -> bool {
-        !matches!(self, Column::Alone | Column::AloneAgain)
-    }
-
-    fn options(self) -> &'static [&'static str] {
-        match self {
-            Column::Nice => &["--nice"],
-            Column::Chrt => &["--real-time"],
-            Column::PiMutex => &["--real-time", "--inherit"],
-            _ => &[],
-        }
-    }
-}
-
 /// The name of a cell in the JSON document.
 pub fn name((row, column): Cell) -> String {
     format!("{}/{}", row.name(), column.name())
@@ -166,28 +24,76 @@ pub fn name((row, column): Cell) -> String {
 
 /// Why the matrix has no such cell.
 pub fn why_empty((row, column): Cell, programs: &Programs) -> Option<&str> {
-    match column {
+    let of_column = match column {
         Column::PiMutex => (!row.has_mutex()).then_some("the row has no mutex"),
-        Column::Tekd => programs.stage.as_ref().err().map(String::as_str),
+        Column::Tekd | Column::TekdFair => reason(&programs.stage),
+        Column::Weights => reason(&programs.groups),
         _ => None,
-    }
+    };
+    of_column.or_else(|| match row {
+        Row::Dbus => reason(&programs.with_dbus),
+        Row::RustMutex => reason(&programs.rust_mutex),
+        Row::UserHogs => programs.why_no_other_user(),
+        _ => None,
+    })
 }
 
-/// The command that measures a cell, which is not empty. Its options that all cells share are to be
-/// added.
-pub fn command((row, column): Cell, programs: &Programs, hogs: usize) -> Command {
-    let mut command = match (column, &programs.stage) {
-        (Column::Tekd, Ok(stage)) => stage.command(CRITICAL),
-        _ => started(column, &programs.tek, &programs.dependencies),
-    };
-    let hogs = match (column.has_hogs(), row) {
+fn reason<T>(of: &Result<T, String>) -> Option<&str> {
+    of.as_ref().err().map(String::as_str)
+}
+
+/// The hogs of a cell.
+pub fn hogs((row, column): Cell, hogs: usize) -> usize {
+    match (column.has_hogs(), row) {
         (false, _) => 0,
         (true, Row::ManyHogs) => MANY * hogs,
         (true, _) => hogs,
+    }
+}
+
+/// The command that measures a cell, which is not empty, with this many hogs. Options that all
+/// cells share are to be added.
+pub fn command(cell: Cell, programs: &Programs, hogs: usize) -> anyhow::Result<Command> {
+    let (row, column) = cell;
+    let program = programs.of(row);
+    let mut command = match (&programs.stage, column.backend()) {
+        (Ok(stage), Some(_)) => stage.command(CRITICAL, program),
+        _ => started(column, &programs.tek, program),
     };
+    if let (Column::Weights, Ok(groups)) = (column, &programs.groups) {
+        groups.place(&mut command)?;
+    }
     command.args(["--row", row.dependency(), "--hogs", &hogs.to_string()]);
+    if let (Row::RustMutex, Ok(library)) = (row, &programs.rust_mutex) {
+        let copy = match (&programs.stage, column.backend()) {
+            (Ok(stage), Some(_)) => stage.copy_of(library),
+            _ => library.clone(),
+        };
+        command.arg("--library").arg(copy);
+    }
     command.args(column.options());
+    add_group(&mut command, column, programs);
+    Ok(command)
+}
+
+/// The command that has a critical thread for a moment, without hogs, to begin a daemon's work.
+pub fn first_command(stage: &Stage, programs: &Programs, iterations_per_ms: u64) -> Command {
+    let mut command = stage.command(CRITICAL, &programs.dependencies);
+    command.args(["--events", "1", "--iterations-per-ms", &iterations_per_ms.to_string()]);
     command
+}
+
+/// The command that starts hogs alone, for a cell whose program starts none.
+pub fn hogs_command((_, column): Cell, programs: &Programs) -> Command {
+    let mut command = Command::new(&programs.dependencies);
+    add_group(&mut command, column, programs);
+    command
+}
+
+fn add_group(command: &mut Command, column: Column, programs: &Programs) {
+    if let (Column::Weights, Ok(groups)) = (column, &programs.groups) {
+        command.arg("--hogs-group").arg(groups.hogs());
+    }
 }
 
 fn started(column: Column, tek: &Path, program: &Path) -> Command {
@@ -206,34 +112,35 @@ mod tests {
     use super::*;
 
     fn programs() -> Programs {
-        let stage = Err("needs root".to_owned());
-        Programs { tek: "tek".into(), dependencies: "program".into(), stage }
+        Programs {
+            tek: "tek".into(),
+            dependencies: "program".into(),
+            with_dbus: Err("no libdbus".to_owned()),
+            rust_mutex: Ok("mutex.so".into()),
+            is_root: false,
+            stage: Err("needs root".to_owned()),
+            groups: Err("no control groups".to_owned()),
+        }
     }
 
     fn words(cell: Cell) -> String {
-        let programs = programs();
-        let command = command(cell, &programs, 20);
+        let command = command(cell, &programs(), hogs(cell, 20)).unwrap();
         let words = [command.get_program()].into_iter().chain(command.get_args());
         words.map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn the_command_line_knows_each_row_and_column_by_its_name() {
-        for row in Row::value_variants() {
-            assert_eq!(row.to_possible_value().unwrap().get_name(), row.name());
-        }
-        for column in Column::value_variants() {
-            assert_eq!(column.to_possible_value().unwrap().get_name(), column.name());
-        }
     }
 
     #[test]
     fn a_column_decides_about_hogs_scheduling_and_tek() {
         assert_eq!(words((Row::Hogs, Column::Alone)), "program --row none --hogs 0");
         assert_eq!(words((Row::ManyHogs, Column::Nice)), "program --row none --hogs 200 --nice");
+        assert_eq!(words((Row::Pipe, Column::Rtkit)), "program --row pipe --hogs 20 --rtkit");
         assert_eq!(
             words((Row::Mutex, Column::PiMutex)),
             "program --row mutex --hogs 20 --real-time --inherit"
+        );
+        assert_eq!(
+            words((Row::RustMutex, Column::Conventional)),
+            "program --row rust-mutex --hogs 20 --library mutex.so"
         );
         assert_eq!(
             words((Row::Join, Column::TekNoInherit)),
@@ -250,7 +157,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_tekd_its_column_is_empty_for_a_reason() {
-        assert_eq!(why_empty((Row::Pipe, Column::Tekd), &programs()), Some("needs root"));
+    fn what_the_machine_lacks_leaves_its_cells_empty_for_a_reason() {
+        let programs = programs();
+        let why = |row, column| why_empty((row, column), &programs).unwrap_or("measured");
+        assert_eq!(why(Row::Pipe, Column::Tekd), "needs root");
+        assert_eq!(why(Row::Pipe, Column::TekdFair), "needs root");
+        assert_eq!(why(Row::Dbus, Column::Chrt), "no libdbus");
+        assert_eq!(why(Row::Pipe, Column::Weights), "no control groups");
+        assert!(why(Row::UserHogs, Column::Chrt).contains("root"));
+        assert_eq!(why(Row::Pipe, Column::Chrt), "measured");
     }
 }

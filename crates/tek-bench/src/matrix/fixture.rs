@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small session with round numbers, for the tests of its evaluations.
 
-use super::cell::{Column, Row};
+use super::column::Column;
 use super::rounds::{Measured, Plan, Session};
+use super::row::Row;
 
 /// A run of an ordinary thread with these responses.
 pub fn measured(responses_ms: &[u64], background: u64) -> Measured {

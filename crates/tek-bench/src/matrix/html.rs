@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The matrix as one self-contained page: a heat map, and the distribution of each cell.
 
-use super::cell::{Cell, Column, Row};
+use super::cell::Cell;
+use super::column::Column;
 use super::heat;
 use super::rounds::{Plan, Session};
+use super::row::Row;
 use super::summary::{CellSummary, Summaries};
 use crate::host::Host;
 use crate::svg::escaped;
@@ -39,8 +41,8 @@ pub fn page(plan: &Plan, session: &Session, summaries: &Summaries, host: &Host) 
         let _ = writeln!(page, "<p>Caution: {}</p>", escaped(&warning));
     }
     page += "<p>p99 of a round by that of alone in the same round, median over the rounds. Alone: \
-             p99 in ms. pi-mutex needs a change of the program. An empty cell shows its reason \
-             under the pointer.</p>\n";
+             p99 in ms. rtkit and pi-mutex need a change of the program. An empty cell shows its \
+             reason under the pointer.</p>\n";
     page += &heat_map(plan, session, summaries);
     for row in &plan.rows {
         page += &distributions(*row, plan, session, summaries);
@@ -159,6 +161,7 @@ mod tests {
             autogroup: None,
             governor: Some("a&b".to_owned()),
             cgroups: Vec::new(),
+            stalld: false,
             busy_before: None,
         };
         page(&plan(), &session(), &summarize(&session()), &host)

@@ -3,24 +3,30 @@
 //! beside CPU-bound processes.
 
 mod cell;
+mod column;
 #[cfg(test)]
 mod fixture;
 mod heat;
 mod html;
+mod other_hogs;
 mod plot;
+mod programs;
 mod quantities;
 mod report;
 mod rounds;
+mod row;
 mod stage;
 mod summary;
+mod weights;
 
+use super::appliance;
 use super::json;
 use super::output::{JudgeOptions, Output, Results};
-use super::{appliance, programs};
-use cell::{Column, Programs, Row};
 use clap::ValueEnum;
+use column::Column;
+use programs::Programs;
 use rounds::Plan;
-use stage::Stage;
+use row::Row;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,7 +34,7 @@ use std::process::ExitCode;
 /// Arguments of `tek bench matrix`.
 #[derive(clap::Args)]
 #[command(after_help = "EXAMPLES:
-  tek bench matrix                         all cells, about half an hour
+  tek bench matrix                         all cells, about an hour
   tek bench matrix --quick                 the same with fewer and shorter rounds
   tek bench matrix --rows mutex,chain --columns alone,conventional,tek
   tek bench matrix --html result.html      a page with the distribution of each cell
@@ -70,13 +76,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let tek = programs::tek()?;
-    let stage = match selected(&args.columns).contains(&Column::Tekd) {
-        true => Stage::prepare(&tek),
-        false => Err("the column was not asked for".to_owned()),
-    };
-    let dependencies = programs::find("matrix", "dependencies")?;
-    let programs = Programs { tek, dependencies, stage };
+    let programs = Programs::prepare(&selected(&args.columns))?;
     let title = format!(
         "touch: 2 ms of CPU work an event and what it waits for, beside {} CPU-bound processes\n",
         args.hogs

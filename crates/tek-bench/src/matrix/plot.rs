@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One row of the matrix as a bar chart.
 
-use super::cell::{Column, Row};
+use super::column::Column;
 use super::rounds::Plan;
+use super::row::Row;
 use super::summary::Summaries;
 use crate::host::Host;
 use crate::svg::{bar_chart, Bar, Chart};
 
 /// The columns of a chart. Alone-again and tek-no-inherit explain others and are left out.
-const SHOWN: [(Column, &str); 7] = [
+const SHOWN: [(Column, &str); 10] = [
     (Column::Conventional, "stock Linux"),
     (Column::Nice, "nice -20"),
     (Column::Chrt, "chrt -r"),
+    (Column::Rtkit, "rtkit, asked in source"),
+    (Column::Weights, "cgroup weights"),
     (Column::PiMutex, "chrt -r, PI mutex in source"),
     (Column::Tek, "TEK without tekd"),
     (Column::Tekd, "TEK, program unchanged"),
+    (Column::TekdFair, "TEK by weights, unchanged"),
     (Column::Alone, "alone on the device"),
 ];
 
@@ -30,7 +34,7 @@ pub fn svg(plan: &Plan, summaries: &Summaries, host: &Host) -> String {
                 value: response.mean,
                 greatest: response.p99,
                 text: format!("{:.1} ms", response.mean),
-                marked: [Column::Tek, Column::Tekd].contains(column),
+                marked: [Column::Tek, Column::Tekd, Column::TekdFair].contains(column),
             })
         })
         .collect();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What bounds.toml judges of `tek bench matrix`.
 
-use super::cell::{Column, Row};
+use super::column::Column;
+use super::row::Row;
 use super::summary::{CellSummary, Summaries};
 use crate::verdict::{judge, Quantities, Verdicts};
 use clap::ValueEnum;

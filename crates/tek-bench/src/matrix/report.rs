@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The matrix on the terminal.
 
-use super::cell::{Cell, Column, Row};
+use super::cell::Cell;
+use super::column::Column;
 use super::heat;
 use super::rounds::{Plan, Session};
+use super::row::Row;
 use super::summary::{CellSummary, Summaries};
 use crate::table::table;
 use crate::terminal::Terminal;
@@ -26,7 +28,7 @@ pub fn tables(plan: &Plan, summaries: &Summaries, terminal: Terminal) -> Vec<Str
         drawn("background work", &|_, it| it.work_ratio.map(heat::ratio)),
         "p99, mean: of each round by that of alone in the same round, median; alone in ms\n\
          background work: a second, by conventional; of hogs where a row has no background thread\n\
-         pi-mutex needs a change of the program\n"
+         rtkit and pi-mutex need a change of the program\n"
             .to_owned(),
     ]
 }

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measuring the cells in alternation, round after round.
 
-use super::cell::{self, Cell, Column, Programs, Row};
+use super::cell::{self, Cell};
+use super::column::Column;
+use super::other_hogs::OtherHogs;
+use super::programs::Programs;
+use super::row::Row;
+use super::stage::Serving;
 use crate::alternate::{order, progress_bar};
 use crate::ground::end_with_parent;
 use crate::json::NotRun;
 use crate::programs::output_within;
-use anyhow::{bail, Context};
+use anyhow::{bail, ensure, Context};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 /// The plan of all runs.
@@ -100,41 +106,57 @@ impl Session {
 }
 
 fn run_once(cell: Cell, plan: &Plan, programs: &Programs) -> anyhow::Result<Measured> {
+    let (row, column) = cell;
     let limit = 60 + 4 * plan.events as u64;
-    let mut command = cell::command(cell, programs, plan.hogs);
-    for (option, value) in [
-        ("--events", plan.events as u64),
-        ("--iterations-per-ms", plan.iterations_per_ms),
-        ("--limit", limit),
-    ] {
-        command.arg(option).arg(value.to_string());
+    let finished = |mut command: Command| {
+        for (option, value) in [
+            ("--events", plan.events as u64),
+            ("--iterations-per-ms", plan.iterations_per_ms),
+            ("--limit", limit),
+        ] {
+            command.arg(option).arg(value.to_string());
+        }
+        // SAFETY: it makes one system call.
+        unsafe { command.pre_exec(|| end_with_parent(libc::SIGKILL)) };
+        command
+    };
+    let serving = match (&programs.stage, column.backend()) {
+        (Ok(stage), Some(backend)) => {
+            let first = cell::first_command(stage, programs, plan.iterations_per_ms);
+            Some(stage.serve(backend, first)?)
+        }
+        _ => None,
+    };
+    let hogs = cell::hogs(cell, plan.hogs);
+    let (hogs, separate) = match row {
+        Row::UserHogs if hogs > 0 => {
+            let command = finished(cell::hogs_command(cell, programs));
+            (0, Some(OtherHogs::start(command, hogs)?))
+        }
+        _ => (hogs, None),
+    };
+    let mut command = finished(cell::command(cell, programs, hogs)?);
+    if let Some(separate) = &separate {
+        command.arg("--counters").arg(separate.counters());
     }
-    // SAFETY: it makes one system call.
-    unsafe { command.pre_exec(|| end_with_parent(libc::SIGKILL)) };
     // The program ends by itself at the limit.
     let printed = output_within(command, Duration::from_secs(limit + 10))?;
+    separate.map(OtherHogs::end).transpose()?;
+    serving.map(Serving::end).transpose()?;
     let measured = parse(&printed, plan.events)?;
-    verify(cell.1, &measured).map_err(anyhow::Error::msg)?;
+    verify(column, &measured)?;
     Ok(measured)
 }
 
 /// Checks that the kernel scheduled the thread as a column requires.
-fn verify(column: Column, measured: &Measured) -> Result<(), String> {
+fn verify(column: Column, measured: &Measured) -> anyhow::Result<()> {
     let Measured { policy, nice, .. } = *measured;
-    let meant = match column {
-        Column::Nice => policy == libc::SCHED_OTHER && nice == -20,
-        Column::Chrt | Column::PiMutex | Column::Tek | Column::TekNoInherit | Column::Tekd => {
-            policy == libc::SCHED_RR
-        }
-        _ => policy == libc::SCHED_OTHER,
-    };
-    let wrong = || {
-        format!(
-            "{} was not scheduled as meant (policy {policy}, nice {nice}); `tek doctor` says why",
-            cell::CRITICAL
-        )
-    };
-    meant.then_some(()).ok_or_else(wrong)
+    ensure!(
+        column.is_meant(policy, nice),
+        "{} was not scheduled as meant (policy {policy}, nice {nice}); `tek doctor` says why",
+        cell::CRITICAL
+    );
+    Ok(())
 }
 
 /// Reads the output of the program.
@@ -186,14 +208,5 @@ mod tests {
         assert!(session.empty[&cell].contains("2 good rounds"));
         session.give_up((Row::Mutex, Column::Nice), &anyhow::anyhow!("refused"));
         assert_eq!(session.not_run[0].variant, "mutex/nice");
-    }
-
-    #[test]
-    fn a_thread_that_stayed_ordinary_was_not_under_tek() {
-        let ordinary = fixture::measured(&[3], 1);
-        assert!(verify(Column::Conventional, &ordinary).is_ok());
-        for column in [Column::Tek, Column::Chrt, Column::Nice] {
-            assert!(verify(column, &ordinary).unwrap_err().contains("policy 0"));
-        }
     }
 }

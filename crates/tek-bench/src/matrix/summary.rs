@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From the measurements of the cells to the reported numbers.
 
-use super::cell::{Cell, Column};
+use super::cell::Cell;
+use super::column::Column;
 use super::rounds::{Measured, Session};
 use crate::json::Row as JsonRow;
 use crate::stats::{self, median_of_ratios, Summary};
@@ -97,8 +98,8 @@ pub fn rows(summaries: &Summaries) -> Vec<JsonRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::cell::Row;
     use crate::matrix::fixture::{measured, session};
+    use crate::matrix::row::Row;
 
     #[test]
     fn ratios_are_medians_of_those_of_each_round() {

@@ -32,6 +32,7 @@ pub fn of(state: &State) -> Value {
     };
     json!({
         "on": why.is_none(),
+        "starting": matches!(state.stage, Stage::Starting),
         "why": why,
         "locks": if settings.locks { is_on(Kind::Locks) } else { Some(Value::Bool(false)) },
         "answers": if settings.answers { is_on(Kind::Answers) } else { Some(Value::Bool(false)) },
