@@ -9,7 +9,8 @@ report=${OUT:-/tmp}/report
 echo +cpu >/sys/fs/cgroup/cgroup.subtree_control || exit 1
 
 each_column_of_the_matrix_is_measured() {
-	/tek/build/bin/tek bench matrix --quick --rounds 1 --rows hogs,mutex,rust-mutex,user-hogs \
+	/tek/build/bin/tek bench matrix --quick --rounds 1 \
+		--rows hogs,mutex,rust-mutex,pipe,user-hogs \
 		--columns alone,conventional,nice,chrt,weights,tek,tek-no-inherit,tekd,tekd-fair \
 		>"$report"
 	status=$?
