@@ -20,6 +20,7 @@ OPTIONAL = {
     "st": "libst-dev",
     "pth": "libpth-dev",
     "boost": "libboost-fiber-dev",
+    "dbus-1": "libdbus-1-dev",
     "musl-gcc": "musl-tools",
     "go": None,  # no document advises to install it: tools/packages has it among the programs
     "m": None,  # a part of the C library
