@@ -23,6 +23,7 @@ OPTIONAL = {
     "dbus-1": "libdbus-1-dev",
     "musl-gcc": "musl-tools",
     "go": None,  # no document advises to install it: tools/packages has it among the programs
+    "dbus-daemon": None,  # only a test runs it, and it is a package of the list
     "m": None,  # a part of the C library
 }
 # What end-to-end tests look for, with needs("..."), and the package that brings it.  A clean system
