@@ -339,6 +339,13 @@ static void shared_map(void)
 		err(EXIT_FAILURE, "cannot allocate memory");
 }
 
+/* Waits until the hogs of another process are at work, which count in the same file. */
+static void other_hogs_await(void)
+{
+	while (counters && !__atomic_load_n(&shared->hogs, __ATOMIC_RELAXED))
+		sleep_until(clock_ns() + NS_PER_MS);
+}
+
 int main(int argc, char **argv)
 {
 	parse(argc, argv);
@@ -357,6 +364,7 @@ int main(int argc, char **argv)
 	if (row->prepare)
 		row->prepare();
 	hogs_start(&hogs);
+	other_hogs_await();
 	if (row->start)
 		row->start();
 	must(pthread_join(thread_named("touch", touch, NULL), NULL), "pthread_join");
