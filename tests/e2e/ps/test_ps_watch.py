@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import pathlib
 import pty
 import re
 import select
@@ -29,8 +30,19 @@ def test_watch_ends_with_the_process_that_it_shows(open_build, victim):
     assert f"there is no process {fridge.pid}" in errors
 
 
+def await_rest(pid, name):
+    """Waits until a thread has not run for some time: on a busy machine it may go to sleep late."""
+    task, = (task for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+             if (task / "comm").read_text() == f"{name}\n")
+    ran, before = (task / "schedstat").read_text(), None
+    while ran != before:
+        time.sleep(0.2)
+        ran, before = (task / "schedstat").read_text(), ran
+
+
 def test_a_series_has_what_each_thread_did_in_each_interval(ps, victim, tables):
     fridge = victim("spin", "rest")
+    await_rest(fridge.pid, "rest")
     out = tables / "series.csv"
     assert ps("--pid", fridge.pid, "--sample", "200ms", "--count", 3, "--output", out) == ""
     records = list(csv.DictReader(out.open()))

@@ -190,8 +190,9 @@ def test_children_of_a_critical_thread_do_not_run_at_its_weight(fair, brood):
     print("CPU time of children: critical parent / ordinary one",
           *(f"{ratio:.2f}" for ratio in ratios))
     # A fifth of the CPU is theirs, and a little more until they are moved. With their parent's
-    # weight it was all of it for half of the time or more.
-    assert sorted(ratios)[2] < 2.5
+    # weight it was all of it for half of the time or more. While other programs of the machine are
+    # busy they are moved later: that makes a ratio greater, and none smaller.
+    assert sorted(ratios)[1] < 2.5
 
 
 @pytest.mark.alone("load of all CPUs")
