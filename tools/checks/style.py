@@ -5,7 +5,8 @@ from itertools import product
 from pathlib import Path
 from shutil import which
 
-from . import language, layers, lengths, names, proc_paths, rust_modules, rust_tests, sources, words
+from . import (atomics, language, layers, lengths, names, proc_paths, rust_modules, rust_tests,
+               sources, words)
 from .process import BUILD_SILENCE, Context, run
 from .results import Case, failed, passed, skipped
 
@@ -99,7 +100,13 @@ def _structure(context: Context) -> list[Case]:
             _of_lines("comments and lines", language.breaches(context.top)),
             _of_lines("words of names", words.breaches(context.top)),
             _of_lines("lengths of files", lengths.breaches(context.top)),
-            _of_lines("paths of tasks in /proc", proc_paths.breaches(context.top))]
+            _of_lines("paths of tasks in /proc", proc_paths.breaches(context.top)),
+            _atomics(context)]
+
+
+def _atomics(context: Context) -> Case:
+    name, why_not = "atomics of 32-bit libraries", atomics.why_not(context.build)
+    return skipped(name, why_not) if why_not else _of_lines(name, atomics.breaches(context.build))
 
 
 def _of_lines(name: str, lines: list[str]) -> Case:
