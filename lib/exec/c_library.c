@@ -188,8 +188,8 @@ bool tek__c_library_serves(const struct tek_image *program, const char *loader, 
 	else if (own >= 0 && tek__image_read(&image, theirs) && tek__image_read(&ours, own))
 		does = serves(&image, &ours);
 	if (own >= 0)
-		close(own);
+		tek__image_close(own);
 	if (theirs >= 0)
-		close(theirs);
+		tek__image_close(theirs);
 	return does;
 }

@@ -5,9 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { MAX_DYNAMIC = 512 };
+
+/* The C library's open(), pread() and close() are cancellation points: system calls are none. */
 
 int tek__image_open(int directory, const char *path)
 {
@@ -15,12 +19,27 @@ int tek__image_open(int directory, const char *path)
 
 	if (fstatat(directory, path, &status, 0) || !S_ISREG(status.st_mode))
 		return -1;
-	return openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return (int)syscall(SYS_openat, directory, path,
+			    O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_LARGEFILE);
+}
+
+void tek__image_close(int fd)
+{
+	syscall(SYS_close, fd);
+}
+
+ssize_t tek__image_read_at(int fd, void *to, size_t bytes, uint64_t offset)
+{
+	struct iovec part = {.iov_base = to, .iov_len = bytes};
+	/* The kernel adds both halves; where a long has 64 bits it drops the higher one. */
+	const unsigned long low = (unsigned long)offset, high = (unsigned long)(offset >> 32);
+
+	return syscall(SYS_preadv, fd, &part, 1ul, low, high);
 }
 
 bool tek__image_bytes(const struct tek_image *image, void *to, size_t bytes, uint64_t offset)
 {
-	return pread(image->fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
+	return tek__image_read_at(image->fd, to, bytes, offset) == (ssize_t)bytes;
 }
 
 static void read_segments(struct tek_image *image)
@@ -58,7 +77,8 @@ bool tek__image_read(struct tek_image *image, int fd)
 	image->strings = UINT64_MAX;
 	image->is_strange = true;
 	/* A file of 32 bits may be shorter than the longer header. */
-	if (pread(fd, &image->header, sizeof(image->header), 0) < (ssize_t)sizeof(Elf32_Ehdr) ||
+	if (tek__image_read_at(fd, &image->header, sizeof(image->header), 0) <
+		    (ssize_t)sizeof(Elf32_Ehdr) ||
 	    memcmp(image->header.ident, ELFMAG, SELFMAG) != 0)
 		return false;
 	image->is_wide = image->header.ident[EI_CLASS] == ELFCLASS64;
@@ -80,7 +100,7 @@ static const struct tek_image_segment *find_segment(const struct tek_image *imag
 /* A string in the file, cut to fit; empty if it cannot be read. */
 static void read_string(int fd, char *to, size_t size, uint64_t offset)
 {
-	ssize_t length = pread(fd, to, size - 1, (off_t)offset);
+	ssize_t length = tek__image_read_at(fd, to, size - 1, offset);
 	to[length > 0 ? length : 0] = '\0';
 }
 

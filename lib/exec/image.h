@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * An ELF file, read by pread(2) in small pieces: program headers and dynamic section of either word
- * size.
+ * An ELF file, read in small pieces: program headers and dynamic section of either word size.
  *
  * For target.c and c_library.c.  Async-signal-safe, and small on the stack: these run in the
- * children of fork() and vfork() too.  The caller owns the descriptor.
+ * children of fork() and vfork() too.  No function is a cancellation point: those that call them are
+ * none.  The caller owns the descriptor.
  */
 #ifndef TEK_EXEC_IMAGE_H
 #define TEK_EXEC_IMAGE_H
@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* The fields of a segment that are needed, of either word size. */
 struct tek_image_segment {
@@ -39,6 +40,10 @@ struct tek_image {
  * none.
  */
 int tek__image_open(int directory, const char *path);
+void tek__image_close(int fd);
+
+/* As pread(2). */
+ssize_t tek__image_read_at(int fd, void *to, size_t bytes, uint64_t offset);
 
 /* False: it is no ELF file. */
 bool tek__image_read(struct tek_image *image, int fd);

@@ -84,13 +84,14 @@ static void find_sibling(const char *library)
 
 	if (library[0] != '/' || !tek__target_sibling_of(library, sibling, sizeof(sibling)))
 		return;
-	int fd = open(sibling, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	bool good = fd >= 0 && pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
+	int fd = tek__image_open(AT_FDCWD, sibling);
+	bool good = fd >= 0 &&
+		    tek__image_read_at(fd, &header, sizeof(header), 0) == sizeof(header) &&
 		    memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
 		    header.e_ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS] &&
 		    header.e_ident[EI_DATA] == __ehdr_start.e_ident[EI_DATA];
 	if (fd >= 0)
-		close(fd);
+		tek__image_close(fd);
 	if (good)
 		sibling_machine = header.e_machine;
 	else
@@ -355,7 +356,7 @@ static bool find_interpreter(const char *start, char *path, size_t size)
 static int open_interpreter(int fd)
 {
 	char start[256] = "";
-	ssize_t length = pread(fd, start, sizeof(start) - 1, 0);
+	ssize_t length = tek__image_read_at(fd, start, sizeof(start) - 1, 0);
 
 	return length > 0 && find_interpreter(start, start, sizeof(start))
 		       ? tek__image_open(AT_FDCWD, start)
@@ -399,12 +400,12 @@ struct tek_verdict tek__target_examine_fd(int fd)
 		if (interpreter < 0)
 			break;
 		if (program != fd)
-			close(program);
+			tek__image_close(program);
 		program = interpreter;
 	}
 	struct tek_verdict verdict = examine_binary(program);
 	if (program != fd)
-		close(program);
+		tek__image_close(program);
 	return verdict;
 }
 
@@ -414,7 +415,7 @@ struct tek_verdict tek__target_examine(int directory, const char *path)
 	if (fd < 0)
 		return fits;
 	struct tek_verdict verdict = tek__target_examine_fd(fd);
-	close(fd);
+	tek__image_close(fd);
 	return verdict;
 }
 

@@ -9,6 +9,7 @@
 #include "threads/process.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,11 +114,14 @@ static void append_event(const struct tek_event *event)
 
 static void write_event(const struct tek_event *event)
 {
-	int saved = errno;
+	int saved = errno, cancellation;
 
+	/* The function of the program that is reported on is seldom a cancellation point. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
 	/* A program that gave up its privilege may not open the file of the run any more. */
 	if (!tek__channel_append(event))
 		append_event(event);
+	pthread_setcancelstate(cancellation, NULL);
 	errno = saved;
 }
 
