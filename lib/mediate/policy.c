@@ -39,6 +39,7 @@ static void saw(struct tek_thread *thread, int policy, int priority)
 	seen->policy = (unsigned char)(policy & ~SCHED_RESET_ON_FORK);
 	seen->reset_on_fork = policy & SCHED_RESET_ON_FORK;
 	seen->rt_priority = (unsigned char)priority;
+	tek__thread_publish(thread);
 }
 
 static void saw_priority(struct tek_thread *thread, int priority)
@@ -47,36 +48,12 @@ static void saw_priority(struct tek_thread *thread, int priority)
 	tek__thread_publish(thread);
 }
 
-void tek__policy_saw(struct tek_target target, int policy, int priority)
-{
-	if (!tek__lock())
-		return;
-	/* No thread is adopted for it: when one is, the kernel is asked. */
-	struct tek_thread *thread = tek__lookup_known(target);
-	if (thread) {
-		saw(thread, policy, priority);
-		tek__thread_publish(thread);
-	}
-	tek__unlock();
-}
-
-void tek__policy_saw_priority(struct tek_target target, int priority)
-{
-	if (!tek__lock())
-		return;
-	struct tek_thread *thread = tek__lookup_known(target);
-	if (thread)
-		saw_priority(thread, priority);
-	tek__unlock();
-}
-
 /*
  * Another policy for a Fast thread: the kernel is asked first, with the thread as
  * it was before, so that it judges the request as it would without TEK.
  */
 static int set_other(struct tek_thread *thread, struct tek_target target, int policy,
-		     const struct sched_param *param,
-		     int (*real)(struct tek_target, int, const struct sched_param *))
+		     const struct sched_param *param, tek_policy_call *real)
 {
 	bool paused = tek__region_pause(thread);
 	int error = real(target, policy, param);
@@ -127,8 +104,17 @@ static struct tek_thread *find_fast(struct tek_target target)
 	return thread && thread->member.fast ? thread : NULL;
 }
 
+/*
+ * Whether the thread may become Fast, by a lift or by another thread, while its policy is set. Then
+ * the policy is set under the lock: the values that are restored are those of before or after.
+ */
+static bool may_become_fast(struct tek_target target)
+{
+	return tek__region_first() || tek__lookup_known(target);
+}
+
 int tek__policy_set(struct tek_target target, int policy, const struct sched_param *param,
-		    int (*real)(struct tek_target, int, const struct sched_param *))
+		    tek_policy_call *real)
 {
 	int error = TEK_NOT_OURS;
 
@@ -137,11 +123,13 @@ int tek__policy_set(struct tek_target target, int policy, const struct sched_par
 	if (!tek__lock())
 		return TEK_NOT_OURS;
 	struct tek_thread *thread = find_fast(target);
-	if (thread) {
+	if (thread)
 		error = set_other(thread, target, policy, param, real);
-		if (!error)
-			saw(thread, policy, param->sched_priority);
-	}
+	else if (may_become_fast(target))
+		error = real(target, policy, param);
+	thread = error ? NULL : tek__lookup_known(target);
+	if (thread)
+		saw(thread, policy, param->sched_priority);
 	tek__unlock();
 	return error;
 }
@@ -169,18 +157,8 @@ static void check_again(struct tek_thread *thread)
 	tek__thread_publish(thread);
 }
 
-void tek__policy_saw_attr(struct tek_target target)
-{
-	if (!tek__lock())
-		return;
-	struct tek_thread *thread = tek__lookup_known(target);
-	if (thread)
-		check_again(thread);
-	tek__unlock();
-}
-
 int tek__policy_set_attr(struct tek_target target, const struct tek_sched_attr *attr,
-			 int (*real)(struct tek_target, int, const struct sched_param *))
+			 tek_policy_call *real)
 {
 	const bool keeps = attr->flags & TEK_ATTR_KEEP_POLICY;
 	int error = TEK_NOT_OURS;
@@ -192,20 +170,23 @@ int tek__policy_set_attr(struct tek_target target, const struct tek_sched_attr *
 	if (!tek__lock())
 		return TEK_NOT_OURS;
 	struct tek_thread *thread = find_fast(target);
-	if (thread && keeps && thread->member.reasons & TEK_WHY_POLICY) {
+	const bool is_tek = thread && keeps && thread->member.reasons & TEK_WHY_POLICY;
+	if (is_tek)
 		error = is_nice(attr->nice) ? tek__region_ask(thread, TEK_WHY_POLICY, attr->nice)
 					    : EINVAL;
-	} else if (thread) {
+	else if (thread)
 		error = set_other(thread, target, (int)attr->policy, NULL, real);
-		if (!error)
-			check_again(thread);
-	}
+	else if (may_become_fast(target))
+		error = real(target, (int)attr->policy, NULL);
+	thread = error || is_tek ? NULL : tek__lookup_known(target);
+	if (thread)
+		check_again(thread);
 	tek__unlock();
 	return error;
 }
 
-int tek__policy_set_priority(struct tek_target target, int priority,
-			     int (*real)(struct tek_target, int, const struct sched_param *))
+int tek__policy_set_priority(struct tek_target target, int priority, tek_policy_call *real,
+			     tek_policy_call *real_priority)
 {
 	const struct sched_param param = {.sched_priority = priority};
 	int error = TEK_NOT_OURS;
@@ -213,14 +194,17 @@ int tek__policy_set_priority(struct tek_target target, int priority,
 	if (!tek__lock())
 		return TEK_NOT_OURS;
 	struct tek_thread *thread = find_fast(target);
-	if (thread && thread->member.reasons & TEK_WHY_POLICY) {
+	const bool is_tek = thread && thread->member.reasons & TEK_WHY_POLICY;
+	if (is_tek)
 		error = is_nice(priority) ? tek__region_ask(thread, TEK_WHY_POLICY, priority)
 					  : EINVAL;
-	} else if (thread) {
+	else if (thread)
 		error = set_other(thread, target, base_policy(&thread->member), &param, real);
-		if (!error)
-			saw_priority(thread, priority);
-	}
+	else if (may_become_fast(target))
+		error = real_priority(target, 0, &param);
+	thread = error || is_tek ? NULL : tek__lookup_known(target);
+	if (thread)
+		saw_priority(thread, priority);
 	tek__unlock();
 	return error;
 }

@@ -28,28 +28,23 @@ enum { TEK_NOT_OURS = -1 };
  */
 int tek__policy_give(struct tek_thread *thread, int policy, int priority);
 
-/*
- * The program set policy or priority through the C library, or by sched_setattr(2). These
- * functions take the lock.
- */
-void tek__policy_saw(struct tek_target target, int policy, int priority);
-void tek__policy_saw_priority(struct tek_target target, int priority);
-void tek__policy_saw_attr(struct tek_target target);
+/* Makes the call in the C library. Returns 0 or an error number. */
+typedef int tek_policy_call(struct tek_target target, int policy, const struct sched_param *param);
 
 /*
- * Set policy and priority.  `real` makes the same call in the C library; it is
- * called only for a policy that is not SCHED_TEK.
+ * Set policy and priority.  `real` makes the same call; it is made only for a policy that is not
+ * SCHED_TEK.
  */
 int tek__policy_set(struct tek_target target, int policy, const struct sched_param *param,
-		    int (*real)(struct tek_target, int, const struct sched_param *));
+		    tek_policy_call *real);
 
-/* Set the priority and leave the policy. `real` sets both, as above. */
-int tek__policy_set_priority(struct tek_target target, int priority,
-			     int (*real)(struct tek_target, int, const struct sched_param *));
+/* Set the priority. `real` sets both, for a Fast thread; `real_priority` leaves the policy. */
+int tek__policy_set_priority(struct tek_target target, int priority, tek_policy_call *real,
+			     tek_policy_call *real_priority);
 
 /* The same for a sched_setattr(2) that sets policy or parameters; `real` uses target.attr. */
 int tek__policy_set_attr(struct tek_target target, const struct tek_sched_attr *attr,
-			 int (*real)(struct tek_target, int, const struct sched_param *));
+			 tek_policy_call *real);
 
 /* Get policy and priority. *policy may have SCHED_RESET_ON_FORK set. */
 int tek__policy_get(struct tek_target target, int *policy, struct sched_param *param);

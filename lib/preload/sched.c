@@ -29,16 +29,26 @@ static int real_set_by_tid(struct tek_target target, int policy, const struct sc
 	return tek__real.sched_setscheduler(target.tid, policy, param) ? errno : 0;
 }
 
+static int real_priority_by_handle(struct tek_target target, int policy,
+				   const struct sched_param *param)
+{
+	(void)policy;
+	return tek__real.pthread_setschedprio(target.handle, param->sched_priority);
+}
+
+static int real_priority_by_tid(struct tek_target target, int policy,
+				const struct sched_param *param)
+{
+	(void)policy;
+	return tek__real.sched_setparam(target.tid, param) ? errno : 0;
+}
+
 TEK_EXPORT int pthread_setschedparam(pthread_t handle, int policy, const struct sched_param *param)
 {
 	tek__start();
 	int error = tek__policy_set(tek__by_handle(handle), policy, param, real_set_by_handle);
-	if (error != TEK_NOT_OURS)
-		return error;
-	error = tek__real.pthread_setschedparam(handle, policy, param);
-	if (!error)
-		tek__policy_saw(tek__by_handle(handle), policy, param->sched_priority);
-	return error;
+	return error == TEK_NOT_OURS ? tek__real.pthread_setschedparam(handle, policy, param)
+				     : error;
 }
 
 TEK_EXPORT int pthread_getschedparam(pthread_t handle, int *policy, struct sched_param *param)
@@ -58,13 +68,9 @@ TEK_EXPORT int pthread_getschedparam(pthread_t handle, int *policy, struct sched
 TEK_EXPORT int pthread_setschedprio(pthread_t handle, int priority)
 {
 	tek__start();
-	int error = tek__policy_set_priority(tek__by_handle(handle), priority, real_set_by_handle);
-	if (error != TEK_NOT_OURS)
-		return error;
-	error = tek__real.pthread_setschedprio(handle, priority);
-	if (!error)
-		tek__policy_saw_priority(tek__by_handle(handle), priority);
-	return error;
+	int error = tek__policy_set_priority(tek__by_handle(handle), priority, real_set_by_handle,
+					     real_priority_by_handle);
+	return error == TEK_NOT_OURS ? tek__real.pthread_setschedprio(handle, priority) : error;
 }
 
 TEK_EXPORT int sched_setscheduler(pid_t tid, int policy, const struct sched_param *param)
@@ -73,12 +79,8 @@ TEK_EXPORT int sched_setscheduler(pid_t tid, int policy, const struct sched_para
 	if (!param)
 		return with_errno(EINVAL);
 	int error = tek__policy_set(tek__by_tid(tid), policy, param, real_set_by_tid);
-	if (error != TEK_NOT_OURS)
-		return with_errno(error);
-	int result = tek__real.sched_setscheduler(tid, policy, param);
-	if (result == 0)
-		tek__policy_saw(tek__by_tid(tid), policy, param->sched_priority);
-	return result;
+	return error == TEK_NOT_OURS ? tek__real.sched_setscheduler(tid, policy, param)
+				     : with_errno(error);
 }
 
 TEK_EXPORT int sched_getscheduler(pid_t tid)
@@ -99,13 +101,8 @@ TEK_EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)
 	if (!param)
 		return with_errno(EINVAL);
 	int error = tek__policy_set_priority(tek__by_tid(tid), param->sched_priority,
-					     real_set_by_tid);
-	if (error != TEK_NOT_OURS)
-		return with_errno(error);
-	int result = tek__real.sched_setparam(tid, param);
-	if (result == 0)
-		tek__policy_saw_priority(tek__by_tid(tid), param->sched_priority);
-	return result;
+					     real_set_by_tid, real_priority_by_tid);
+	return error == TEK_NOT_OURS ? tek__real.sched_setparam(tid, param) : with_errno(error);
 }
 
 TEK_EXPORT int sched_getparam(pid_t tid, struct sched_param *param)

@@ -72,12 +72,8 @@ TEK_EXPORT int sched_setattr(pid_t tid, struct sched_attr *attr, unsigned int fl
 		return real_set(tid, attr, flags);
 	target.attr = attr;
 	int error = tek__policy_set_attr(target, &asked, real_set_target);
-	if (error == TEK_NOT_OURS) {
-		int result = real_set(tid, attr, flags);
-		if (result == 0)
-			tek__policy_saw_attr(target);
-		return result;
-	}
+	if (error == TEK_NOT_OURS)
+		return real_set(tid, attr, flags);
 	if (error)
 		errno = error;
 	return error ? -1 : 0;
