@@ -150,6 +150,36 @@ __attribute__((cold)) static int create_unfitted(struct tek_thread *thread, pthr
 	return tek__real.pthread_create(handle, attr, trampoline, thread);
 }
 
+/* The creator's part, where there is one: see create(). */
+static void settle(struct tek_thread *thread, unsigned int generation, const pthread_t *handle)
+{
+	if (thread->generation != generation) /* it has ended already */
+		return;
+	/* Once it runs, *handle may be gone: it belongs to the program. */
+	if (thread->state == TEK_SLOT_CREATING)
+		tek__thread_born(thread, *handle);
+	tek__rt_inherit_once(thread);
+	tek__place_settle(thread);
+	enter_if_born_critical(thread);
+}
+
+/* The creator may be Fast again. Most of the time it was not to be, and the brief lock will do. */
+static void release(struct tek_thread *self)
+{
+	if (tek__lock_brief()) {
+		const bool is_fast = self->member.fast;
+		if (!is_fast)
+			tek__region_resume(self);
+		tek__unlock_brief();
+		if (!is_fast)
+			return;
+	}
+	if (!tek__lock())
+		return;
+	tek__region_resume(self);
+	tek__unlock();
+}
+
 /*
  * With the lock held; it is released. Most threads set themselves up when they begin. The creator
  * does so for a thread that may not get a CPU in time: one that has to precede all others, that
@@ -159,6 +189,8 @@ __attribute__((cold)) static int create_unfitted(struct tek_thread *thread, pthr
 static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *handle,
 		  const pthread_attr_t *attr, const pthread_attr_t *fitted)
 {
+	struct tek_thread *self = tek__thread_known_self();
+	const bool holds = self && tek__region_hold(self);
 	unsigned int generation = thread->generation;
 	bool urgent = thread->inherits || thread->born_critical || thread->birth.place ||
 		      thread->birth.fifo || thread->stack.room_bytes;
@@ -167,19 +199,15 @@ static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *
 	int error = tek__real.pthread_create(handle, fitted, trampoline, thread);
 	if (error && fitted != attr)
 		error = create_unfitted(thread, handle, attr);
-	if ((!error && !urgent) || !tek__lock())
-		return error;
-	if (error) {
-		tek__thread_free(thread);
-	} else if (thread->generation == generation) { /* else it has ended already */
-		/* Once it runs, *handle may be gone: it belongs to the program. */
-		if (thread->state == TEK_SLOT_CREATING)
-			tek__thread_born(thread, *handle);
-		tek__rt_inherit_once(thread);
-		tek__place_settle(thread);
-		enter_if_born_critical(thread);
+	if ((error || urgent) && tek__lock()) {
+		if (error)
+			tek__thread_free(thread);
+		else
+			settle(thread, generation, handle);
+		tek__unlock();
 	}
-	tek__unlock();
+	if (holds)
+		release(self);
 	return error;
 }
 

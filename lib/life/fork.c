@@ -21,9 +21,10 @@
 
 #include <pthread.h>
 
-/* In fork(): the nice value of the forking thread, for its child. */
+/* In fork(): the nice value of the forking thread, for its child; it is not made Fast until then. */
 enum { NICE_UNKNOWN = 100 };
 static __thread int fork_nice __attribute__((tls_model("initial-exec"))) = NICE_UNKNOWN;
+static __thread bool is_held __attribute__((tls_model("initial-exec")));
 
 /* The child of a Fast thread begins with what its parent had before. */
 static void inherit(const struct tek_thread *self)
@@ -32,6 +33,7 @@ static void inherit(const struct tek_thread *self)
 		tek__rt_inherit(0, &self->member.base,
 				fork_nice == NICE_UNKNOWN ? tek__scheduling_nice(0) : fork_nice);
 	fork_nice = NICE_UNKNOWN;
+	is_held = false;
 }
 
 __attribute__((cold)) void tek__fork_begin_again(void)
@@ -56,16 +58,28 @@ __attribute__((cold)) void tek__fork_begin_again(void)
 
 static void before_fork(void)
 {
-	const struct tek_thread *self = tek__thread_known_self();
+	struct tek_thread *self = tek__thread_known_self();
+	const bool is_locked = self && tek__lock();
 
+	if (is_locked)
+		is_held = tek__region_hold(self);
 	if (self && self->member.fast)
 		fork_nice = tek__scheduling_nice(0);
+	if (is_locked)
+		tek__unlock();
 	tek__place_before_fork();
 }
 
 static void after_fork(void)
 {
 	fork_nice = NICE_UNKNOWN;
+	if (!is_held)
+		return;
+	is_held = false;
+	if (!tek__lock())
+		return;
+	tek__region_resume(tek__thread_known_self());
+	tek__unlock();
 }
 
 /* fork()'s own handler; another one may have needed us before it. */

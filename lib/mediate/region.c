@@ -70,6 +70,17 @@ static void waits_changed(const struct tek_thread *thread)
 		tek__hooks.waits_changed();
 }
 
+/* It becomes Fast when it is resumed. Until then it has its base. */
+static int enter_paused(struct tek_thread *thread)
+{
+	const unsigned int generation = thread->generation;
+	const int error = tek__effect_ready();
+
+	if (error || thread->generation != generation)
+		return error;
+	return tek__rt_note_base(thread->tid, &thread->member);
+}
+
 int tek__region_settle(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
@@ -78,8 +89,9 @@ int tek__region_settle(struct tek_thread *thread)
 
 	end_time(member);
 	bool wanted = member->reasons != 0;
-	if (wanted && !thread->tid)
-		return ESRCH; /* not known yet; and 0 would mean the caller to the kernel */
+	/* A tid that is not known yet would mean the caller to the kernel. */
+	if (wanted && (!thread->tid || thread->leaving))
+		return ESRCH;
 	/* A thread that exited without its destructor: its tid may be another process's by now. */
 	if (wanted && !member->fast && thread != tek__thread_known_self() &&
 	    !tek__thread_exists(thread))
@@ -88,7 +100,7 @@ int tek__region_settle(struct tek_thread *thread)
 	if (wanted)
 		member->nice = (signed char)tek__reasons_nice(member);
 	if (wanted && !member->fast) {
-		error = member->paused ? tek__effect_ready() : tek__effect_enter(thread);
+		error = member->paused ? enter_paused(thread) : tek__effect_enter(thread);
 		/* While the guard was made it may have ended, or changed by itself. */
 		if (thread->generation != generation)
 			return ESRCH;
@@ -208,14 +220,25 @@ bool tek__region_pause(struct tek_thread *thread)
 	return true;
 }
 
-void tek__region_resume(struct tek_thread *thread)
+bool tek__region_hold(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
 
+	if (member->fast || member->paused)
+		return false;
+	member->paused = true;
+	return true;
+}
+
+void tek__region_resume(struct tek_thread *thread)
+{
+	struct tek_member *member = &thread->member;
 	const unsigned int generation = thread->generation;
 
 	member->paused = false;
-	int error = member->fast ? tek__effect_enter(thread) : 0;
+	if (!member->fast)
+		return;
+	int error = tek__effect_enter(thread);
 	if (thread->generation != generation)
 		return;
 	tek__thread_publish(thread);

@@ -74,6 +74,13 @@ void tek__region_remove(struct tek_thread *thread);
 bool tek__region_pause(struct tek_thread *thread);
 void tek__region_resume(struct tek_thread *thread);
 
+/*
+ * As tek__region_pause(), without a system call, for a thread that makes a child: one that is not
+ * Fast becomes so after that, so that the child inherits the base. False: it is Fast, and what the
+ * child inherits is taken from the child.
+ */
+bool tek__region_hold(struct tek_thread *thread);
+
 void tek__region_mark(struct tek_thread *thread, bool marked);
 void tek__region_set_group(struct tek_thread *thread, unsigned int group);
 void tek__region_follow_marked(bool on);

@@ -186,16 +186,24 @@ bool tek__thread_at_hand(void)
 	return free_list && tek__thread_mine && !tek__thread_mine->member.fast;
 }
 
+/* A review of the waits, which leaving causes, may find it once more: it is not lifted again. */
+static void leave_region(struct tek_thread *thread)
+{
+	thread->leaving = true;
+	tek__hooks.leave_region(thread);
+}
+
 /*
  * Its creator took another thread's pthread_t for this one's, because two threads use one variable
  * for pthread_create(). That thread registers its handle itself.
  */
 __attribute__((cold)) static void forget_handle(struct tek_thread *thread)
 {
-	tek__hooks.leave_region(thread);
+	leave_region(thread);
 	tek__handles_remove(thread);
 	thread->handle = 0;
 	no_tid(thread);
+	thread->leaving = false;
 	set_state(thread, TEK_SLOT_CREATING);
 }
 
@@ -433,7 +441,7 @@ void tek__thread_free(struct tek_thread *thread)
 {
 	if (thread->state == TEK_SLOT_FREE)
 		return;
-	tek__hooks.leave_region(thread);
+	leave_region(thread);
 	tek__hooks.release_stack(thread);
 	if (thread->handle)
 		tek__handles_remove(thread);

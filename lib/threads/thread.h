@@ -111,6 +111,7 @@ struct tek_thread {
 	bool adopted;
 	bool starting;            /* made, or being made, but it has not begun */
 	bool tracked;             /* its end will be noticed by its destructor */
+	bool leaving;             /* it leaves the Fast Region for good, and may not return */
 	unsigned char end_rounds; /* destructor rounds seen; see end.c */
 
 	/*
