@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * An ELF file, read in small pieces: program headers and dynamic section of either word size.
+ * An ELF file, read in small pieces: program headers and dynamic section of either word
+ * size.
  *
  * For target.c and c_library.c.  Async-signal-safe, and small on the stack: these run in the
- * children of fork() and vfork() too.  No function is a cancellation point: those that call them are
+ * children of fork() and vfork() too.  No function is a cancellation point: posix_spawn() is
  * none.  The caller owns the descriptor.
  */
 #ifndef TEK_EXEC_IMAGE_H

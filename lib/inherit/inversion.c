@@ -247,6 +247,10 @@ void tek__inversion_end(void)
 
 void tek__inversion_forget(void)
 {
-	if (tek__thread_mine)
-		set_since(&tek__thread_mine->inversion, 0);
+	struct tek_thread *self = tek__thread_mine;
+
+	if (!self)
+		return;
+	set_since(&self->inversion, 0);
+	self->inversion.kind = TEK_WAITS_NO;
 }

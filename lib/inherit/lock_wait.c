@@ -5,13 +5,14 @@
 #include "base/relax.h"
 #include "inherit/inversion.h"
 #include "inherit/waits.h"
+#include "mediate/lift.h"
 
 /* How long a Fast thread polls a lock before its holder is lifted: a lift takes about as long. */
 #define POLL_NS UINT64_C(2000)
 
 /*
- * A waiter follows the chain again after these times, because another thread may have got the lock.
- * Each time is twice the one before.
+ * A waiter follows the chain again after these times: another thread may have got the lock, or a
+ * deadlock in the chain may be over. Each time is twice the one before.
  */
 #define FIRST_CHECK_NS UINT64_C(500000)
 #define LONGEST_CHECK_NS UINT64_C(16000000)
@@ -49,16 +50,12 @@ static int wait_for_some_time(const struct tek_lock_calls *calls, void *lock,
 static int wait_and_lift(const struct tek_lock_calls *calls, void *lock, struct tek_until until)
 {
 	bool is_last = false;
-	pid_t lifted = 0;
 	int error = poll(calls, lock);
 
 	if (error != EBUSY)
 		return error;
 	for (uint64_t ns = FIRST_CHECK_NS;; ns = ns < LONGEST_CHECK_NS ? 2 * ns : ns) {
-		pid_t owner = calls->owner(lock);
-		if (!owner || owner != lifted)
-			tek__waits_changed();
-		lifted = owner;
+		tek__waits_changed();
 		error = wait_for_some_time(calls, lock, until, ns, &is_last);
 		if (error != ETIMEDOUT || is_last)
 			return error;
@@ -71,19 +68,27 @@ static unsigned int kind_of(uintptr_t object)
 								     : TEK_WAITS_MUTEX;
 }
 
+/* Whether the calling thread is Fast. A review that lifts it reads its word after that. */
+static bool is_fast(const struct tek_thread *self)
+{
+	return __atomic_load_n(&self->member.fast, __ATOMIC_SEQ_CST);
+}
+
 int tek__lock_wait(const struct tek_lock_calls *calls, void *lock, uintptr_t object,
 		   struct tek_until until, uintptr_t call)
 {
 	struct tek_thread *self = tek__thread_mine;
-	const bool is_fast = self->member.fast;
+	const bool is_recorded = is_fast(self);
 
-	if (is_fast)
+	if (is_recorded)
 		tek__inversion_begin(kind_of(object), (uintptr_t)lock, call);
 	const uintptr_t before = tek__waits_set(self, object);
-	int error = is_fast ? wait_and_lift(calls, lock, until)
-			    : tek__lock_plainly(calls, lock, until);
+	int error = is_fast(self) ? wait_and_lift(calls, lock, until)
+				  : tek__lock_plainly(calls, lock, until);
 	tek__waits_set(self, before);
-	if (is_fast)
+	if (is_recorded)
 		tek__inversion_end();
+	else if (is_fast(self) && tek__lifted_threads())
+		tek__waits_changed(); /* it became Fast meanwhile, and others for it */
 	return error;
 }

@@ -14,7 +14,6 @@ struct tek_lock_calls {
 	int (*lock)(void *lock);
 	int (*try)(void *lock);
 	int (*lock_until)(void *lock, clockid_t clock, const struct timespec *at);
-	pid_t (*owner)(const void *lock); /* 0: none, or several */
 };
 
 /* Waits as the C library does. */

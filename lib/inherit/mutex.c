@@ -151,12 +151,7 @@ static int lock_until(void *mutex, clockid_t clock, const struct timespec *at)
 	return tek__real.pthread_mutex_clocklock(mutex, clock, at);
 }
 
-static pid_t owner(const void *mutex)
-{
-	return tek__mutex_owner(mutex, true);
-}
-
-static const struct tek_lock_calls calls = {lock, try, lock_until, owner};
+static const struct tek_lock_calls calls = {lock, try, lock_until};
 
 bool tek__mutex_is_inherited(const pthread_mutex_t *mutex)
 {
@@ -177,15 +172,12 @@ bool tek__mutex_is_inherited(const pthread_mutex_t *mutex)
 
 static int lock_and_lift(pthread_mutex_t *mutex, struct tek_until until, uintptr_t call)
 {
-	const pid_t self = tek__gettid(); /* learns it, for the next call */
-
+	tek__gettid(); /* learns it, for the next call */
 	if (!tek__thread_mine || !tek__mutex_is_inherited(mutex))
 		return tek__lock_plainly(&calls, mutex, until);
 	int error = try(mutex);
 	if (error != EBUSY)
 		return error;
-	if (tek__mutex_owner(mutex, true) == self) /* an error, or a deadlock */
-		return tek__lock_plainly(&calls, mutex, until);
 	return tek__lock_wait(&calls, mutex, tek__waits_for(TEK_WAITS_FOR_MUTEX, mutex), until,
 			      call);
 }
@@ -195,7 +187,7 @@ __attribute__((noinline)) int tek__mutex_lock(pthread_mutex_t *mutex, struct tek
 {
 	int error = lock_and_lift(mutex, until, call);
 
-	if (!error && __atomic_load_n(&tek__cond_marked, __ATOMIC_RELAXED))
+	if ((!error || error == EOWNERDEAD) && __atomic_load_n(&tek__cond_marked, __ATOMIC_RELAXED))
 		tek__cond_locked(mutex);
 	return error;
 }

@@ -97,11 +97,6 @@ static int write_until(void *lock, clockid_t clock, const struct timespec *at)
 	return tek__real.pthread_rwlock_clockwrlock(lock, clock, at);
 }
 
-static pid_t writer(const void *lock)
-{
-	return tek__rwlock_writer(lock, true);
-}
-
 static int take(const struct tek_lock_calls *calls, pthread_rwlock_t *lock, struct tek_until until,
 		uintptr_t call)
 {
@@ -110,8 +105,6 @@ static int take(const struct tek_lock_calls *calls, pthread_rwlock_t *lock, stru
 	int error = calls->try(lock);
 	if (error != EBUSY)
 		return error;
-	if (tek__rwlock_writer(lock, true) == tek__gettid()) /* an error */
-		return tek__lock_plainly(calls, lock, until);
 	return tek__lock_wait(calls, lock, tek__waits_for(TEK_WAITS_FOR_RWLOCK, lock), until, call);
 }
 
@@ -124,7 +117,7 @@ static int record_read(pthread_rwlock_t *lock, int error)
 
 int tek__rwlock_read(pthread_rwlock_t *lock, struct tek_until until, uintptr_t call)
 {
-	static const struct tek_lock_calls calls = {read_plainly, try_read, read_until, writer};
+	static const struct tek_lock_calls calls = {read_plainly, try_read, read_until};
 
 	return record_read(lock, take(&calls, lock, until, call));
 }
@@ -136,7 +129,7 @@ int tek__rwlock_try_read(pthread_rwlock_t *lock)
 
 int tek__rwlock_write(pthread_rwlock_t *lock, struct tek_until until, uintptr_t call)
 {
-	static const struct tek_lock_calls calls = {write_plainly, try_write, write_until, writer};
+	static const struct tek_lock_calls calls = {write_plainly, try_write, write_until};
 
 	return take(&calls, lock, until, call);
 }

@@ -46,13 +46,18 @@ static void add(struct holders *holders, struct tek_thread *thread, int nice, pi
 
 /* The threads that a member waits for, directly or through others. */
 struct chain {
-	const struct tek_thread *member;
 	struct {
 		struct tek_thread *holder;
 		pid_t waiter;
 	} links[TEK_CHAIN_LENGTH];
 	unsigned int length;
 	bool is_deadlock;
+};
+
+/* A thread of the chain, and the waiters before it, up to the member. */
+struct path {
+	const struct tek_thread *thread;
+	const struct path *before;
 };
 
 /* The object that a thread waits for, or will wait for at the end of its wait. */
@@ -64,25 +69,31 @@ static uintptr_t object_of(const struct tek_thread *thread)
 	return mutex ? tek__waits_for(TEK_WAITS_FOR_MUTEX, mutex) : object;
 }
 
-static void follow(struct chain *chain, const struct tek_thread *waiter);
-
-static void follow_to(struct chain *chain, const struct tek_thread *waiter,
-		      struct tek_thread *holder)
+static bool has(const struct path *path, const struct tek_thread *thread)
 {
-	chain->is_deadlock |= holder == chain->member;
+	while (path && path->thread != thread)
+		path = path->before;
+	return path;
+}
+
+static void follow(struct chain *chain, const struct path *path);
+
+static void follow_to(struct chain *chain, const struct path *path, struct tek_thread *holder)
+{
+	chain->is_deadlock |= has(path, holder);
 	if (!holder || chain->is_deadlock || chain->length == TEK_CHAIN_LENGTH)
 		return;
 	for (unsigned int i = 0; i < chain->length; i++)
 		if (chain->links[i].holder == holder)
 			return;
 	chain->links[chain->length].holder = holder;
-	chain->links[chain->length++].waiter = waiter->tid;
-	follow(chain, holder);
+	chain->links[chain->length++].waiter = path->thread->tid;
+	follow(chain, &(struct path){holder, path});
 }
 
 struct readers {
 	struct chain *chain;
-	const struct tek_thread *waiter;
+	const struct path *path;
 	const void *lock;
 };
 
@@ -91,32 +102,33 @@ static void follow_to_reader(struct tek_thread *thread, void *context)
 	const struct readers *readers = context;
 
 	if (tek__rwlock_is_read_by(readers->lock, thread))
-		follow_to(readers->chain, readers->waiter, thread);
+		follow_to(readers->chain, readers->path, thread);
 }
 
-static void follow_to_owner(struct chain *chain, const struct tek_thread *waiter, pid_t tid)
+static void follow_to_owner(struct chain *chain, const struct path *path, pid_t tid)
 {
 	if (tid)
-		follow_to(chain, waiter, tek__thread_find_tid(tid));
+		follow_to(chain, path, tek__thread_find_tid(tid));
 }
 
-static void follow(struct chain *chain, const struct tek_thread *waiter)
+static void follow(struct chain *chain, const struct path *path)
 {
-	const uintptr_t object = object_of(waiter);
+	const uintptr_t object = object_of(path->thread);
 	const void *lock = (const void *)(object & ~(uintptr_t)TEK_WAITS_FOR_KIND);
-	const bool is_mine = waiter == tek__thread_mine;
-	struct readers readers = {.chain = chain, .waiter = waiter, .lock = lock};
+	const bool is_mine = path->thread == tek__thread_mine;
+	struct readers readers = {.chain = chain, .path = path, .lock = lock};
 
 	switch (object & TEK_WAITS_FOR_KIND) {
 	case TEK_WAITS_FOR_MUTEX:
-		follow_to_owner(chain, waiter, tek__mutex_owner(lock, is_mine));
+		follow_to_owner(chain, path, tek__mutex_owner(lock, is_mine));
 		break;
 	case TEK_WAITS_FOR_RWLOCK:
-		follow_to_owner(chain, waiter, tek__rwlock_writer(lock, is_mine));
+		follow_to_owner(chain, path, tek__rwlock_writer(lock, is_mine));
 		tek__thread_each(follow_to_reader, &readers);
 		break;
 	case TEK_WAITS_FOR_END:
-		follow_to_owner(chain, waiter, (pid_t)(object >> 2));
+		/* One that is past its destructors is not adopted for this. */
+		follow_to(chain, path, tek__thread_known_tid((pid_t)(object >> 2)));
 		break;
 	}
 }
@@ -148,10 +160,10 @@ static const struct followed *find_followed(const struct objects *objects, uintp
 static struct followed follow_object(struct holders *holders, uintptr_t object,
 				     struct tek_thread *member)
 {
-	struct chain chain = {.member = member};
+	struct chain chain = {.length = 0};
 	const int nice = tek__lift_nice(member);
 
-	follow(&chain, member);
+	follow(&chain, &(struct path){.thread = member});
 	if (chain.is_deadlock)
 		chain.length = 0;
 	for (unsigned int i = 0; i < chain.length; i++)
@@ -216,23 +228,32 @@ static void review(void)
 		;
 }
 
-static bool is_at_work;
+static pid_t at_work; /* the reviewing thread; 0: none */
+static bool is_due;   /* another thread wants a review meanwhile */
 
 void tek__waits_forget(void)
 {
-	is_at_work = false;
+	at_work = 0;
 }
 
+/* The lock may be given up while a lift begins. */
 void tek__waits_review(void)
 {
-	if (is_at_work)
-		return; /* a lift begins or ends */
-	is_at_work = true;
-	review();
-	is_at_work = false;
+	const pid_t self = tek__gettid();
+
+	if (at_work != self) /* else a lift of this review begins or ends */
+		is_due = true;
+	if (at_work)
+		return;
+	at_work = self;
+	while (is_due) {
+		is_due = false;
+		review();
+	}
+	at_work = 0;
 }
 
-void tek__waits_changed(void)
+__attribute__((noinline)) void tek__waits_changed(void)
 {
 	const tek_signals before = tek__signals_block();
 
@@ -248,16 +269,17 @@ bool tek__join_begins(pthread_t handle, uintptr_t call)
 	struct tek_thread *self = tek__thread_mine;
 	bool waits = false;
 
-	if (!tek__inherit_is_on() || !self || !self->member.fast)
+	if (!tek__inherit_is_on() || !self)
 		return false;
-	tek__inversion_begin(TEK_WAITS_JOIN, 0, call);
+	if (self->member.fast)
+		tek__inversion_begin(TEK_WAITS_JOIN, 0, call);
 	if (tek__lock()) {
 		const struct tek_thread *other = tek__thread_known(handle);
 		waits = other && other != self && other->tid;
-		if (waits) {
+		if (waits)
 			tek__waits_set(self, tek__waits_for_end(other->tid));
+		if (waits && self->member.fast)
 			tek__waits_review();
-		}
 		tek__unlock();
 	}
 	if (!waits)
@@ -267,8 +289,13 @@ bool tek__join_begins(pthread_t handle, uintptr_t call)
 
 void tek__join_ends(void)
 {
-	if (!tek__thread_mine)
+	struct tek_thread *self = tek__thread_mine;
+
+	if (!self)
 		return;
-	tek__waits_set(tek__thread_mine, 0);
-	tek__inversion_end();
+	tek__waits_set(self, 0);
+	if (self->inversion.kind == TEK_WAITS_JOIN)
+		tek__inversion_end();
+	else if (self->member.fast && tek__lifted_threads())
+		tek__waits_changed(); /* it became Fast meanwhile, and others for it */
 }

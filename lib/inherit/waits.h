@@ -4,8 +4,7 @@
  *
  * Each thread has one word (waits_for in threads/thread.h) that names the object it waits for. A
  * holder of the object may itself wait: the chain is followed to its end, at most
- * TEK_CHAIN_LENGTH threads far. A chain that comes back to its beginning is a deadlock, and lifts
- * no thread.
+ * TEK_CHAIN_LENGTH threads far. A chain with a circle is a deadlock, and lifts no thread.
  */
 #ifndef TEK_INHERIT_WAITS_H
 #define TEK_INHERIT_WAITS_H
@@ -60,9 +59,9 @@ void tek__waits_review(void);
 void tek__waits_forget(void);
 
 /*
- * A Fast thread waits for the end of a thread from now on. `call` is the address to which the
- * function returns that joins. False: nothing was done, because the caller is not Fast or the other
- * thread is not known. Takes the lock.
+ * The calling thread waits for the end of a thread from now on. `call` is the address to which the
+ * function returns that joins. False: nothing was done, because the other thread is not known, or
+ * no thread of the process has been Fast yet. Takes the lock.
  */
 bool tek__join_begins(pthread_t handle, uintptr_t call);
 void tek__join_ends(void);

@@ -21,7 +21,7 @@
 
 #include <pthread.h>
 
-/* In fork(): the nice value of the forking thread, for its child; it is not made Fast until then. */
+/* In fork(): the nice value of a Fast thread, for its child. Another one is held: region.h. */
 enum { NICE_UNKNOWN = 100 };
 static __thread int fork_nice __attribute__((tls_model("initial-exec"))) = NICE_UNKNOWN;
 static __thread bool is_held __attribute__((tls_model("initial-exec")));

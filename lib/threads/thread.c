@@ -129,11 +129,9 @@ __attribute__((cold)) static void sweep(void)
 
 static struct tek_thread *new_thread(void)
 {
-	struct tek_thread *thread;
-
 	if (!free_list && used >= sweep_at)
 		sweep();
-	thread = free_list;
+	struct tek_thread *thread = free_list;
 	if (thread)
 		free_list = thread->next;
 	else
@@ -186,7 +184,7 @@ bool tek__thread_at_hand(void)
 	return free_list && tek__thread_mine && !tek__thread_mine->member.fast;
 }
 
-/* A review of the waits, which leaving causes, may find it once more: it is not lifted again. */
+/* A review of the waits may find it once more: it is not lifted again. */
 static void leave_region(struct tek_thread *thread)
 {
 	thread->leaving = true;
