@@ -21,19 +21,23 @@
 
 #include <pthread.h>
 
-/* In fork(): the nice value of a Fast thread, for its child. Another one is held: region.h. */
-enum { NICE_UNKNOWN = 100 };
-static __thread int fork_nice __attribute__((tls_model("initial-exec"))) = NICE_UNKNOWN;
-static __thread bool is_held __attribute__((tls_model("initial-exec")));
+/*
+ * A fork of the calling thread. One that is Fast before it hands on its base, also if its stay ends
+ * meanwhile: the kernel copies the scheduling before the memory. Another one is held (region.h).
+ */
+static __thread struct {
+	bool is_fast, is_held;
+	struct tek_base base;
+	int nice;
+} forking __attribute__((tls_model("initial-exec")));
 
-/* The child of a Fast thread begins with what its parent had before. */
 static void inherit(const struct tek_thread *self)
 {
-	if (self && self->member.fast)
-		tek__rt_inherit(0, &self->member.base,
-				fork_nice == NICE_UNKNOWN ? tek__scheduling_nice(0) : fork_nice);
-	fork_nice = NICE_UNKNOWN;
-	is_held = false;
+	if (forking.is_fast)
+		tek__rt_inherit(0, &forking.base, forking.nice);
+	else if (self && self->member.fast) /* without fork()'s handlers: _Fork() */
+		tek__rt_inherit(0, &self->member.base, tek__scheduling_nice(0));
+	forking.is_fast = forking.is_held = false;
 }
 
 __attribute__((cold)) void tek__fork_begin_again(void)
@@ -62,9 +66,12 @@ static void before_fork(void)
 	const bool is_locked = self && tek__lock();
 
 	if (is_locked)
-		is_held = tek__region_hold(self);
-	if (self && self->member.fast)
-		fork_nice = tek__scheduling_nice(0);
+		forking.is_held = tek__region_hold(self);
+	forking.is_fast = self && self->member.fast;
+	if (forking.is_fast) {
+		forking.base = self->member.base;
+		forking.nice = tek__scheduling_nice(0);
+	}
 	if (is_locked)
 		tek__unlock();
 	tek__place_before_fork();
@@ -72,11 +79,10 @@ static void before_fork(void)
 
 static void after_fork(void)
 {
-	fork_nice = NICE_UNKNOWN;
-	if (!is_held)
-		return;
-	is_held = false;
-	if (!tek__lock())
+	const bool is_held = forking.is_held;
+
+	forking.is_fast = forking.is_held = false;
+	if (!is_held || !tek__lock())
 		return;
 	tek__region_resume(tek__thread_known_self());
 	tek__unlock();
