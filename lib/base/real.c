@@ -33,6 +33,8 @@ static const struct {
 	FUNCTION(sched_getparam),
 	FUNCTION(sched_setattr),
 	FUNCTION(sched_getattr),
+	FUNCTION(setpriority),
+	FUNCTION(nice),
 	FUNCTION(sched_get_priority_min),
 	FUNCTION(sched_get_priority_max),
 	FUNCTION(sched_getaffinity),

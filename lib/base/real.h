@@ -14,9 +14,17 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
 
 struct sched_attr; /* of the kernel */
+
+/* The first parameter of setpriority(2). */
+#ifdef __GLIBC__
+typedef __priority_which_t tek_which;
+#else
+typedef int tek_which;
+#endif
 
 struct tek_real {
 	int (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -34,6 +42,8 @@ struct tek_real {
 	int (*sched_getparam)(pid_t, struct sched_param *);
 	int (*sched_setattr)(pid_t, struct sched_attr *, unsigned int);
 	int (*sched_getattr)(pid_t, struct sched_attr *, unsigned int, unsigned int);
+	int (*setpriority)(tek_which, id_t, int);
+	int (*nice)(int);
 	int (*sched_get_priority_min)(int);
 	int (*sched_get_priority_max)(int);
 	int (*sched_getaffinity)(pid_t, size_t, cpu_set_t *);

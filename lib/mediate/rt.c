@@ -224,7 +224,7 @@ void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice)
 	if (policy != SCHED_DEADLINE)
 		set(tid, policy, false, priority);
 	if (tek__scheduling_nice(tid) != nice)
-		setpriority(PRIO_PROCESS, (id_t)tid, nice);
+		syscall(SYS_setpriority, PRIO_PROCESS, tid, nice);
 	set_slice(tid, slice_ns);
 	errno = saved;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,6 +58,8 @@ static void by_scheduling(void)
 	early_calls_made += sched_setparam(0, &param) == 0;
 	early_calls_made += pthread_getschedparam(pthread_self(), &policy, &param) == 0;
 	early_calls_made += pthread_setschedparam(pthread_self(), policy, &param) == 0;
+	early_calls_made += setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0)) == 0;
+	early_calls_made += nice(0) != 100;
 	early_calls_made += sched_get_priority_max(SCHED_FIFO) == 99;
 	early_calls_made += prctl(PR_GET_NAME, name) == 0;
 	early_calls_made += pthread_setname_np(pthread_self(), name) == 0;
