@@ -253,7 +253,7 @@ void tek__waits_review(void)
 	at_work = 0;
 }
 
-__attribute__((noinline)) void tek__waits_changed(void)
+void tek__waits_changed(void)
 {
 	const tek_signals before = tek__signals_block();
 
@@ -274,7 +274,9 @@ bool tek__join_begins(pthread_t handle, uintptr_t call)
 	if (self->member.fast)
 		tek__inversion_begin(TEK_WAITS_JOIN, 0, call);
 	if (tek__lock()) {
-		const struct tek_thread *other = tek__thread_known(handle);
+		/* One that has not begun may be unknown. */
+		const struct tek_thread *other = self->member.fast ? tek__thread_find(handle)
+								   : tek__thread_known(handle);
 		waits = other && other != self && other->tid;
 		if (waits)
 			tek__waits_set(self, tek__waits_for_end(other->tid));

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-	/* Allocated at a time: 52 KB, all of which mlockall(2) has the kernel lock. */
-	CHUNK_THREADS = 64,
+	/* Allocated at a time: 34 KB, all of which mlockall(2) has the kernel lock. */
+	CHUNK_THREADS = 32,
 	FIRST_SWEEP = 64, /* threads ever known before those that left unseen are looked for */
 };
 

@@ -195,6 +195,45 @@ static void threads_that_end_while_they_are_lifted_leave_no_trace(void **state)
 	assert_int_equal(count_wrong(thread_begins_with_own, 10), 0);
 }
 
+/* ---- a thread that has not begun ---- */
+
+static void *report_lift(void *was_lifted)
+{
+	*(bool *)was_lifted = is_fast(own_tid());
+	return NULL;
+}
+
+/* On one CPU a new thread begins when its creator, which is real-time, waits for it. */
+static void a_thread_that_has_not_begun_is_lifted_while_a_fast_one_joins_it(void **state)
+{
+	(void)state;
+	need_real_time();
+	const struct sched_param none = {.sched_priority = 0};
+	cpu_set_t before, first;
+	pthread_attr_t attr;
+	pthread_t thread;
+	bool was_lifted = false;
+
+	sched_getaffinity(0, sizeof(before), &before);
+	CPU_ZERO(&first);
+	for (int cpu = 0; CPU_COUNT(&first) == 0; cpu++)
+		if (CPU_ISSET(cpu, &before))
+			CPU_SET(cpu, &first);
+	sched_setaffinity(0, sizeof(first), &first);
+	own(0, OWN_PRIORITY);
+	pthread_attr_init(&attr);
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
+	pthread_attr_setschedparam(&attr, &none);
+	assert_int_equal(pthread_create(&thread, &attr, report_lift, &was_lifted), 0);
+	set_tek(pthread_self(), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(set_other(pthread_self()), 0);
+	sched_setaffinity(0, sizeof(before), &before);
+	pthread_attr_destroy(&attr);
+	assert_true(was_lifted);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -203,6 +242,7 @@ int main(void)
 		cmocka_unit_test(programs_begin_with_the_own_policy_of_a_lifted_parent),
 		cmocka_unit_test(a_policy_that_is_set_while_a_lift_begins_stays),
 		cmocka_unit_test(threads_that_end_while_they_are_lifted_leave_no_trace),
+		cmocka_unit_test(a_thread_that_has_not_begun_is_lifted_while_a_fast_one_joins_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
