@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The calls that set a nice value. The kernel reads the nice value of a thread before it changes the
- * policy, and writes it back: a value that is set meanwhile is lost. Under the lock TEK changes no
- * policy.
+ * The calls that set a nice value. The kernel reads the nice value of a thread before it changes
+ * the policy, and writes it back: a value that is set meanwhile is lost. Under the lock TEK changes
+ * no policy.
  */
 #include "base/export.h"
 #include "base/real.h"
