@@ -41,6 +41,9 @@
 #define TEK_ASK_LIFT \
 	0x02u /* of ENTER: only because a Fast thread waits for this one. It gives its place to a
 		 thread of the process that is Fast for another reason */
+#define TEK_ASK_THEN \
+	0x04u /* of ENTER with `until_ns`: the thread then stays, with `then_priority` and without
+		 an end */
 
 struct tek_request {
 	tek_u32 magic;   /* TEK_REQUEST_MAGIC */
@@ -48,14 +51,15 @@ struct tek_request {
 	tek_u16 kind;    /* TEK_ASK_* */
 	tek_u32 number;  /* the sender's choice */
 	tek_u32 tid;
-	tek_u64 start_ticks; /* both as in the initial time namespace: */
-	tek_u64 until_ns;    /* CLOCK_MONOTONIC */
-	tek_s32 priority;    /* of SCHED_TEK: -20 to 19 */
-	tek_u32 flags;       /* TEK_ASK_* */
-	tek_u32 group;       /* TEK_GROUP_* */
-	tek_u32 budget_us;   /* of ENTER: CPU time that the thread wants to be held to, in each */
-	tek_u32 window_us;   /* window of that length; 0: to what the grant says only */
-	tek_u32 reserved[3]; /* zero */
+	tek_u64 start_ticks;   /* both as in the initial time namespace: */
+	tek_u64 until_ns;      /* CLOCK_MONOTONIC */
+	tek_s32 priority;      /* of SCHED_TEK: -20 to 19 */
+	tek_u32 flags;         /* TEK_ASK_* */
+	tek_u32 group;         /* TEK_GROUP_* */
+	tek_u32 budget_us;     /* of ENTER: CPU time that the thread wants to be held to, in each */
+	tek_u32 window_us;     /* window of that length; 0: to what the grant says only */
+	tek_s32 then_priority; /* of SCHED_TEK, with TEK_ASK_THEN */
+	tek_u32 reserved[2];   /* zero */
 };
 
 /* struct tek_reply.kind: that of the request, or */
@@ -93,6 +97,7 @@ TEK_ABI_AT(tek_request, flags, 36);
 TEK_ABI_AT(tek_request, group, 40);
 TEK_ABI_AT(tek_request, budget_us, 44);
 TEK_ABI_AT(tek_request, window_us, 48);
+TEK_ABI_AT(tek_request, then_priority, 52);
 
 TEK_ABI_ASSERT(sizeof(struct tek_reply) == 128);
 TEK_ABI_AT(tek_reply, version, 4);

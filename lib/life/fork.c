@@ -42,6 +42,10 @@ static void inherit(const struct tek_thread *self)
 
 __attribute__((cold)) void tek__fork_begin_again(void)
 {
+	int cancellation;
+
+	/* The cancellation that may be pending is that of the parent's thread, too. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
 	tek__process_begin_again();
 	tek__table_forget();
 	tek__guard_forget();
@@ -58,6 +62,7 @@ __attribute__((cold)) void tek__fork_begin_again(void)
 	tek__stack_forget();
 	tek__end_forget();
 	tek__process_has_begun_again();
+	pthread_setcancelstate(cancellation, NULL);
 }
 
 static void before_fork(void)

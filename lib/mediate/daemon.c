@@ -109,27 +109,29 @@ static bool is_lifted_only(const struct tek_member *member)
 	return member->reasons == TEK_WHY_LIFT;
 }
 
-static bool ask_to_enter(pid_t tid, const struct tek_member *member, int nice, uint64_t until_ns,
+static bool ask_to_enter(pid_t tid, const struct tek_member *member, struct tek_stay stay,
 			 struct tek_reply *reply)
 {
 	struct tek_budget budget = wanted_budget(member);
 	struct tek_time_offsets offsets = {0};
 
-	if (until_ns)
+	if (stay.until_ns)
 		tek__time_offsets(&offsets);
 	struct tek_request request = {
 		.tid = (tek_u32)tid,
-		.priority = nice,
-		.flags = is_lifted_only(member) ? TEK_ASK_LIFT : 0,
-		.until_ns = until_ns - (uint64_t)offsets.monotonic_ns,
+		.priority = stay.nice,
+		.flags = (is_lifted_only(member) ? TEK_ASK_LIFT : 0) |
+			 (stay.goes_on ? TEK_ASK_THEN : 0),
+		.until_ns = stay.until_ns - (uint64_t)offsets.monotonic_ns,
 		.budget_us = microseconds(budget.cpu_ns),
 		.window_us = microseconds(budget.window_ns),
+		.then_priority = stay.later_nice,
 	};
 	return tek__connection_ask(TEK_ASK_ENTER, &request, reply, notified);
 }
 
-static int note_answer(const struct tek_reply *reply, struct tek_member *member, int nice,
-		       uint64_t until_ns)
+static int note_answer(const struct tek_reply *reply, struct tek_member *member,
+		       struct tek_stay stay)
 {
 	int error = error_of(reply);
 
@@ -139,8 +141,7 @@ static int note_answer(const struct tek_reply *reply, struct tek_member *member,
 	}
 	member->rt_priority = (unsigned char)reply->rt_priority;
 	member->connection = tek__connection();
-	member->asked_nice = (signed char)nice;
-	member->asked_until_ns = until_ns;
+	member->asked = stay;
 	member->asked_budget = wanted_budget(member);
 	member->asked_lift = is_lifted_only(member);
 	member->taken.error = 0; /* if it was taken back, that was before */
@@ -153,26 +154,31 @@ static bool makes_sense(const struct tek_reply *reply, pid_t tid)
 	return reply->tid == (tek_u32)tid && reply->rt_priority <= HIGHEST_RT_PRIORITY;
 }
 
-int tek__daemon_enter(pid_t tid, struct tek_member *member, int nice, uint64_t until_ns)
+static bool is_over(struct tek_stay stay)
+{
+	return stay.until_ns && !stay.goes_on && stay.until_ns <= tek__now(CLOCK_MONOTONIC);
+}
+
+int tek__daemon_enter(pid_t tid, struct tek_member *member, struct tek_stay stay)
 {
 	struct tek_reply reply;
 	int error = tek__rt_note_base(tid, member);
 
 	if (error)
 		return error;
-	if (until_ns && until_ns <= tek__now(CLOCK_MONOTONIC))
+	if (is_over(stay))
 		return ETIME;
 	if (!tek__daemon_grant())
 		return EPERM;
-	bool answered = ask_to_enter(tid, member, nice, until_ns, &reply);
+	bool answered = ask_to_enter(tid, member, stay, &reply);
 	/* The connection may have been lost before: tekd was started anew. Try once more. */
 	if (!answered && tek__daemon_grant())
-		answered = ask_to_enter(tid, member, nice, until_ns, &reply);
+		answered = ask_to_enter(tid, member, stay, &reply);
 	if (answered && !makes_sense(&reply, tid)) {
 		tek__connection_close("its answer makes no sense");
 		answered = false;
 	}
-	return answered ? note_answer(&reply, member, nice, until_ns) : EPERM;
+	return answered ? note_answer(&reply, member, stay) : EPERM;
 }
 
 /* True if tekd still has to be notified that a thread leaves or changes. */
@@ -182,17 +188,26 @@ static bool is_granted(const struct tek_member *member)
 	return tek__connection_is_open() && !tek__daemon_has_taken(member, &taken);
 }
 
-void tek__daemon_move(pid_t tid, struct tek_member *member, int nice, uint64_t until_ns)
+static bool is_same_stay(struct tek_stay a, struct tek_stay b)
+{
+	return a.nice == b.nice && a.until_ns == b.until_ns && a.goes_on == b.goes_on &&
+	       a.later_nice == b.later_nice;
+}
+
+int tek__daemon_move(pid_t tid, struct tek_member *member, struct tek_stay stay)
 {
 	struct tek_reply reply;
 
-	if ((nice == member->asked_nice && until_ns == member->asked_until_ns &&
+	if ((is_same_stay(stay, member->asked) &&
 	     is_same(wanted_budget(member), member->asked_budget) &&
 	     is_lifted_only(member) == member->asked_lift) ||
 	    !is_granted(member))
-		return;
-	if (ask_to_enter(tid, member, nice, until_ns, &reply) && makes_sense(&reply, tid))
-		note_answer(&reply, member, nice, until_ns);
+		return 0;
+	if (is_over(stay))
+		return ETIME;
+	if (!ask_to_enter(tid, member, stay, &reply) || !makes_sense(&reply, tid))
+		return 0;
+	return note_answer(&reply, member, stay) == ETIME ? ETIME : 0;
 }
 
 void tek__daemon_leave(pid_t tid, struct tek_member *member)

@@ -34,15 +34,14 @@ unsigned int tek__daemon_grant(void);
 bool tek__daemon_serves(void);
 
 /*
- * Bring a thread before everything fair, with that SCHED_TEK priority and until then
- * (CLOCK_MONOTONIC; 0: until it leaves).  Fills what member has of it.  Returns 0, or EPERM,
- * EDQUOT, EAGAIN or ESRCH as tek/tek.h has them, or ETIME if that time has come; then nothing
+ * Bring a thread before everything fair for that stay.  Fills what member has of it.  Returns 0, or
+ * EPERM, EDQUOT, EAGAIN or ESRCH as tek/tek.h has them, or ETIME if the stay is over; then nothing
  * changed.
  */
-int tek__daemon_enter(pid_t tid, struct tek_member *member, int nice, uint64_t until_ns);
+int tek__daemon_enter(pid_t tid, struct tek_member *member, struct tek_stay stay);
 
-/* Another priority or time for one that entered. */
-void tek__daemon_move(pid_t tid, struct tek_member *member, int nice, uint64_t until_ns);
+/* Another stay for one that entered. Returns 0, or ETIME if the stay is over: it is to leave. */
+int tek__daemon_move(pid_t tid, struct tek_member *member, struct tek_stay stay);
 
 /* Has tekd restore the values that the thread had before it became Fast. */
 void tek__daemon_leave(pid_t tid, struct tek_member *member);

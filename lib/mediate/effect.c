@@ -49,15 +49,15 @@ int tek__effect_enter(struct tek_thread *thread)
 		if (error != EPERM || !grant)
 			return error;
 	}
-	return tek__daemon_enter(tid, member, member->nice, tek__reasons_end(member));
+	return tek__daemon_enter(tid, member, tek__reasons_stay(member));
 }
 
-void tek__effect_move(pid_t tid, struct tek_member *member)
+int tek__effect_move(pid_t tid, struct tek_member *member)
 {
 	if (member->connection)
-		tek__daemon_move(tid, member, member->nice, tek__reasons_end(member));
-	else
-		tek__rt_move(tid, member, member->nice);
+		return tek__daemon_move(tid, member, tek__reasons_stay(member));
+	tek__rt_move(tid, member, member->nice);
+	return 0;
 }
 
 void tek__effect_leave(pid_t tid, struct tek_member *member)

@@ -25,8 +25,11 @@ int tek__effect_ready(void);
  */
 int tek__effect_enter(struct tek_thread *thread);
 
-/* The priority or the end of one that entered may have changed. */
-void tek__effect_move(pid_t tid, struct tek_member *member);
+/*
+ * The priority or the end of one that entered may have changed. Returns 0, or ETIME if its reasons
+ * have ended: it is to leave.
+ */
+int tek__effect_move(pid_t tid, struct tek_member *member);
 
 /* Give back what it had. */
 void tek__effect_leave(pid_t tid, struct tek_member *member);

@@ -24,6 +24,22 @@ int tek__reasons_nice(const struct tek_member *member)
 	return nice;
 }
 
+struct tek_stay tek__reasons_stay(const struct tek_member *member)
+{
+	struct tek_stay stay = {.nice = (signed char)tek__reasons_nice(member)};
+	struct tek_member part = *member;
+
+	part.reasons &= TEK_WHY_TIMED | TEK_WHY_FOLLOW;
+	stay.until_ns = part.reasons ? tek__reasons_end(&part) : 0;
+	part.reasons ^= member->reasons;
+	if (!stay.until_ns || !part.reasons)
+		return stay;
+	stay.later_nice = (signed char)tek__reasons_nice(&part);
+	stay.goes_on = stay.later_nice > stay.nice;
+	/* The end of a reason that changes nothing is none. */
+	return stay.goes_on ? stay : (struct tek_stay){.nice = stay.nice};
+}
+
 uint64_t tek__reasons_end(const struct tek_member *member)
 {
 	bool timed = member->reasons & TEK_WHY_TIMED, follows = member->reasons & TEK_WHY_FOLLOW;

@@ -113,7 +113,10 @@ int tek__region_settle(struct tek_thread *thread)
 		tek__guard_enter(thread);
 		link_member(thread);
 	} else if (wanted && !member->paused) {
-		tek__effect_move(thread->tid, member);
+		if (tek__effect_move(thread->tid, member) == ETIME) {
+			member->reasons = 0;
+			return tek__region_settle(thread);
+		}
 	} else if (!wanted && member->fast) {
 		tek__guard_leave(thread);
 		if (!member->paused)

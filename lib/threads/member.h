@@ -33,6 +33,14 @@ struct tek_taken {
 	uint64_t used_ns, allowed_ns; /* CPU time; 0: it is not about that */
 };
 
+/* A stay that tekd is asked for. */
+struct tek_stay {
+	uint64_t until_ns;      /* CLOCK_MONOTONIC; 0: until it is taken back */
+	signed char nice;       /* SCHED_TEK priority */
+	bool goes_on;           /* after until_ns, with: */
+	signed char later_nice; /* else 0 */
+};
+
 struct tek_member {
 	unsigned char group;   /* TEK_GROUP_* */
 	bool marked;           /* time-critical, tek-2020 IV-A */
@@ -58,8 +66,7 @@ struct tek_member {
 
 	/* While it is Fast by the daemon (daemon.h). */
 	unsigned int connection; /* over which it was asked for; 0: it is not Fast by the daemon */
-	signed char asked_nice;
-	uint64_t asked_until_ns; /* CLOCK_MONOTONIC; 0: until it is taken back */
+	struct tek_stay asked;
 	struct tek_budget asked_budget;
 	bool asked_lift; /* it is Fast only because another thread waits for it */
 	struct tek_taken taken;

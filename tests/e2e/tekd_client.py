@@ -12,11 +12,11 @@ import sys
 import threading
 import time
 
-REQUEST = struct.Struct("<IHHIIQQiII5I")
+REQUEST = struct.Struct("<IHHIIQQiIIIIiII")
 REPLY = struct.Struct("<IHHIIiI2Q88s")
 HELLO, ENTER, LEAVE, GROUP, STATUS, EXPLAIN, CRITICAL, NORMAL = range(1, 9)
 LEFT, REFUSED = 101, 102
-PROCESS, LIFT = 1, 2
+PROCESS, LIFT, THEN = 1, 2, 4
 RR_RESET = os.SCHED_RR | 0x40000000
 
 
@@ -53,9 +53,10 @@ class Client:
             raise Closed
         return Answer(packet)
 
-    def send(self, kind, tid=0, *, start=0, until=0, priority=0, flags=0, group=0):
+    def send(self, kind, tid=0, *, start=0, until=0, priority=0, flags=0, group=0, then=0):
         self.number += 1
-        self.socket.send(request(kind, self.number, tid, start, until, priority, flags, group))
+        self.socket.send(request(kind, self.number, tid, start, until, priority, flags, group,
+                                 then))
 
     def ask(self, *arguments, **options):
         self.send(*arguments, **options)
@@ -80,9 +81,9 @@ class Client:
         self.socket.close()
 
 
-def request(kind, number, tid=0, start=0, until=0, priority=0, flags=0, group=0):
+def request(kind, number, tid=0, start=0, until=0, priority=0, flags=0, group=0, then=0):
     return REQUEST.pack(0x514B4554, 1, kind, number, tid, start, until, priority, flags, group,
-                        *[0] * 5)
+                        0, 0, then, 0, 0)
 
 
 def scheduling(tid):

@@ -35,6 +35,8 @@ pub const ASK_NORMAL: u16 = 8;
 pub const ASK_PROCESS: u32 = 1;
 /// In `flags` of ENTER: only because a Fast thread waits for this one.
 pub const ASK_LIFT: u32 = 2;
+/// In `flags` of ENTER with an end: after it the thread stays, with `then_priority`.
+pub const ASK_THEN: u32 = 4;
 
 /// A thread is Fast no more; `error` has the reason.
 pub const TELL_LEFT: u16 = 101;
@@ -66,7 +68,7 @@ pub struct Request {
     pub until_ns: u64,
     /// SCHED_TEK priority: -20 to 19.
     pub priority: i32,
-    /// [`ASK_PROCESS`], [`ASK_LIFT`].
+    /// [`ASK_PROCESS`], [`ASK_LIFT`], [`ASK_THEN`].
     pub flags: u32,
     /// `GROUP_*`.
     pub group: u32,
@@ -74,12 +76,14 @@ pub struct Request {
     pub budget_us: u32,
     /// in each window of this length; both 0: only the budget of the grant holds.
     pub window_us: u32,
+    /// SCHED_TEK priority from `until_ns` on, with [`ASK_THEN`].
+    pub then_priority: i32,
     /// Zero.
-    pub reserved: [u32; 3],
+    pub reserved: [u32; 2],
 }
 layout!(Request, "tek_request", 64, {
     magic: 0, version: 4, kind: 6, number: 8, tid: 12, start_ticks: 16, until_ns: 24, priority: 32,
-    flags: 36, group: 40, budget_us: 44, window_us: 48, reserved: 52,
+    flags: 36, group: 40, budget_us: 44, window_us: 48, then_priority: 52, reserved: 56,
 });
 
 /// A reply of tekd, or a report without a request.
@@ -159,7 +163,8 @@ impl Request {
             group: 0,
             budget_us: 0,
             window_us: 0,
-            reserved: [0; 3],
+            then_priority: 0,
+            reserved: [0; 2],
         }
     }
 
@@ -179,7 +184,10 @@ impl Request {
             ASK_LEAVE | ASK_EXPLAIN => expected.tid = request.tid,
             ASK_ENTER => {
                 expected.tid = request.tid;
-                expected.flags = request.flags & ASK_LIFT;
+                expected.flags = request.flags & (ASK_LIFT | ASK_THEN);
+                if request.flags & ASK_THEN != 0 {
+                    expected.then_priority = request.then_priority;
+                }
                 expected.until_ns = request.until_ns;
                 expected.priority = request.priority;
                 expected.budget_us = request.budget_us;
@@ -270,7 +278,7 @@ mod tests {
         assert_eq!(decode(Request { version: 2, ..good }), Err(MessageError::Version(2)));
         assert_eq!(decode(Request { kind: 0, ..good }), Err(MessageError::Kind(0)));
         assert_eq!(decode(Request { tid: 1, ..good }), Err(MessageError::NotZero));
-        assert_eq!(decode(Request { reserved: [0, 0, 1], ..good }), Err(MessageError::NotZero));
+        assert_eq!(decode(Request { reserved: [0, 1], ..good }), Err(MessageError::NotZero));
         let flags = Request { flags: 2, ..Request::new(ASK_CRITICAL, 1) };
         assert_eq!(decode(flags), Err(MessageError::NotZero));
     }

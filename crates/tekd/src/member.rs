@@ -16,6 +16,8 @@ pub struct Ask {
     pub priority: Priority,
     /// CLOCK_MONOTONIC; 0: no end.
     pub until_ns: u64,
+    /// The priority after that time; `None`: the request ends then.
+    pub then: Option<Priority>,
     /// Only because a Fast thread of its process waits for it.
     pub is_lift: bool,
     /// The budget of the grant, and the budget that the request asks for.

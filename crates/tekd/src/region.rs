@@ -363,6 +363,9 @@ impl Region {
             .collect();
         let mut all_left = Vec::new();
         for (tid, reason) in over {
+            if self.stays_after(backends, tid, reason) {
+                continue;
+            }
             let left = self.left(tid, libc::ETIME, [0, 0], "its time is over".to_owned());
             self.leave(backends, tid, reason);
             if !self.members.contains_key(&tid) {
@@ -370,6 +373,15 @@ impl Region {
             }
         }
         all_left
+    }
+
+    /// Whether a request whose time is over goes on with another priority.
+    fn stays_after(&mut self, backends: &mut Backends, tid: i32, reason: Reason) -> bool {
+        let Some(member) = self.members.get_mut(&tid) else { return false };
+        let Some(ask) = member.slot(reason) else { return false };
+        let Some(then) = ask.then.take() else { return false };
+        (ask.priority, ask.until_ns) = (then, 0);
+        settle(member, backends).is_ok()
     }
 
     /// When `run_once` has work.

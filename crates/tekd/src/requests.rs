@@ -16,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tek_abi::{
     Reply, Request, ASK_CRITICAL, ASK_ENTER, ASK_EXPLAIN, ASK_GROUP, ASK_HELLO, ASK_LEAVE,
-    ASK_LIFT, ASK_NORMAL, ASK_PROCESS, ASK_STATUS, GRANT_LIMIT, GRANT_SWITCH,
+    ASK_LIFT, ASK_NORMAL, ASK_PROCESS, ASK_STATUS, ASK_THEN, GRANT_LIMIT, GRANT_SWITCH,
 };
 use tek_effect::{Error, Identity, Limits, Resource};
 use tek_policy::{Budget, Counts, Priority, Refusal};
@@ -236,8 +236,11 @@ fn leave(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
 fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask> {
     let priority = Priority::try_from(i64::from(request.priority))
         .map_err(|wrong| Refused::new(libc::EINVAL, wrong.to_string()))?;
-    if request.until_ns > 0 && request.until_ns <= now {
-        return Err(Refused::new(libc::ETIME, "until_ns is over: give a later time"));
+    let mut then = later_priority(request)?;
+    let (mut priority, mut until_ns) = (priority, request.until_ns);
+    if until_ns > 0 && until_ns <= now {
+        let over = || Refused::new(libc::ETIME, "until_ns is over: give a later time");
+        (priority, until_ns) = (then.take().ok_or_else(over)?, 0);
     }
     let asked = asked_budget(request)?;
     let uid = server.peer(pid)?.checked.as_ref().ok_or_else(unknown)?.person.uid;
@@ -245,6 +248,7 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
     let peer = server.peer(pid)?;
     let grant = peer.grant()?;
     grant.terms.may_have(priority)?;
+    then.map_or(Ok(()), |then| grant.terms.may_have(then))?;
     let is_lift = request.flags & ASK_LIFT != 0;
     match is_lift {
         true => grant.terms.may_lift(&mut peer.switches, now)?,
@@ -253,7 +257,8 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
     let checked = peer.checked.as_ref().ok_or_else(unknown)?;
     Ok(Ask {
         priority,
-        until_ns: request.until_ns,
+        until_ns,
+        then,
         is_lift,
         granted: grant.terms.budget,
         budget: asked.or_wider(grant.terms.budget),
@@ -265,6 +270,19 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
         grant: grant.source.clone(),
         since_ns: now,
     })
+}
+
+/// The priority that a thread has from the end of its time on.
+fn later_priority(request: &Request) -> Result<Option<Priority>> {
+    if request.flags & ASK_THEN == 0 {
+        return Ok(None);
+    }
+    if request.until_ns == 0 {
+        return Err(Refused::new(libc::EINVAL, "TEK_ASK_THEN needs until_ns"));
+    }
+    Priority::try_from(i64::from(request.then_priority))
+        .map(Some)
+        .map_err(|wrong| Refused::new(libc::EINVAL, wrong.to_string()))
 }
 
 /// The budget that a thread asks for.

@@ -63,7 +63,7 @@ def nearly_right():
                   priority=generator.randrange(-22, 22))
     match generator.randrange(6):
         case 0: fields["until"] = time.monotonic_ns() + generator.randrange(-10**6, 10**7)
-        case 1: fields["flags"] = generator.randrange(4)
+        case 1: fields["flags"] = generator.randrange(8)
         case 2: fields["group"] = generator.randrange(8)
         case 3: fields["start"] = number(64)
         case 4: fields["kind"] = number(16)

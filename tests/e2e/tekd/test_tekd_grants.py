@@ -13,7 +13,7 @@ import time
 import pytest
 from conftest import eventually
 from tekd_client import (CRITICAL, ENTER, GROUP, HELLO, LEAVE, LEFT, NORMAL, PROCESS, RR_RESET,
-                         is_fast, scheduling)
+                         THEN, is_fast, scheduling)
 from tekd_daemon import USUAL, Other, daemon, pytestmark, tekd, thread
 
 assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
@@ -69,6 +69,20 @@ def test_a_stay_ends_when_its_time_is_over(tekd, thread):
     assert (left.kind, left.tid, left.error) == (LEFT, thread, errno.ETIME)
     assert not is_fast(thread)
     assert client.ask(ENTER, thread, until=1).error == errno.ETIME
+
+
+def test_a_stay_goes_on_with_another_priority_when_its_time_is_over(tekd, thread):
+    client = tekd.client()
+    until = time.monotonic_ns() + 500_000_000
+    entered = client.ask(ENTER, thread, until=until, flags=THEN, then=10)
+    assert (entered.error, entered.rt_priority) == (0, 29)
+    assert eventually(lambda: scheduling(thread)[:2] == (RR_RESET, 19))
+    # The time was over before the request came.
+    assert client.ask(ENTER, thread, until=1, flags=THEN, priority=-20, then=0).rt_priority == 29
+    assert client.ask(ENTER, thread, flags=THEN, then=0).error == errno.EINVAL
+    assert client.ask(ENTER, thread, until=1, flags=THEN, then=20).error == errno.EINVAL
+    assert client.ask(LEAVE, thread).error == 0
+    assert not is_fast(thread)
 
 
 def test_a_child_of_a_critical_thread_is_not_critical(tekd):
