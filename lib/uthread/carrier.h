@@ -28,6 +28,7 @@
 #include "uthread/here.h"
 #include "uthread/spin.h"
 #include "uthread/thread.h"
+#include "uthread/tick_cost.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -39,6 +40,7 @@ struct tek_carrier {
 	atomic_int ended;             /* the id of the one before, which may still end; 0: none */
 	struct tek_here *kernel_here; /* of the storage of its kernel thread */
 	int timer;                    /* its ticks: preempt.c; -1: none */
+	struct tek_tick_cost cost;    /* of these */
 	atomic_uint called;           /* a worker has been given to it: a futex */
 	struct tek_worker *given;     /* that worker */
 	struct tek_carrier *next;     /* of the spare ones */

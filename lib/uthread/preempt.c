@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/preempt.h"
 
-#include "base/channel.h"
 #include "base/clock.h"
-#include "base/line.h"
 #include "uthread/carrier.h"
 #include "uthread/critical.h"
 #include "uthread/engine.h"
@@ -17,6 +15,7 @@
 #include "uthread/spares.h"
 #include "uthread/supplier.h"
 #include "uthread/tick.h"
+#include "uthread/unpreempted.h"
 #include "uthread/wait.h"
 
 #include <errno.h>
@@ -46,59 +45,13 @@ static void set_timer(const struct tek_carrier *carrier, uint64_t first_ns, uint
 	syscall(SYS_timer_settime, carrier->timer, 0, &times, NULL);
 }
 
-/* Once: a program that waits for another thread in a loop would stand still without a message. */
-static void report_without(const char *what, int error, void (*cure)(struct tek_line *line))
-{
-	static atomic_bool reported;
-	struct tek_line line = {0};
-
-	if (atomic_exchange(&reported, true))
-		return;
-	tek__line_add(&line, "tek: ");
-	tek__line_add(&line, tek__channel_program());
-	tek__line_add(&line, "[");
-	tek__line_add_number(&line, (uint64_t)getpid());
-	tek__line_add(&line, "]: user-level threads are not preempted: ");
-	tek__line_add(&line, what);
-	tek__line_add(&line, ": ");
-	tek__line_add(&line, strerrordesc_np(error));
-	tek__line_add(&line, ". They switch only where they wait or yield. ");
-	cure(&line);
-	tek__line_add(&line, "\n");
-	tek__channel_report(line.text, line.length);
-}
-
-/* Root raises the limit of the shell that started the program. */
-static void cure_signals(struct tek_line *line)
-{
-	tek__line_add(line, "Each timer counts as a pending signal. To allow more, as root: "
-			    "`prlimit --pid ");
-	tek__line_add_number(line, (uint64_t)getppid());
-	tek__line_add(line, " --sigpending=65536:65536`; for a systemd unit: "
-			    "LimitSIGPENDING=65536.");
-}
-
-static void cure_filter(struct tek_line *line)
-{
-	tek__line_add(line, "Let the seccomp filter allow timer_create(2) and timer_settime(2).");
-}
-
-static void cure_proc(struct tek_line *line)
-{
-	tek__line_add(line, "As root: `mount -t proc proc /proc`.");
-}
-
-static void report_without_timer(int error)
-{
-	report_without("timer_create", error, error == EAGAIN ? cure_signals : cure_filter);
-}
-
 void tek_ut__preempt_add(struct tek_carrier *carrier)
 {
 	struct sigevent event;
 
 	if (tek_ut__engine.preempt == TEK_PREEMPT_OFF)
 		return;
+	carrier->cost = (struct tek_tick_cost){0};
 	memset(&event, 0, sizeof(event));
 	event.sigev_notify = SIGEV_THREAD_ID;
 	event.sigev_signo = TEK_TICK_SIGNAL;
@@ -109,7 +62,7 @@ void tek_ut__preempt_add(struct tek_carrier *carrier)
 	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &number) == 0)
 		carrier->timer = number;
 	else
-		report_without_timer(errno);
+		tek_ut__unpreempted_without_timer(errno);
 }
 
 void tek_ut__preempt_remove(struct tek_carrier *carrier)
@@ -121,9 +74,22 @@ void tek_ut__preempt_remove(struct tek_carrier *carrier)
 		syscall(SYS_timer_delete, number);
 }
 
-static void start_timer(struct tek_worker *worker, const struct tek_carrier *carrier)
+static uint64_t least_interval_of(const struct tek_worker *worker)
+{
+	return atomic_load_explicit(&worker->least_interval, memory_order_relaxed);
+}
+
+static uint64_t best_interval(const struct tek_worker *worker)
 {
 	const uint64_t interval = tek_ut__kernel_wait_interval();
+	const uint64_t least = least_interval_of(worker);
+
+	return interval > least ? interval : least;
+}
+
+static void start_timer(struct tek_worker *worker, const struct tek_carrier *carrier)
+{
+	const uint64_t interval = best_interval(worker);
 	/* Workers tick one after the other, so that they do not all contend for the same lock. */
 	const uint64_t shift = interval * worker->number / tek_ut__worker_count;
 
@@ -137,14 +103,18 @@ static uint64_t interval_of(const struct tek_worker *worker)
 	return atomic_load_explicit(&worker->interval, memory_order_relaxed);
 }
 
-/* The interval changes as soon as there is a wait in the kernel to poll for, or none any more. */
+/*
+ * The interval changes as soon as there is a wait in the kernel to poll for, or none any more, and
+ * with the cost of a tick.
+ */
 static void adapt_timer(struct tek_worker *worker)
 {
 	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
-	const uint64_t interval = interval_of(worker);
+	const uint64_t interval = interval_of(worker), best = best_interval(worker);
+	/* Each measurement of the cost differs a little. */
+	const bool same = interval >= best - best / 8 && interval <= best + best / 8;
 
-	if (carrier && carrier->timer >= 0 && atomic_load(&worker->ticking) &&
-	    interval != tek_ut__kernel_wait_interval())
+	if (carrier && carrier->timer >= 0 && atomic_load(&worker->ticking) && !same)
 		start_timer(worker, carrier);
 }
 
@@ -218,6 +188,15 @@ static void start_workers(const struct tek_worker *self)
 }
 
 /*
+ * Not if the last switch took as long as a quantum: each thread would be taken off its worker
+ * before it has run.
+ */
+static bool has_had_time(const struct tek_worker *worker)
+{
+	return tek__now(CLOCK_MONOTONIC) - worker->given_at >= interval_of(worker) / 2;
+}
+
+/*
  * A quantum of this worker has passed. Returns whether the running thread has used up its
  * allotment.
  */
@@ -238,7 +217,8 @@ static bool count_tick(struct tek_worker *worker)
 	if (tek_ut__worker_count > 1)
 		start_workers(worker);
 	/* The thread may have run for a part of this quantum only. */
-	return whole && tek_ut__sched->tick(worker, tek_ut__runs_on(worker));
+	return whole && has_had_time(worker) &&
+	       tek_ut__sched->tick(worker, tek_ut__runs_on(worker));
 }
 
 /* Whether the calling thread has to yield. `pending`: the reasons to check that. */
@@ -270,6 +250,7 @@ static void give_way(struct tek_worker *worker, unsigned int pending)
 	if (pending & TEK_PENDING_TICK && !worker->polls)
 		worker->ticked_switches = switches + 1;
 	worker->retries = 0;
+	worker->given_at = tek__now(CLOCK_MONOTONIC);
 	tek_ut__yield(TEK_READY_PREEMPTED);
 	/*
 	 * No other thread ran. After a switch it may be on another worker, and this one another
@@ -287,7 +268,9 @@ static void stop_here(struct tek_worker *worker)
 
 	tek_ut__supplier_check(); /* for the next time */
 	worker->ticked_switches = worker->switches + 1;
-	if (!tek_ut__carrier_stop_here(worker))
+	if (tek_ut__carrier_stop_here(worker))
+		tek_ut__here_worker()->given_at = tek__now(CLOCK_MONOTONIC);
+	else
 		worker->ticked_switches = ticked;
 }
 
@@ -305,10 +288,11 @@ static void try_again(struct tek_worker *worker)
 			tek_ut__monitor_wake();
 		worker->monitor_asked = now;
 	}
-	uint64_t soon = tek_ut__engine.quantum_ns / 4 < RETRY_NS ? tek_ut__engine.quantum_ns / 4
-								 : RETRY_NS;
+	const uint64_t interval = interval_of(worker), least = least_interval_of(worker) / 2;
+	uint64_t soon = interval / 4 < RETRY_NS ? interval / 4 : RETRY_NS;
+	soon = soon > least ? soon : least;
 	if (worker->retries++ % (RETRIES + 1) < RETRIES)
-		set_timer(atomic_load(&worker->carrier), soon, tek_ut__engine.quantum_ns);
+		set_timer(atomic_load(&worker->carrier), soon, interval);
 }
 
 __attribute__((noinline)) void tek_ut__leave_pending(void)
@@ -427,14 +411,33 @@ static __attribute__((noinline)) void set_errno(int error)
 	errno = error;
 }
 
+/* The timer changes at once where no thread reaches the end of a section any more. */
+static void note_cost(const struct tek_here *here)
+{
+	const uint64_t least = tek_ut__tick_cost_interval(&here->carrier->cost);
+
+	if (!least || !here->worker)
+		return;
+	atomic_store_explicit(&here->worker->least_interval, least, memory_order_relaxed);
+	if (here->defer && here->entry)
+		adapt_timer(here->worker);
+}
+
 static void on_tick(siginfo_t *info, void *context)
 {
 	tek_ut__restart_sequence(context);
+	const bool probe = tek_ut__tick_is_probe(info);
 	/* A kick is a signal, too, but no quantum has passed. */
-	unsigned int pending = info->si_code == SI_TIMER ? TEK_PENDING_TICK : TEK_PENDING_CHECK;
+	unsigned int pending = info->si_code == SI_TIMER || probe ? TEK_PENDING_TICK
+								  : TEK_PENDING_CHECK;
 	int error = get_errno();
 	struct tek_here *here = tek_ut__here_find();
 
+	if (here->carrier && probe)
+		note_cost(here);
+	else if (here->carrier && here->self && here->worker && pending == TEK_PENDING_TICK &&
+		 tek_ut__tick_cost_probe(&here->carrier->cost))
+		return; /* the probe comes before the program */
 	if (!here->self) {
 		/* The carrier itself, without a thread to run: it polls for one anyway. */
 		if (here->carrier && here->worker)
@@ -453,7 +456,7 @@ int tek_ut__preempt_start(void)
 	int error = tek_ut__sections_find();
 
 	if (error)
-		report_without("/proc/self/maps", error, cure_proc);
+		tek_ut__unpreempted_without_maps(error);
 	return tek_ut__tick_start(on_tick);
 }
 

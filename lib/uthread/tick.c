@@ -36,6 +36,22 @@ union sigval tek_ut__tick_value(void)
 	return (union sigval){.sival_ptr = &ours};
 }
 
+/* An address that no other value has. */
+static union sigval probe_value(void)
+{
+	return (union sigval){.sival_ptr = &ours.flags};
+}
+
+static bool has_value(const siginfo_t *info, union sigval value)
+{
+	return info->si_value.sival_ptr == value.sival_ptr;
+}
+
+bool tek_ut__tick_is_probe(const siginfo_t *info)
+{
+	return info->si_code == SI_QUEUE && has_value(info, probe_value());
+}
+
 static void measure_frame(const ucontext_t *context)
 {
 	const size_t bytes = (uintptr_t)context->uc_mcontext.TEK_STACK_POINTER -
@@ -55,13 +71,13 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
 	const bool carries = info->si_code == SI_TIMER || info->si_code == SI_QUEUE;
 
-	if (carries && info->si_value.sival_ptr == tek_ut__tick_value().sival_ptr) {
+	if (carries && (has_value(info, tek_ut__tick_value()) || tek_ut__tick_is_probe(info))) {
 		tek_tick_handler *handler = atomic_load_explicit(&handle, memory_order_acquire);
 		struct tek_carrier *carrier = tek_ut__here_carrier();
 		if (!tek_ut__tick_frame_bytes())
 			measure_frame(context);
 		/* The next one may be sent. */
-		if (carrier && info->si_code == SI_QUEUE)
+		if (carrier && info->si_code == SI_QUEUE && !tek_ut__tick_is_probe(info))
 			atomic_store(&carrier->kicked, false);
 		handler(info, context);
 		tek_ut__overflow_keep_stack(carrier, context);
@@ -90,7 +106,7 @@ static int set(int number, const struct kernel_action *action)
 	return syscall(SYS_rt_sigaction, number, action, NULL, sizeof(action->mask)) ? errno : 0;
 }
 
-bool tek_ut__tick_send(pid_t tid)
+static bool send_value(pid_t tid, union sigval value)
 {
 	const int error = errno;
 	siginfo_t info;
@@ -99,11 +115,21 @@ bool tek_ut__tick_send(pid_t tid)
 	info.si_signo = TEK_TICK_SIGNAL;
 	info.si_code = SI_QUEUE;
 	info.si_pid = getpid();
-	info.si_value = tek_ut__tick_value();
+	info.si_value = value;
 	bool sent = syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, TEK_TICK_SIGNAL, &info) == 0 ||
 		    errno != EAGAIN;
 	errno = error;
 	return sent;
+}
+
+bool tek_ut__tick_send(pid_t tid)
+{
+	return send_value(tid, tek_ut__tick_value());
+}
+
+bool tek_ut__tick_send_probe(pid_t tid)
+{
+	return send_value(tid, probe_value());
 }
 
 void tek_ut__tick_unblock(void)

@@ -61,6 +61,10 @@ union sigval tek_ut__tick_value(void);
  */
 bool tek_ut__tick_send(pid_t tid);
 
+/* The same for a probe: tick_cost.h. The handler is called for it as for the others. */
+bool tek_ut__tick_send_probe(pid_t tid);
+bool tek_ut__tick_is_probe(const siginfo_t *info);
+
 /* Bytes of stack that the kernel took for the first one that arrived; 0: none has arrived. */
 size_t tek_ut__tick_frame_bytes(void);
 

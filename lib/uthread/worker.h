@@ -54,7 +54,9 @@ struct tek_worker {
 	atomic_bool kicked;        /* another thread goes before the one that runs here */
 	unsigned int retries;      /* of ticks that arrived at a bad moment */
 	uint64_t monitor_asked;    /* when, in ns */
+	uint64_t given_at;         /* when a tick last took a thread off it, in ns */
 	_Atomic uint64_t interval; /* of its timer, in ns: kernel_wait.h */
+	_Atomic uint64_t least_interval; /* of its timer, in ns: tick_cost.h; 0: not known yet */
 	unsigned int polls;        /* polls in the current quantum */
 
 	/* idle.c */

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/tick_cost.h"
+
+#include "base/channel.h"
+#include "base/clock.h"
+#include "base/line.h"
+#include "uthread/engine.h"
+#include "uthread/tick.h"
+
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TICKS_A_MEASUREMENT 256u
+
+/*
+ * The interval, in costs. A probe switches no threads: with that, a tick takes up to about twice
+ * as long, which is a quarter of the interval.
+ */
+#define COSTS_AN_INTERVAL 8
+
+bool tek_ut__tick_cost_probe(struct tek_tick_cost *cost)
+{
+#if defined(TEK_FIBERS_TSAN)
+	(void)cost;
+	return false; /* it delivers signals when it likes */
+#else
+	if (cost->ticks++ % TICKS_A_MEASUREMENT >= TEK_TICK_COST_SAMPLES)
+		return false;
+	cost->sent_at = tek__now(CLOCK_MONOTONIC);
+	return tek_ut__tick_send_probe((pid_t)syscall(SYS_gettid));
+#endif
+}
+
+/* The median of three: the CPU may have been taken away during one of them. */
+static uint64_t middle(const uint64_t ns[TEK_TICK_COST_SAMPLES])
+{
+	const uint64_t low = ns[0] < ns[1] ? ns[0] : ns[1], high = ns[0] < ns[1] ? ns[1] : ns[0];
+
+	return ns[2] < low ? low : ns[2] > high ? high : ns[2];
+}
+
+static void report_once(uint64_t cost_ns)
+{
+	static atomic_bool reported;
+	struct tek_line line = {0};
+
+	if (atomic_exchange(&reported, true))
+		return;
+	tek__line_add(&line, "tek: ");
+	tek__line_add(&line, tek__channel_program());
+	tek__line_add(&line, "[");
+	tek__line_add_number(&line, (uint64_t)getpid());
+	tek__line_add(&line, "]: to interrupt a thread takes ");
+	tek__line_add_number(&line, cost_ns / 1000);
+	tek__line_add(&line, " us here, too long for a quantum of ");
+	tek__line_add_number(&line, tek_ut__engine.quantum_ns / 1000);
+	tek__line_add(&line, " us: it is lengthened to ");
+	tek__line_add_number(&line, cost_ns * COSTS_AN_INTERVAL / 1000);
+	tek__line_add(&line, " us, and changes with that time.\n");
+	tek__channel_report(line.text, line.length);
+}
+
+uint64_t tek_ut__tick_cost_interval(struct tek_tick_cost *cost)
+{
+	cost->ns[cost->samples++ % TEK_TICK_COST_SAMPLES] = tek__now(CLOCK_MONOTONIC) -
+							    cost->sent_at;
+	if (cost->samples % TEK_TICK_COST_SAMPLES != 0)
+		return 0;
+	const uint64_t cost_ns = middle(cost->ns);
+	if (cost_ns * COSTS_AN_INTERVAL > tek_ut__engine.quantum_ns)
+		report_once(cost_ns);
+	return cost_ns * COSTS_AN_INTERVAL;
+}
