@@ -126,9 +126,21 @@ static bool remind(void)
 	return any;
 }
 
+/* Longer where a tick takes long: the threads that are reminded would do nothing else. */
+static struct timespec time_to_next(void)
+{
+	uint64_t ns = CHECK_AGAIN_NS;
+
+	for (unsigned int i = 0; i < tek_ut__worker_count; i++) {
+		const uint64_t least = atomic_load_explicit(&tek_ut__workers[i].least_interval,
+							    memory_order_relaxed);
+		ns = ns > least ? ns : least;
+	}
+	return tek__timespec_of(ns);
+}
+
 static void *watch(void *argument)
 {
-	const struct timespec again = tek__timespec_of(CHECK_AGAIN_NS);
 	bool soon = false;
 
 	const unsigned int generation = (unsigned int)(uintptr_t)argument;
@@ -138,6 +150,7 @@ static void *watch(void *argument)
 	atomic_store(&monitor, (pid_t)syscall(SYS_gettid));
 	tek_ut__kernel_thread_has_begun();
 	while (generation == atomic_load(&tek_ut__carrier_generation)) {
+		const struct timespec again = time_to_next();
 		if (!atomic_load(&called))
 			syscall(SYS_futex, &called, FUTEX_WAIT_PRIVATE, 0, soon ? &again : NULL,
 				NULL, 0);

@@ -11,7 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Of so many ticks the first ones are measured. */
 #define TICKS_A_MEASUREMENT 256u
+#define SAMPLES 5u
 
 /*
  * The interval, in costs. A probe switches no threads: with that, a tick takes up to about twice
@@ -25,19 +27,11 @@ bool tek_ut__tick_cost_probe(struct tek_tick_cost *cost)
 	(void)cost;
 	return false; /* it delivers signals when it likes */
 #else
-	if (cost->ticks++ % TICKS_A_MEASUREMENT >= TEK_TICK_COST_SAMPLES)
+	if (cost->ticks++ % TICKS_A_MEASUREMENT >= SAMPLES)
 		return false;
 	cost->sent_at = tek__now(CLOCK_MONOTONIC);
 	return tek_ut__tick_send_probe((pid_t)syscall(SYS_gettid));
 #endif
-}
-
-/* The median of three: the CPU may have been taken away during one of them. */
-static uint64_t middle(const uint64_t ns[TEK_TICK_COST_SAMPLES])
-{
-	const uint64_t low = ns[0] < ns[1] ? ns[0] : ns[1], high = ns[0] < ns[1] ? ns[1] : ns[0];
-
-	return ns[2] < low ? low : ns[2] > high ? high : ns[2];
 }
 
 static void report_once(uint64_t cost_ns)
@@ -63,12 +57,15 @@ static void report_once(uint64_t cost_ns)
 
 uint64_t tek_ut__tick_cost_interval(struct tek_tick_cost *cost)
 {
-	cost->ns[cost->samples++ % TEK_TICK_COST_SAMPLES] = tek__now(CLOCK_MONOTONIC) -
-							    cost->sent_at;
-	if (cost->samples % TEK_TICK_COST_SAMPLES != 0)
+	const uint64_t ns = tek__now(CLOCK_MONOTONIC) - cost->sent_at;
+
+	/* The CPU may be taken away during a probe, which makes it longer: the least counts. */
+	if (cost->samples == 0 || ns < cost->least_ns)
+		cost->least_ns = ns;
+	if (++cost->samples < SAMPLES)
 		return 0;
-	const uint64_t cost_ns = middle(cost->ns);
-	if (cost_ns * COSTS_AN_INTERVAL > tek_ut__engine.quantum_ns)
-		report_once(cost_ns);
-	return cost_ns * COSTS_AN_INTERVAL;
+	cost->samples = 0;
+	if (cost->least_ns * COSTS_AN_INTERVAL > tek_ut__engine.quantum_ns)
+		report_once(cost->least_ns);
+	return cost->least_ns * COSTS_AN_INTERVAL;
 }

@@ -3,7 +3,7 @@
  * What a tick costs: the time from the return of a tick's handler to the begin of the next one, if
  * that is pending by then. A timer with a shorter interval would leave no time to the program.
  *
- * A few ticks in each TICKS_A_MEASUREMENT are measured. The handler sends itself a probe and
+ * A few of a carrier's ticks are measured, again and again. The handler sends itself a probe and
  * returns; the kernel delivers the probe before the program runs. Then the probe is the tick.
  *
  * All functions: by a carrier, in the handler of its ticks. They take no lock.
@@ -14,13 +14,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TEK_TICK_COST_SAMPLES 3
-
 /* Of one carrier. Zero at its begin. */
 struct tek_tick_cost {
 	unsigned int ticks, samples;
-	uint64_t sent_at; /* in ns */
-	uint64_t ns[TEK_TICK_COST_SAMPLES];
+	uint64_t sent_at;  /* in ns */
+	uint64_t least_ns; /* of these samples */
 };
 
 /* A timer's tick has begun: whether a probe follows, and is the tick. Then the handler returns. */

@@ -50,14 +50,14 @@ struct tek_worker {
 	/* preempt.c */
 	atomic_bool ticking; /* the timer of its carrier runs */
 	uint64_t ticks;
-	uint64_t ticked_switches;  /* `switches` at the last tick */
-	atomic_bool kicked;        /* another thread goes before the one that runs here */
-	unsigned int retries;      /* of ticks that arrived at a bad moment */
-	uint64_t monitor_asked;    /* when, in ns */
-	uint64_t given_at;         /* when a tick last took a thread off it, in ns */
-	_Atomic uint64_t interval; /* of its timer, in ns: kernel_wait.h */
+	uint64_t ticked_switches;        /* `switches` at the last tick */
+	atomic_bool kicked;              /* another thread goes before the one that runs here */
+	unsigned int retries;            /* of ticks that arrived at a bad moment */
+	uint64_t monitor_asked;          /* when, in ns */
+	uint64_t given_at;               /* when a tick last took a thread off it, in ns */
+	_Atomic uint64_t interval;       /* of its timer, in ns: kernel_wait.h */
 	_Atomic uint64_t least_interval; /* of its timer, in ns: tick_cost.h; 0: not known yet */
-	unsigned int polls;        /* polls in the current quantum */
+	unsigned int polls;              /* polls in the current quantum */
 
 	/* idle.c */
 	atomic_uint idle; /* TEK_IDLE_*; also the futex that it sleeps on */
