@@ -435,7 +435,7 @@ static void on_tick(siginfo_t *info, void *context)
 
 	if (here->carrier && probe)
 		note_cost(here);
-	else if (here->carrier && here->self && here->worker && pending == TEK_PENDING_TICK &&
+	else if (here->carrier && here->worker && pending == TEK_PENDING_TICK &&
 		 tek_ut__tick_cost_probe(&here->carrier->cost))
 		return; /* the probe comes before the program */
 	if (!here->self) {
