@@ -29,7 +29,7 @@
 
 #include "patience.h"
 
-enum { SKIPPED = 77, MOST_TRIES = 400, HANG_S = 30, SHRINK_HANG_S = 3 };
+enum { SKIPPED = 77, MOST_TRIES = 400, LEAST_TRIES = 20, HANG_S = 30, SHRINK_HANG_S = 2 };
 
 static struct options {
 	unsigned long seconds, events, seed, shrink_seconds;
@@ -40,11 +40,13 @@ static struct options {
 
 static struct supervisor supervisor = {.settle_ms = 2000};
 static struct step_list list, failing;
+static struct verdict verdict_of_failing;
 
 /* A list that is shrunk fails if a process that repeats it has the same kind of fault. */
 struct search {
 	enum fault_kind kind;
-	unsigned int tries; /* rounds of a list that does not fail */
+	unsigned int tries; /* rounds until a list counts as one that does not fail */
+	double mean;        /* rounds that lists needed to fail */
 	uint64_t end_ns;
 };
 
@@ -81,86 +83,89 @@ static bool has(const struct verdict *verdict, enum fault_kind kind)
 	return false;
 }
 
-static bool fails_again(const struct step_list *part, void *context)
+/* Rounds until the list fails; 0: it does not. */
+static unsigned int rounds_to_fail(const struct step_list *part, const struct search *search)
 {
-	const struct search *search = context;
 	struct verdict verdict;
-	bool fails = false;
 
-	if (!part->count)
-		return false;
-	for (unsigned int i = 0; i < search->tries && !fails && !is_over(context); i++) {
+	for (unsigned int i = 1; i <= search->tries && now_ns() < search->end_ns; i++) {
 		supervisor_round(&supervisor, part, &verdict);
-		fails = has(&verdict, search->kind);
+		const bool fails = has(&verdict, search->kind);
+		if (fails)
+			verdict_of_failing = verdict;
 		if (verdict.faults)
 			supervisor_end(&supervisor);
+		if (fails)
+			return i;
 	}
-	return fails;
+	return 0;
 }
 
-/* How many rounds the list needs to fail; 0: it does not fail again. */
-static unsigned int count_tries(struct search *search)
+static bool fails_again(const struct step_list *part, void *context)
 {
-	enum { SAMPLES = 3 };
-	unsigned int rounds = 0;
+	enum { FACTOR = 5 };
+	struct search *search = context;
+	const unsigned int rounds = part->count ? rounds_to_fail(part, search) : 0;
 
-	for (int i = 0; i < SAMPLES; i++) {
-		struct verdict verdict = {0};
-		for (;;) {
-			if (rounds++ == MOST_TRIES || is_over(search))
-				return i ? MOST_TRIES : 0;
-			supervisor_round(&supervisor, &failing, &verdict);
-			if (verdict.faults)
-				supervisor_end(&supervisor);
-			if (has(&verdict, search->kind))
-				break;
-		}
-	}
-	return 2 * rounds;
+	if (!rounds)
+		return false;
+	search->mean = search->mean ? (3 * search->mean + rounds) / 4 : rounds;
+	search->tries = (unsigned int)(FACTOR * search->mean);
+	if (search->tries < LEAST_TRIES)
+		search->tries = LEAST_TRIES;
+	if (search->tries > MOST_TRIES)
+		search->tries = MOST_TRIES;
+	return true;
 }
 
 static void shrink_failing(enum fault_kind kind)
 {
+	static struct step_list performed;
 	struct search search = {
 		.kind = kind,
+		.tries = MOST_TRIES,
 		.end_ns = now_ns() + (uint64_t)options.shrink_seconds * 1000000000,
 	};
 
+	supervisor_performed(&supervisor, &performed);
 	supervisor_end(&supervisor);
 	supervisor.hang_ms = patient_seconds(SHRINK_HANG_S) * 1000L;
-	search.tries = count_tries(&search);
-	if (!search.tries) {
+	if (fails_again(&performed, &search)) {
+		failing = performed;
+	} else if (!fails_again(&failing, &search)) {
 		printf("# the list does not fail again\n");
 		return;
 	}
-	printf("# shrinking, with up to %u rounds for each list\n", search.tries);
-	fflush(stdout);
 	shrink(&failing, fails_again, is_over, &search);
 	printf("# shrunk to %u steps%s\n", failing.count, is_over(&search) ? ", not to the end" : "");
 }
 
-static void report(const struct verdict *verdict, unsigned int round)
+static void print_faults(FILE *file)
 {
 	char text[512];
-	FILE *out = options.out ? fopen(options.out, "we") : NULL;
 
-	printf("# seed %lu, round %u: %u faults\n", options.seed, round, verdict->faults);
-	for (unsigned int i = 0; i < verdict->faults && i < MOST_FAULTS; i++) {
-		fault_print(&verdict->list[i], &failing, text, sizeof(text));
-		printf("# %s\n", text);
-		if (out)
-			fprintf(out, "# %s\n", text);
+	for (unsigned int i = 0; i < verdict_of_failing.faults && i < MOST_FAULTS; i++) {
+		fault_print(&verdict_of_failing.list[i], &failing, text, sizeof(text));
+		fprintf(file, "# %s\n", text);
 	}
-	if (verdict->list[0].kind == FAULT_HANG) {
-		supervisor_print_steps(&supervisor, stdout);
-		if (out)
-			supervisor_print_steps(&supervisor, out);
-	}
+	if (verdict_of_failing.list[0].kind == FAULT_HANG)
+		supervisor_print_steps(&supervisor, file);
+}
+
+static void report(unsigned int round)
+{
+	printf("# seed %lu, round %u: %u faults\n", options.seed, round,
+	       verdict_of_failing.faults);
+	print_faults(stdout);
 	fflush(stdout);
-	if (options.shrink_seconds)
-		shrink_failing(verdict->list[0].kind);
+	if (options.shrink_seconds) {
+		shrink_failing(verdict_of_failing.list[0].kind);
+		print_faults(stdout);
+	}
 	steps_write(&failing, stdout);
+	FILE *out = options.out ? fopen(options.out, "we") : NULL;
 	if (out) {
+		print_faults(out);
 		steps_write(&failing, out);
 		fclose(out);
 	}
@@ -211,7 +216,8 @@ static int torture(void)
 		filter(&verdict);
 		if (verdict.faults) {
 			failing = list;
-			report(&verdict, round);
+			verdict_of_failing = verdict;
+			report(round);
 			return EXIT_FAILURE;
 		}
 	}

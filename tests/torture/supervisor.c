@@ -169,6 +169,21 @@ void supervisor_round(struct supervisor *supervisor, const struct step_list *lis
 		*verdict = last;
 }
 
+void supervisor_performed(const struct supervisor *supervisor, struct step_list *list)
+{
+	static bool has_begun[MOST_STEPS];
+	const struct shared *shared = supervisor->shared;
+
+	memset(has_begun, 0, sizeof(has_begun));
+	for (uint32_t i = 0; i < shared->count && i < MOST_EVENTS; i++)
+		if (shared->events[i].kind == EVENT_BEGIN)
+			has_begun[shared->events[i].step % MOST_STEPS] = true;
+	list->count = 0;
+	for (unsigned int i = 0; i < shared->list.count; i++)
+		if (has_begun[i])
+			list->steps[list->count++] = shared->list.steps[i];
+}
+
 void supervisor_print_steps(const struct supervisor *supervisor, FILE *file)
 {
 	const struct shared *shared = supervisor->shared;

@@ -31,6 +31,9 @@ bool supervisor_init(struct supervisor *supervisor);
 void supervisor_round(struct supervisor *supervisor, const struct step_list *list,
 		      struct verdict *verdict);
 
+/* The steps of the last round that its threads have begun. */
+void supervisor_performed(const struct supervisor *supervisor, struct step_list *list);
+
 /* Ends the process. */
 void supervisor_end(struct supervisor *supervisor);
 

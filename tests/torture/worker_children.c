@@ -74,7 +74,7 @@ static int in_fork(struct slot *self, const struct step *step)
 
 static int create(struct slot *self, struct slot *child)
 {
-	if (child->number < WORKERS)
+	if (child->number < WORKERS || child == self)
 		return STEP_LEFT_OUT;
 	raw_lock(&child->gate);
 	uint32_t none = STATE_NONE;
