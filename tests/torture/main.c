@@ -5,17 +5,20 @@
  * as `tek run`, starts that process.
  *
  *   --library PATH   preload this library
- *   --seconds N      end after this time, --events N: or after so many events; default: 5 s
+ *   --seconds N      of rounds; default: 5
+ *   --events N       go on until there have been so many events
  *   --seed N         of the first round; default: a random one, which is printed
  *   --replay FILE    perform the steps of this file instead, again and again
  *   --shrink N       on a fault, reduce the list of steps for up to N seconds
  *   --out FILE       write the list of steps that failed there
  *   --lenient        threads may lose the Fast Region at any time, as when tekd is killed
  *   --settle-ms N    patience with threads at rest; default: 2000
- *   --plant          plant a fault
+ *   --plant N        plant a fault. It must be found, and be shrunk to at most N steps
+ *   --without STEP   leave out all steps of this name
  *   --ignore KIND    of faults: own, born, lift, cancel, result
  *
- * Exit status: 0 without a fault, 1 with one, 77 where nothing can be tortured.
+ * Exit status: 0 without a fault, 1 with one (with --plant 0 and 1), 77 where nothing can be
+ * tortured.
  */
 #include "process.h"
 #include "raw.h"
@@ -33,7 +36,7 @@ enum { SKIPPED = 77, MOST_TRIES = 400, LEAST_TRIES = 20, HANG_S = 30, SHRINK_HAN
 
 static struct options {
 	unsigned long seconds, events, seed, shrink_seconds;
-	bool plant;
+	unsigned long plant;
 	bool ignores[FAULT_END + 1];
 	const char *replay, *out;
 } options = {.seconds = 5};
@@ -204,7 +207,7 @@ static int torture(void)
 		return EXIT_FAILURE;
 	printf("# seed %lu\n", options.seed);
 	fflush(stdout);
-	while (now_ns() < end && (!options.events || supervisor.events < options.events)) {
+	while (now_ns() < end || supervisor.events < options.events) {
 		choose_steps(++round);
 		supervisor_round(&supervisor, &list, &verdict);
 		if (supervisor.pid && supervisor.shared->may_be_critical) {
@@ -218,12 +221,13 @@ static int torture(void)
 			failing = list;
 			verdict_of_failing = verdict;
 			report(round);
-			return EXIT_FAILURE;
+			return options.plant && failing.count <= options.plant ? EXIT_SUCCESS
+									       : EXIT_FAILURE;
 		}
 	}
 	printf("# %u rounds, %llu events, %u samples of lifts, late: %u\n", round,
 	       supervisor.events, lifts, supervisor.late);
-	return EXIT_SUCCESS;
+	return options.plant ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static int parse(int argc, char **argv)
@@ -233,8 +237,9 @@ static int parse(int argc, char **argv)
 		{"events", required_argument, NULL, 'e'},  {"seed", required_argument, NULL, 's'},
 		{"replay", required_argument, NULL, 'r'},  {"shrink", required_argument, NULL, 'x'},
 		{"out", required_argument, NULL, 'o'},	   {"lenient", no_argument, NULL, 'i'},
-		{"settle-ms", required_argument, NULL, 'm'}, {"plant", no_argument, NULL, 'p'},
+		{"settle-ms", required_argument, NULL, 'm'}, {"plant", required_argument, NULL, 'p'},
 		{"ignore", required_argument, NULL, 'g'},
+		{"without", required_argument, NULL, 'w'},
 		{"process", required_argument, NULL, 'P'}, {"report", required_argument, NULL, 'R'},
 		{0},
 	};
@@ -270,10 +275,14 @@ static int parse(int argc, char **argv)
 			supervisor.settle_ms = (long)number;
 			break;
 		case 'p':
-			options.plant = true;
+			options.plant = number;
 			break;
 		case 'g':
 			ignore(optarg);
+			break;
+		case 'w':
+			if (!steps_without(optarg))
+				return EXIT_FAILURE;
 			break;
 		case 'P':
 			exit(process_main((int)number));

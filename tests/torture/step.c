@@ -5,7 +5,7 @@
 
 enum argument { ARGUMENT_NONE, ARGUMENT_US, ARGUMENT_TEK, ARGUMENT_RT, ARGUMENT_NICE };
 
-static const struct op_info {
+static struct op_info {
 	const char *name;
 	enum object object;
 	enum argument argument;
@@ -104,17 +104,35 @@ static unsigned int count_of(enum object object)
 	return counts[object];
 }
 
+static int find_op(const char *name)
+{
+	int op = 0;
+
+	while (op < OPS && strcmp(infos[op].name, name) != 0)
+		op++;
+	return op;
+}
+
+bool steps_without(const char *name)
+{
+	const int op = find_op(name);
+
+	if (op == OPS)
+		return false;
+	infos[op].weight = 0;
+	return true;
+}
+
 bool step_parse(const char *line, struct step *step)
 {
 	char name[32], object_name[16];
 	unsigned int slot, object = 0;
-	int used = 0, op = 0;
+	int used = 0;
 
 	*step = (struct step){0};
 	if (sscanf(line, "%u %31s%n", &slot, name, &used) != 2 || slot >= SLOTS)
 		return false;
-	while (op < OPS && strcmp(infos[op].name, name) != 0)
-		op++;
+	const int op = find_op(name);
 	if (op == OPS)
 		return false;
 	line += used;

@@ -105,6 +105,9 @@ bool step_parse(const char *line, struct step *step);
 bool steps_read(struct step_list *list, FILE *file);
 void steps_write(const struct step_list *list, FILE *file);
 
+/* Random lists have no such step from now on. Returns false if there is none. */
+bool steps_without(const char *name);
+
 /* A list of random steps. The same seed makes the same list. */
 void steps_random(struct step_list *list, uint64_t seed);
 
