@@ -32,7 +32,8 @@
 
 #include "patience.h"
 
-enum { SKIPPED = 77, MOST_TRIES = 400, LEAST_TRIES = 20, HANG_S = 30, SHRINK_HANG_S = 2 };
+enum { SKIPPED = 77, MOST_TRIES = 400, LEAST_TRIES = 20, HANG_S = 30, SHRINK_HANG_S = 2,
+       SHRINK_SETTLE_MS = 200 };
 
 static struct options {
 	unsigned long seconds, events, seed, shrink_seconds;
@@ -133,6 +134,7 @@ static void shrink_failing(enum fault_kind kind)
 	supervisor_performed(&supervisor, &performed);
 	supervisor_end(&supervisor);
 	supervisor.hang_ms = patient_seconds(SHRINK_HANG_S) * 1000L;
+	supervisor.settle_ms = SHRINK_SETTLE_MS;
 	if (fails_again(&performed, &search)) {
 		failing = performed;
 	} else if (!fails_again(&failing, &search)) {
