@@ -14,8 +14,8 @@
 #include <errno.h>
 
 /*
- * A tekd that is gone has restored nothing, and each process may lower its own threads. The next tekd
- * restores what it may not: real-time policies of its own, and the flag.
+ * A tekd that is gone has restored nothing, and each process may lower its own threads. The next
+ * tekd restores what it may not: real-time policies of its own, and the flag.
  */
 static void restore(struct tek_thread *thread)
 {
