@@ -46,17 +46,17 @@ struct event {
 
 enum { MOST_EVENTS = 1 << 17 };
 
-/* Who has to act: the two processes take turns. */
-enum turn { TURN_PROCESS, TURN_SUPERVISOR };
+/* The process that acts next. The other one waits. */
+enum next { FOR_PROCESS, FOR_SUPERVISOR };
 
 /* What the process is to do. */
 enum order { ORDER_ROUND, ORDER_REST_AGAIN, ORDER_END_ROUND, ORDER_QUIT };
 
 struct shared {
-	_Atomic uint32_t turn; /* a futex */
+	_Atomic uint32_t next; /* a futex */
 	uint32_t order;
-	struct scheduling first; /* of the process before its first round */
-	int32_t may_be_critical; /* an errno value */
+	struct scheduling first;   /* of the process before its first round */
+	int32_t may_be_critical;   /* an errno value */
 	_Atomic uint32_t progress; /* counts all events but those of the sampler */
 	_Atomic uint32_t count;
 	struct step_list list;

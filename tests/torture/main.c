@@ -32,8 +32,14 @@
 
 #include "patience.h"
 
-enum { SKIPPED = 77, MOST_TRIES = 400, LEAST_TRIES = 20, HANG_S = 30, SHRINK_HANG_S = 2,
-       SHRINK_SETTLE_MS = 200 };
+enum {
+	SKIPPED = 77,
+	MOST_TRIES = 400,
+	LEAST_TRIES = 20,
+	HANG_S = 30,
+	SHRINK_HANG_S = 2,
+	SHRINK_SETTLE_MS = 200
+};
 
 static struct options {
 	unsigned long seconds, events, seed, shrink_seconds;
@@ -142,7 +148,8 @@ static void shrink_failing(enum fault_kind kind)
 		return;
 	}
 	shrink(&failing, fails_again, is_over, &search);
-	printf("# shrunk to %u steps%s\n", failing.count, is_over(&search) ? ", not to the end" : "");
+	printf("# shrunk to %u steps%s\n", failing.count,
+	       is_over(&search) ? ", not to the end" : "");
 }
 
 static void print_faults(FILE *file)
@@ -159,8 +166,7 @@ static void print_faults(FILE *file)
 
 static void report(unsigned int round)
 {
-	printf("# seed %lu, round %u: %u faults\n", options.seed, round,
-	       verdict_of_failing.faults);
+	printf("# seed %lu, round %u: %u faults\n", options.seed, round, verdict_of_failing.faults);
 	print_faults(stdout);
 	fflush(stdout);
 	if (options.shrink_seconds) {
@@ -232,70 +238,87 @@ static int torture(void)
 	return options.plant ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static const struct option known[] = {
+	{"library", required_argument, NULL, 'l'},
+	{"seconds", required_argument, NULL, 't'},
+	{"events", required_argument, NULL, 'e'},
+	{"seed", required_argument, NULL, 's'},
+	{"replay", required_argument, NULL, 'r'},
+	{"shrink", required_argument, NULL, 'x'},
+	{"out", required_argument, NULL, 'o'},
+	{"lenient", no_argument, NULL, 'i'},
+	{"settle-ms", required_argument, NULL, 'm'},
+	{"plant", required_argument, NULL, 'p'},
+	{"without", required_argument, NULL, 'w'},
+	{"ignore", required_argument, NULL, 'g'},
+	{"process", required_argument, NULL, 'P'},
+	{"report", required_argument, NULL, 'R'},
+	{0},
+};
+
+/* Returns false if there is no such option with a number. */
+static bool apply_number(int option, unsigned long number)
+{
+	switch (option) {
+	case 't':
+		options.seconds = number;
+		return true;
+	case 'e':
+		options.events = number;
+		return true;
+	case 's':
+		options.seed = number;
+		return true;
+	case 'x':
+		options.shrink_seconds = number;
+		return true;
+	case 'm':
+		supervisor.settle_ms = (long)number;
+		return true;
+	case 'p':
+		options.plant = number;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool apply(int option, const char *argument)
+{
+	switch (option) {
+	case 'l':
+		supervisor.library = argument;
+		return true;
+	case 'r':
+		options.replay = argument;
+		return true;
+	case 'o':
+		options.out = argument;
+		return true;
+	case 'i':
+		supervisor.may_be_taken_back = true;
+		return true;
+	case 'w':
+		return steps_without(argument);
+	case 'g':
+		ignore(argument);
+		return true;
+	default:
+		return argument && apply_number(option, strtoul(argument, NULL, 10));
+	}
+}
+
 static int parse(int argc, char **argv)
 {
-	static const struct option known[] = {
-		{"library", required_argument, NULL, 'l'}, {"seconds", required_argument, NULL, 't'},
-		{"events", required_argument, NULL, 'e'},  {"seed", required_argument, NULL, 's'},
-		{"replay", required_argument, NULL, 'r'},  {"shrink", required_argument, NULL, 'x'},
-		{"out", required_argument, NULL, 'o'},	   {"lenient", no_argument, NULL, 'i'},
-		{"settle-ms", required_argument, NULL, 'm'}, {"plant", required_argument, NULL, 'p'},
-		{"ignore", required_argument, NULL, 'g'},
-		{"without", required_argument, NULL, 'w'},
-		{"process", required_argument, NULL, 'P'}, {"report", required_argument, NULL, 'R'},
-		{0},
-	};
-
 	for (int option; (option = getopt_long(argc, argv, "+", known, NULL)) >= 0;) {
-		const unsigned long number = optarg ? strtoul(optarg, NULL, 10) : 0;
-		switch (option) {
-		case 'l':
-			supervisor.library = optarg;
-			break;
-		case 't':
-			options.seconds = number;
-			break;
-		case 'e':
-			options.events = number;
-			break;
-		case 's':
-			options.seed = number;
-			break;
-		case 'r':
-			options.replay = optarg;
-			break;
-		case 'x':
-			options.shrink_seconds = number;
-			break;
-		case 'o':
-			options.out = optarg;
-			break;
-		case 'i':
-			supervisor.may_be_taken_back = true;
-			break;
-		case 'm':
-			supervisor.settle_ms = (long)number;
-			break;
-		case 'p':
-			options.plant = number;
-			break;
-		case 'g':
-			ignore(optarg);
-			break;
-		case 'w':
-			if (!steps_without(optarg))
-				return EXIT_FAILURE;
-			break;
-		case 'P':
-			exit(process_main((int)number));
-		case 'R':
-			if (optind + 2 > argc)
-				return EXIT_FAILURE;
-			exit(report_main((int)number, (unsigned int)atoi(argv[optind]),
+		const int number = optarg ? atoi(optarg) : 0;
+		if (option == 'P')
+			exit(process_main(number));
+		if (option == 'R' && optind + 2 <= argc)
+			exit(report_main(number, (unsigned int)atoi(argv[optind]),
 					 (unsigned int)atoi(argv[optind + 1])));
-		default:
+		if (!apply(option, optarg))
 			return EXIT_FAILURE;
-		}
 	}
 	supervisor.prefix = argv + optind;
 	supervisor.prefix_count = (unsigned int)(argc - optind);

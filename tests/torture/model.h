@@ -10,7 +10,7 @@ struct model {
 	bool has_policy;        /* it has the policy SCHED_TEK, */
 	int8_t tek_priority;    /* with this priority */
 	unsigned int entered;
-	uint64_t until_ns; /* end of a timed stay; 0: none */
+	uint64_t until_ns;  /* end of a timed stay; 0: none */
 	uint16_t last_step; /* the last one that changed any of this */
 };
 

@@ -98,7 +98,7 @@ static void *sample(void *unused)
 	return unused;
 }
 
-static void look_at_parked(void)
+static void observe_parked(void)
 {
 	for (int i = 0; i < SLOTS; i++)
 		if (slots[i].state == STATE_PARKED)
@@ -120,7 +120,7 @@ static void perform_round(void)
 			pthread_cond_broadcast(&locks.conds[i]);
 	}
 	samples = false;
-	look_at_parked();
+	observe_parked();
 }
 
 static void end_round(void)
@@ -138,10 +138,10 @@ static void end_round(void)
 
 static void hand_over(void)
 {
-	shared->turn = TURN_SUPERVISOR;
-	raw_wake(&shared->turn);
-	while (shared->turn == TURN_SUPERVISOR)
-		raw_wait(&shared->turn, TURN_SUPERVISOR, 1000);
+	shared->next = FOR_SUPERVISOR;
+	raw_wake(&shared->next);
+	while (shared->next == FOR_SUPERVISOR)
+		raw_wait(&shared->next, FOR_SUPERVISOR, 1000);
 }
 
 int process_main(int fd)
@@ -167,7 +167,7 @@ int process_main(int fd)
 			perform_round();
 			break;
 		case ORDER_REST_AGAIN:
-			look_at_parked();
+			observe_parked();
 			break;
 		case ORDER_END_ROUND:
 			end_round();

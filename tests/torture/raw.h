@@ -82,7 +82,7 @@ struct raw_attr {
 static inline bool raw_scheduling(pid_t tid, struct scheduling *scheduling)
 {
 	struct raw_attr attr = {.size = sizeof(attr)};
-	/* The raw call returns 20 less the nice value, where the function of the C library has -1. */
+	/* The raw call returns 20 less the nice value. */
 	const long nice = syscall(SYS_getpriority, PRIO_PROCESS, tid);
 
 	if (nice < 0 || syscall(SYS_sched_getattr, tid, &attr, sizeof(attr), 0))

@@ -256,7 +256,7 @@ void steps_plant(struct step_list *list, uint64_t seed)
 	const uint32_t place = random_below(&state, list->count + 1);
 	memmove(&list->steps[place + 1], &list->steps[place],
 		(list->count - place) * sizeof(list->steps[0]));
-	list->steps[place] =
-		(struct step){.slot = (uint8_t)random_below(&state, WORKERS), .op = OP_BREAK};
+	list->steps[place] = (struct step){.slot = (uint8_t)random_below(&state, WORKERS),
+					   .op = OP_BREAK};
 	list->count++;
 }

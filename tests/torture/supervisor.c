@@ -76,11 +76,11 @@ static bool await(struct supervisor *supervisor, long patience_ms, struct verdic
 	long still_ms = 0;
 	int status;
 
-	while (shared->turn == TURN_PROCESS) {
-		raw_wait(&shared->turn, TURN_PROCESS, POLL_MS);
+	while (shared->next == FOR_PROCESS) {
+		raw_wait(&shared->next, FOR_PROCESS, POLL_MS);
 		still_ms = shared->progress == progress ? still_ms + POLL_MS : 0;
 		progress = shared->progress;
-		if (shared->turn != TURN_PROCESS)
+		if (shared->next != FOR_PROCESS)
 			break;
 		if (has_ended(supervisor, &status)) {
 			fail(verdict, FAULT_END, status);
@@ -99,14 +99,14 @@ static bool command(struct supervisor *supervisor, enum order order, struct verd
 	struct shared *shared = supervisor->shared;
 
 	shared->order = order;
-	shared->turn = TURN_PROCESS;
-	raw_wake(&shared->turn);
+	shared->next = FOR_PROCESS;
+	raw_wake(&shared->next);
 	return await(supervisor, supervisor->hang_ms, verdict);
 }
 
 static bool start(struct supervisor *supervisor, struct verdict *verdict)
 {
-	supervisor->shared->turn = TURN_PROCESS;
+	supervisor->shared->next = FOR_PROCESS;
 	supervisor->shared->count = 0;
 	supervisor->pid = fork();
 	if (supervisor->pid == 0)

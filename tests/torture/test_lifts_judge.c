@@ -11,8 +11,7 @@ static struct verdict verdict;
 static uint64_t clock_ns;
 
 static const struct scheduling other = {.policy = SCHED_OTHER};
-static const struct scheduling lifted = {
-	.policy = SCHED_RR, .priority = 28, .reset_on_fork = true};
+static const struct scheduling lifted = {.policy = SCHED_RR, .priority = 28, .reset_on_fork = true};
 
 static void begin_history(const char *steps)
 {
@@ -88,7 +87,7 @@ static void a_thread_at_rest_has_what_it_has_set(void **state)
 	expect(FAULT_OWN);
 }
 
-static void only_the_last_look_at_a_thread_at_rest_counts(void **state)
+static void only_the_last_sample_of_a_thread_at_rest_counts(void **state)
 {
 	(void)state;
 	begin_history("1 unlock\n");
@@ -278,12 +277,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_at_rest_has_what_it_has_set),
-		cmocka_unit_test(only_the_last_look_at_a_thread_at_rest_counts),
+		cmocka_unit_test(only_the_last_sample_of_a_thread_at_rest_counts),
 		cmocka_unit_test(a_fast_thread_has_the_priority_of_its_own_reasons),
 		cmocka_unit_test(a_higher_policy_of_its_own_stays_in_force_in_a_fast_thread),
 		cmocka_unit_test(what_tekd_gave_may_be_taken_back),
 		cmocka_unit_test(a_child_begins_with_what_its_creator_has_set),
-		cmocka_unit_test(a_child_of_a_creator_with_reset_on_fork_begins_without_its_nice_value),
+		cmocka_unit_test(
+			a_child_of_a_creator_with_reset_on_fork_begins_without_its_nice_value),
 		cmocka_unit_test(a_lift_without_a_waiter_ends),
 		cmocka_unit_test(a_waiter_through_another_thread_is_a_waiter),
 		cmocka_unit_test(a_thread_that_has_unlocked_has_no_waiter),

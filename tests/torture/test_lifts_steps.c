@@ -27,9 +27,16 @@ static void the_text_of_a_list_is_read_as_the_same_list(void **state)
 static void a_line_that_is_no_step_is_refused(void **state)
 {
 	static const char *const lines[] = {
-		"",		      "16 unlock",	 "1 unknown",	  "1 lock",
-		"1 lock mutex 8",     "1 lock rwlock 0", "1 sleep",	  "unlock",
-		"1 tek slot 16 0",    "1 cond-wait cond 3",
+		"",
+		"16 unlock",
+		"1 unknown",
+		"1 lock",
+		"1 lock mutex 8",
+		"1 lock rwlock 0",
+		"1 sleep",
+		"unlock",
+		"1 tek slot 16 0",
+		"1 cond-wait cond 3",
 	};
 	struct step step;
 

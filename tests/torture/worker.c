@@ -85,13 +85,13 @@ static int perform(struct slot *self, const struct step *step)
 static bool come_to_rest(struct slot *self, bool may_park)
 {
 	raw_lock(&self->gate);
-	const bool parks = may_park && self->state == STATE_AT_WORK;
-	self->state = parks ? STATE_PARKED : STATE_GONE;
-	if (!parks)
+	const bool is_parked = may_park && self->state == STATE_AT_WORK;
+	self->state = is_parked ? STATE_PARKED : STATE_GONE;
+	if (!is_parked)
 		record(shared, (struct event){.kind = EVENT_ENDS, .slot = (uint8_t)self->number});
 	raw_unlock(&self->gate);
 	atomic_fetch_sub(&threads_at_work, 1);
-	return parks;
+	return is_parked;
 }
 
 /* Runs when the thread is cancelled, or exits before its last step. */

@@ -2,11 +2,11 @@
 /*
  * The threads of the tortured process, one a slot.
  *
- * A thread performs the steps of its slot, then parks until the round is over. A thread that
+ * A thread performs the steps of its slot, then sleeps until the round is over. A thread that
  * another one joins ends instead. Whatever the steps are, no round can deadlock:
  *
- * - A thread waits without a limit only for a lock whose number is above those of all locks that it
- *   holds. Else the wait has a limit.
+ * - A thread waits without a limit only for a lock whose number is above those of all locks that
+ *   it holds. Else the wait has a limit.
  * - A thread joins without a limit only while it holds no lock, and only slots above its own.
  * - The main thread wakes all waits for condition variables again and again.
  * - A thread that ends keeps robust and fragile locks only. Each wait for a fragile one has a limit.

@@ -9,7 +9,7 @@ static bool is_rwlock(int lock)
 	return lock >= MUTEXES;
 }
 
-static bool may_be_kept(int lock)
+static bool may_stay_locked(int lock)
 {
 	return lock == MUTEX_ROBUST || lock == MUTEX_SHARED_ROBUST || lock == MUTEX_FRAGILE;
 }
@@ -31,14 +31,14 @@ static void locked(struct slot *self, int lock)
 
 static void unlocked(struct slot *self, int lock)
 {
-	int kept = 0;
+	int left = 0;
 
 	if (--self->held[lock])
 		return;
 	for (int i = 0; i < self->order_count; i++)
 		if (self->order[i] != lock)
-			self->order[kept++] = self->order[i];
-	self->order_count = (uint8_t)kept;
+			self->order[left++] = self->order[i];
+	self->order_count = (uint8_t)left;
 }
 
 int unlock_lock(struct slot *self, int lock)
@@ -52,7 +52,7 @@ int unlock_lock(struct slot *self, int lock)
 void unlock_all(struct slot *self, bool ends)
 {
 	for (int lock = LOCKS - 1; lock >= 0; lock--)
-		while (self->held[lock] && !(ends && may_be_kept(lock)))
+		while (self->held[lock] && !(ends && may_stay_locked(lock)))
 			unlock_lock(self, lock);
 }
 

@@ -7,12 +7,11 @@
 
 static int set_policy(const struct slot *other, const struct step *step)
 {
-	const bool has_priority =
-		step->op == OP_TEK || step->op == OP_FIFO || step->op == OP_RR;
+	const bool has_priority = step->op == OP_TEK || step->op == OP_FIFO || step->op == OP_RR;
 	const struct sched_param param = {.sched_priority = has_priority ? step->argument : 0};
 	static const int policies[OPS] = {
-		[OP_TEK] = SCHED_TEK,  [OP_OTHER] = SCHED_OTHER, [OP_BATCH] = SCHED_BATCH,
-		[OP_IDLE] = SCHED_IDLE, [OP_FIFO] = SCHED_FIFO,	 [OP_RR] = SCHED_RR,
+		[OP_TEK] = SCHED_TEK,   [OP_OTHER] = SCHED_OTHER, [OP_BATCH] = SCHED_BATCH,
+		[OP_IDLE] = SCHED_IDLE, [OP_FIFO] = SCHED_FIFO,   [OP_RR] = SCHED_RR,
 	};
 
 	switch (step->op) {

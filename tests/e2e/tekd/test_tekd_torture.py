@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """No lift outlives its reason, also where tekd makes the switches, and is killed meanwhile.
 
-TEK_KILLS=60 TEK_SEED=7 runs it for longer, or otherwise. TEK_TORTURE has more options of the program.
+TEK_KILLS=60 TEK_SEED=7 runs it for longer, or otherwise; TEK_TORTURE has options of the program.
 """
 import os
 import random
@@ -38,11 +38,11 @@ def without(*steps):
     return [word for step in steps for word in ("--without", step)]
 
 
-# Where tekd makes the switches no guard ends the timed stay of a thread that has another reason, and
-# setpriority() races with tekd in the kernel.
+# Where tekd makes the switches no guard ends the timed stay of a thread that has another reason.
+# And setpriority() races with tekd in the kernel.
 NOT_BY_TEKD = without("for", "nice")
-# A thread that tekd lifts by itself, and one that has what a killed tekd gave it, has reset-on-fork:
-# its children begin with SCHED_OTHER, and a flag that it sets itself looks like tekd's.
+# A thread that tekd lifts by itself, and one that has what a killed tekd gave it, has
+# reset-on-fork: its children begin with SCHED_OTHER, and a flag of its own looks like tekd's.
 NOT_WITH_RESET_ON_FORK = without("batch", "idle", "reset")
 
 
