@@ -9,7 +9,7 @@ static struct member {
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	_Atomic pid_t tid;
-	_Atomic bool may_wait, has_both;
+	_Atomic bool may_wait, has_two_mutexes;
 	bool is_fast;
 } members[MOST];
 static int count;
@@ -26,14 +26,14 @@ static void *member_main(void *argument)
 	while (!self->may_wait)
 		sleep_ms(1);
 	pthread_mutex_lock(&next->mutex);
-	self->has_both = true;
+	self->has_two_mutexes = true;
 	return NULL;
 }
 
 static bool is_deadlocked(void)
 {
 	for (int i = 0; i < count; i++)
-		if (members[i].has_both || !sleeps(members[i].tid))
+		if (members[i].has_two_mutexes || !sleeps(members[i].tid))
 			return false;
 	return true;
 }
