@@ -33,16 +33,23 @@ struct tek_inversion {
 #define TEK_INVERSIONS_OFFSET 1024u
 #define TEK_MAX_INVERSIONS 16u
 
-/* A Fast thread that waits at present for one that is not Fast: 40 bytes. */
+/*
+ * A Fast thread that waits at present for one that is not Fast, or a thread of any kind that waits
+ * in a deadlock for which a Fast thread waits: 40 bytes.
+ */
 struct tek_held_up {
 	tek_u32 seq;    /* even: stable; odd: being written */
 	tek_u32 tid;    /* the thread that waits; 0: the slot is free */
-	tek_u32 holder; /* the thread that held the object first, or is joined */
-	tek_u32 kind;   /* this and the next two as in struct tek_inversion */
+	tek_u32 holder; /* the thread that held the object first, or is joined; in deadlocks: now */
+	tek_u32 kind;   /* this and the next two as in struct tek_inversion; beside it maybe
+	                   TEK_HELD_UP_DEADLOCK */
 	tek_u64 object;
 	tek_u64 call;
 	tek_u64 since_ns; /* CLOCK_BOOTTIME of the process */
 };
+
+/* Beside the kind: the waits that begin with this one, each by the holder, form a circle. */
+#define TEK_HELD_UP_DEADLOCK 0x100u
 
 #define TEK_HELD_UP_OFFSET 3072u
 #define TEK_MAX_HELD_UP 16u

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "inherit/waits.h"
 
+#include "base/clock.h"
 #include "base/signal_block.h"
 #include "inherit/cond.h"
 #include "inherit/inversion.h"
 #include "inherit/mutex.h"
 #include "inherit/rwlock.h"
 #include "mediate/lift.h"
+#include "threads/inversions.h"
 #include "threads/process.h"
 
 /* Threads that are to be lifted. */
@@ -48,10 +50,10 @@ static void add(struct holders *holders, struct tek_thread *thread, int nice, pi
 struct chain {
 	struct {
 		struct tek_thread *holder;
-		pid_t waiter;
+		const struct tek_thread *waiter;
 	} links[TEK_CHAIN_LENGTH];
 	unsigned int length;
-	bool is_deadlock;
+	bool is_deadlock; /* the last link closes a circle */
 };
 
 /* A thread of the chain, and the waiters before it, up to the member. */
@@ -80,15 +82,16 @@ static void follow(struct chain *chain, const struct path *path);
 
 static void follow_to(struct chain *chain, const struct path *path, struct tek_thread *holder)
 {
-	chain->is_deadlock |= has(path, holder);
 	if (!holder || chain->is_deadlock || chain->length == TEK_CHAIN_LENGTH)
 		return;
-	for (unsigned int i = 0; i < chain->length; i++)
+	chain->is_deadlock = has(path, holder);
+	for (unsigned int i = 0; i < chain->length && !chain->is_deadlock; i++)
 		if (chain->links[i].holder == holder)
 			return;
 	chain->links[chain->length].holder = holder;
-	chain->links[chain->length++].waiter = path->thread->tid;
-	follow(chain, &(struct path){holder, path});
+	chain->links[chain->length++].waiter = path->thread;
+	if (!chain->is_deadlock)
+		follow(chain, &(struct path){holder, path});
 }
 
 struct readers {
@@ -157,28 +160,71 @@ static const struct followed *find_followed(const struct objects *objects, uintp
 	return NULL;
 }
 
-static struct followed follow_object(struct holders *holders, uintptr_t object,
+/* The deadlocks of a review, for the table. */
+struct deadlocks {
+	struct tek_held_up waits[TEK_MAX_HELD_UP];
+	unsigned int count;
+};
+
+static tek_u32 kind_of(uintptr_t object)
+{
+	static const tek_u32 kinds[] = {
+		[TEK_WAITS_FOR_MUTEX] = TEK_WAITS_MUTEX,
+		[TEK_WAITS_FOR_RWLOCK] = TEK_WAITS_RWLOCK,
+		[TEK_WAITS_FOR_END] = TEK_WAITS_JOIN,
+	};
+	return kinds[object & TEK_WAITS_FOR_KIND] | TEK_HELD_UP_DEADLOCK;
+}
+
+static void add_deadlock(struct deadlocks *deadlocks, const struct chain *chain)
+{
+	for (unsigned int i = 0; i < chain->length && deadlocks->count < TEK_MAX_HELD_UP; i++) {
+		const struct tek_thread *waiter = chain->links[i].waiter;
+		const uintptr_t object = object_of(waiter);
+		const bool is_join = (object & TEK_WAITS_FOR_KIND) == TEK_WAITS_FOR_END;
+		deadlocks->waits[deadlocks->count++] = (struct tek_held_up){
+			.tid = (tek_u32)waiter->tid,
+			.holder = (tek_u32)chain->links[i].holder->tid,
+			.kind = kind_of(object),
+			.object = is_join ? 0 : object & ~(uintptr_t)TEK_WAITS_FOR_KIND,
+			.call = waiter->inversion.since_ns ? waiter->inversion.call : 0,
+			.since_ns = tek__now(CLOCK_BOOTTIME),
+		};
+	}
+}
+
+/* What a review finds. */
+struct found {
+	struct holders holders;
+	struct objects objects;
+	struct deadlocks deadlocks;
+};
+
+static struct followed follow_object(struct found *found, uintptr_t object,
 				     struct tek_thread *member)
 {
 	struct chain chain = {.length = 0};
 	const int nice = tek__lift_nice(member);
 
 	follow(&chain, &(struct path){.thread = member});
-	if (chain.is_deadlock)
-		chain.length = 0;
+	if (chain.is_deadlock) {
+		add_deadlock(&found->deadlocks, &chain);
+		return (struct followed){object, nice, NULL};
+	}
 	for (unsigned int i = 0; i < chain.length; i++)
-		add(holders, chain.links[i].holder, nice, chain.links[i].waiter);
+		add(&found->holders, chain.links[i].holder, nice, chain.links[i].waiter->tid);
 	return (struct followed){object, nice, chain.length ? chain.links[0].holder : NULL};
 }
 
-static void add_chain(struct holders *holders, struct objects *objects, struct tek_thread *member)
+static void add_chain(struct found *found, struct tek_thread *member)
 {
+	struct objects *objects = &found->objects;
 	const uintptr_t object = object_of(member);
 
 	if (!object)
 		return;
 	const struct followed *known = find_followed(objects, object, tek__lift_nice(member));
-	const struct followed followed = known ? *known : follow_object(holders, object, member);
+	const struct followed followed = known ? *known : follow_object(found, object, member);
 	if (!known && objects->count < MOST_OBJECTS)
 		objects->list[objects->count++] = followed;
 	if (followed.holder)
@@ -198,22 +244,22 @@ static struct tek_thread *lifted_in_vain(struct holders *holders)
 /* Returns whether it has lifted a thread that was not. */
 static bool review_once(void)
 {
-	struct holders holders = {.count = 0};
-	struct objects objects = {.count = 0};
+	struct found found = {.holders.count = 0};
+	const struct holder *list = found.holders.list;
 	const unsigned int before = tek__lifted_threads();
 	struct tek_thread *thread;
 
 	for (thread = tek__region_first(); thread; thread = thread->member.region_next)
 		if (thread->member.reasons & ~TEK_WHY_LIFT)
-			add_chain(&holders, &objects, thread);
-	while ((thread = lifted_in_vain(&holders)))
+			add_chain(&found, thread);
+	tek__inversions_deadlocks(found.deadlocks.waits, found.deadlocks.count);
+	while ((thread = lifted_in_vain(&found.holders)))
 		tek__lift_end(thread);
 	const unsigned int left = tek__lifted_threads();
 	/* A refusal leaves the waiter with what it has without inheritance. */
-	for (unsigned int i = 0; i < holders.count; i++)
-		if (holders.list[i].thread->generation == holders.list[i].generation)
-			tek__lift(holders.list[i].thread, holders.list[i].nice,
-				  holders.list[i].waiter);
+	for (unsigned int i = 0; i < found.holders.count; i++)
+		if (list[i].thread->generation == list[i].generation)
+			tek__lift(list[i].thread, list[i].nice, list[i].waiter);
 	return tek__lifted_threads() > (left < before ? left : before);
 }
 

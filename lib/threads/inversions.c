@@ -132,6 +132,32 @@ void tek__inversions_wait_ends(tek_u32 tid)
 			write_slot(&slots[i].seq, &none.seq, sizeof(none));
 }
 
+static const struct tek_held_up *find(const struct tek_held_up *waits, unsigned int count,
+				      const struct tek_held_up *other)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (waits[i].tid == other->tid && waits[i].kind == other->kind &&
+		    waits[i].holder == other->holder && waits[i].object == other->object)
+			return &waits[i];
+	return NULL;
+}
+
+void tek__inversions_deadlocks(const struct tek_held_up *waits, unsigned int count)
+{
+	static bool any;
+	const struct tek_held_up *slots = held_up();
+
+	if (!slots || (!count && !any))
+		return;
+	for (unsigned int i = 0; i < TEK_MAX_HELD_UP; i++)
+		if (slots[i].kind & TEK_HELD_UP_DEADLOCK && !find(waits, count, &slots[i]))
+			tek__inversions_wait_ends(slots[i].tid);
+	for (unsigned int i = 0; i < count; i++)
+		if (!find(slots, TEK_MAX_HELD_UP, &waits[i]))
+			tek__inversions_wait_begins(&waits[i]);
+	any = count;
+}
+
 /* ---- the report ---- */
 
 static void report_place(const struct tek_inversion *of, int which, tek_u64 address)

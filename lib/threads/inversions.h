@@ -32,6 +32,12 @@ void tek__inversions_add(const struct tek_inversion *wait);
 void tek__inversions_wait_begins(const struct tek_held_up *wait);
 void tek__inversions_wait_ends(tek_u32 tid);
 
+/*
+ * The waits of all deadlocks that are known: each with TEK_HELD_UP_DEADLOCK in its kind. One that
+ * the table has already keeps its beginning; one that is not among these any more is removed.
+ */
+void tek__inversions_deadlocks(const struct tek_held_up *waits, unsigned int count);
+
 /* The process ends: writes them to the event file, if there is one. */
 void tek__inversions_report(void);
 

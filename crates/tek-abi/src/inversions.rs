@@ -54,7 +54,11 @@ layout!(Inversion, "tek_inversion", 120, {
     holder_name: 104,
 });
 
-/// A Fast thread that waits at present for one that is not Fast.
+/// In [`HeldUp::kind`]: the waits that begin with this one, each by the holder, form a circle.
+pub const HELD_UP_DEADLOCK: u32 = 0x100;
+
+/// A Fast thread that waits at present for one that is not Fast, or a thread of any kind that waits
+/// in a deadlock for which a Fast thread waits.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
@@ -64,9 +68,9 @@ pub struct HeldUp {
     pub seq: u32,
     /// The thread that waits; 0: the slot is free.
     pub tid: u32,
-    /// The thread that held the lock first, or is joined.
+    /// The thread that held the lock first, or is joined; in a deadlock: now.
     pub holder: u32,
-    /// As in [`Inversion`]; so are the next two.
+    /// As in [`Inversion`]; so are the next two. [`HELD_UP_DEADLOCK`].
     pub kind: u32,
     /// The lock.
     pub object: u64,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words for numbers in a record or in the kernel.
 use tek_abi::{
-    WAITS_BARRIER, WAITS_COND, WAITS_FILE, WAITS_JOIN, WAITS_MUTEX, WAITS_NO, WAITS_ONCE,
-    WAITS_PAUSE, WAITS_RWLOCK, WAITS_SEMAPHORE, WAITS_SIGNAL, WAITS_SLEEP, WHY_ENTER, WHY_FOLLOW,
-    WHY_LIFT, WHY_POLICY, WHY_RULE, WHY_TIMED,
+    HELD_UP_DEADLOCK, WAITS_BARRIER, WAITS_COND, WAITS_FILE, WAITS_JOIN, WAITS_MUTEX, WAITS_NO,
+    WAITS_ONCE, WAITS_PAUSE, WAITS_RWLOCK, WAITS_SEMAPHORE, WAITS_SIGNAL, WAITS_SLEEP, WHY_ENTER,
+    WHY_FOLLOW, WHY_LIFT, WHY_POLICY, WHY_RULE, WHY_TIMED,
 };
 use tek_policy::Group;
 use tek_stack::Zone;
@@ -56,7 +56,7 @@ pub fn waits(code: u8) -> Option<(&'static str, &'static str)> {
 /// The object of a time-critical thread's wait for another thread, by [`tek_abi::Inversion::kind`].
 /// For `condition` it is the mutex.
 pub fn inversion(kind: u32) -> &'static str {
-    match u8::try_from(kind) {
+    match u8::try_from(kind & !HELD_UP_DEADLOCK) {
         Ok(WAITS_MUTEX) => "mutex",
         Ok(WAITS_RWLOCK) => "rwlock",
         Ok(WAITS_COND) => "condition",

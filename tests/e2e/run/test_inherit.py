@@ -71,3 +71,35 @@ def test_ps_and_explain_show_that_a_thread_is_lifted(tek, open_build, holders, r
         assert "It waits for the mutex mutex in " in explained and " so far." in explained
         program.stdin.close()
     assert program.returncode == 0
+
+
+def test_explain_names_the_threads_of_a_deadlock_and_none_of_them_is_lifted(tek, open_build,
+                                                                          compile_c, real_time):
+    program = compile_c((PROGRAMS / "deadlock.c").read_text(), "cc", "-pthread", "-D_GNU_SOURCE")
+    command = [open_build / "bin" / "tek", "run", "--critical=touch", "--", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
+
+        def rows():
+            columns = "--columns=tid,name,critical"
+            printed = tek("ps", "--json", columns, "--program", program.name).stdout
+            found = {row["name"]: row for row in json.loads(printed)["threads"]}
+            return found if {"touch", "logger"} <= set(found) else None
+
+        tids = {name: row["tid"] for name, row in eventually(rows).items()}
+        touch, logger = f"touch [{tids['touch']}]", f"logger [{tids['logger']}]"
+
+        def explained(name):
+            text = tek("explain", tids[name]).stdout
+            return text if "It waits in a deadlock, and TEK lifts no thread" in text else None
+
+        assert f"{touch} waits for {logger} (for the mutex second in " in eventually(
+            lambda: explained("touch"))
+        text = eventually(lambda: explained("logger"))
+        assert f": {logger} waits for {touch} (for the mutex first" in text
+        assert f"; {touch} waits for {logger} (" in text
+        facts = json.loads(tek("explain", "--json", tids["touch"]).stdout)
+        deadlock = [other["tid"] for other in facts["tek"]["deadlock"]]
+        assert deadlock == [tids["touch"], tids["logger"], tids["touch"]]
+        assert eventually(rows)["logger"].get("critical") is None
+        running.stdin.close()
+        assert running.wait(60) == 0

@@ -123,6 +123,9 @@ pub struct Tek {
     /// What it waits for, if it is time-critical by itself, and the first one of `waits_for` is
     /// not.
     pub wait: Option<HeldUp>,
+    /// A deadlock in which it waits, or that it waits for: this thread, the thread for which it
+    /// waits, and so on, up to one that is listed before. Empty: none that TEK knows.
+    pub deadlock: Vec<Other>,
     /// Number of the rule behind the reason `rule`; 0: TEK_CRITICAL, or not that reason.
     pub rule: u8,
     /// The entry of TEK_CRITICAL that its name fits, as GLOB[=NICE], if that is behind the reason
@@ -146,7 +149,7 @@ pub struct Other {
     pub tid: u32,
     /// Name; `null`: it has ended.
     pub name: Option<String>,
-    /// What it waits for, if it is time-critical by itself.
+    /// What it waits for, if it is time-critical by itself, or in a deadlock.
     pub wait: Option<HeldUp>,
 }
 

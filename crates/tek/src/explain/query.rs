@@ -7,7 +7,8 @@ use crate::system::{self, cgroup, library, privilege};
 use crate::words;
 use std::io;
 use tek_abi::{
-    text, BASE_RESET_ON_FORK, BASE_SAVED, FLAG_ADOPTED, FLAG_MARKED, FLAG_NAMED, SCHED_POLICY,
+    text, BASE_RESET_ON_FORK, BASE_SAVED, FLAG_ADOPTED, FLAG_MARKED, FLAG_NAMED, HELD_UP_DEADLOCK,
+    SCHED_POLICY,
 };
 use tek_advice::quoted;
 use tek_model::{Detail, Device, Error, Functions, Program, Task, Wanted};
@@ -131,6 +132,7 @@ fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64
     let lifted_by = chain(program, &mut waits, tid, waiter_of);
     let waits_for = chain(program, &mut waits, tid, holder_of);
     let wait = waits(tid);
+    let deadlock = deadlock(program, &mut waits, tid);
     let mut name = |address: u64| {
         (address != 0).then(|| {
             let name = functions.name(&program.modules, address);
@@ -165,6 +167,7 @@ fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64
         lifted_by,
         waits_for,
         wait,
+        deadlock,
         rule: side.rule,
         base: saved.then(|| (policy_name(side.base_policy.into()), side.base_priority)),
         base_reset_on_fork: saved && side.base_flags & BASE_RESET_ON_FORK != 0,
@@ -214,12 +217,30 @@ fn chain(
     while let Some(tid) = next(program, tids[tids.len() - 1]).filter(|tid| !tids.contains(tid)) {
         tids.push(tid);
     }
-    let name = |tid| {
-        let task = program.tasks.iter().find(|task| task.stat.tid == tid)?;
-        Some(task.stat.name.clone())
-    };
-    let other = |tid| Other { tid, name: name(tid), wait: wait(tid) };
+    let other = |tid| Other { tid, name: name_of(program, tid), wait: wait(tid) };
     tids.into_iter().skip(1).map(other).collect()
+}
+
+fn name_of(program: &Program, tid: u32) -> Option<String> {
+    let task = program.tasks.iter().find(|task| task.stat.tid == tid)?;
+    Some(task.stat.name.clone())
+}
+
+/// The circle in which a thread waits, or that it waits for: the last thread is one of the others.
+fn deadlock(
+    program: &Program,
+    mut wait: impl FnMut(u32) -> Option<HeldUp>,
+    tid: u32,
+) -> Vec<Other> {
+    let is_of = |one: &&tek_abi::HeldUp, tid| one.tid == tid && one.kind & HELD_UP_DEADLOCK != 0;
+    let holder = |tid| program.held_up.iter().find(|one| is_of(one, tid)).map(|one| one.holder);
+    let mut tids = vec![tid];
+    while tids[..tids.len() - 1].iter().all(|&before| before != tids[tids.len() - 1]) {
+        let Some(holder) = holder(tids[tids.len() - 1]) else { return Vec::new() };
+        tids.push(holder);
+    }
+    let other = |tid| Other { tid, name: name_of(program, tid), wait: wait(tid) };
+    tids.into_iter().map(other).collect()
 }
 
 fn policy_name(number: u32) -> String {

@@ -15,7 +15,7 @@ pub fn tek(tek: &Tek, kernel: &Kernel) -> Vec<String> {
         reported.extend(tek.base.as_ref().map(|base| given_back(base, tek.base_reset_on_fork)));
         reported.push(budget(tek));
     }
-    reported.extend(held_up(tek));
+    reported.extend(held_up(tek).or_else(|| deadlock(tek)));
     if tek.overruns > 0 {
         reported.push(format!(
             "The guard sent it back {}, because it used up its budget.",
@@ -158,6 +158,21 @@ fn held_up(tek: &Tek) -> Option<String> {
     let place =
         tek.wait.as_ref().map_or(String::new(), |wait| format!(" It waits {}.", waited(wait)));
     Some(format!("It waits for {chain}: that is time-critical until this wait is over.{place}"))
+}
+
+fn deadlock(tek: &Tek) -> Option<String> {
+    let waits = tek.deadlock.windows(2).map(|pair| {
+        let what =
+            pair[0].wait.as_ref().map_or(String::new(), |wait| format!(" ({})", waited(wait)));
+        format!("{} waits for {}{what}", named(&pair[0]), named(&pair[1]))
+    });
+    let listed = waits.collect::<Vec<_>>().join("; ");
+    (!listed.is_empty()).then(|| {
+        format!(
+            "It waits in a deadlock, and TEK lifts no thread for it: {listed}. They go on when one \
+             of them gives up its wait."
+        )
+    })
 }
 
 fn by_rule(tek: &Tek) -> String {
