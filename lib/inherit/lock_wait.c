@@ -54,11 +54,12 @@ static int wait_and_lift(const struct tek_lock_calls *calls, void *lock, struct 
 
 	if (error != EBUSY)
 		return error;
+	tek__waits_changed();
 	for (uint64_t ns = FIRST_CHECK_NS;; ns = ns < LONGEST_CHECK_NS ? 2 * ns : ns) {
-		tek__waits_changed();
 		error = wait_for_some_time(calls, lock, until, ns, &is_last);
 		if (error != ETIMEDOUT || is_last)
 			return error;
+		tek__waits_check();
 	}
 }
 

@@ -274,12 +274,18 @@ static void review(void)
 		;
 }
 
-static pid_t at_work; /* the reviewing thread; 0: none */
-static bool is_due;   /* another thread wants a review meanwhile */
+static pid_t at_work;            /* the reviewing thread; 0: none */
+static bool is_due;              /* another thread wants a review meanwhile */
+static unsigned int reviewed_ms; /* the time of the last review, CLOCK_MONOTONIC */
 
 void tek__waits_forget(void)
 {
 	at_work = 0;
+}
+
+static unsigned int now_ms(void)
+{
+	return (unsigned int)(tek__now(CLOCK_MONOTONIC) / 1000000);
 }
 
 /* The lock may be given up while a lift begins. */
@@ -292,6 +298,7 @@ void tek__waits_review(void)
 	if (at_work)
 		return;
 	at_work = self;
+	__atomic_store_n(&reviewed_ms, now_ms(), __ATOMIC_RELAXED);
 	while (is_due) {
 		is_due = false;
 		review();
@@ -308,6 +315,12 @@ void tek__waits_changed(void)
 		tek__unlock();
 	}
 	tek__signals_restore(before);
+}
+
+void tek__waits_check(void)
+{
+	if (__atomic_load_n(&reviewed_ms, __ATOMIC_RELAXED) != now_ms())
+		tek__waits_changed();
 }
 
 bool tek__join_begins(pthread_t handle, uintptr_t call)

@@ -52,7 +52,10 @@ static inline uintptr_t tek__waits_set(struct tek_thread *self, uintptr_t object
  */
 void tek__waits_changed(void);
 
-/* The same. Needs the lock. */
+/* The same, at most once a millisecond: many threads may check at the same time. */
+void tek__waits_check(void);
+
+/* The same as tek__waits_changed(). Needs the lock. */
 void tek__waits_review(void);
 
 /* In the child of a fork. */
