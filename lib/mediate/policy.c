@@ -49,6 +49,24 @@ static void saw_priority(struct tek_thread *thread, int priority)
 }
 
 /*
+ * Makes the call. While tekd lifts a thread by itself that has its reset-on-fork flag, which the
+ * process may not clear, so that the kernel refuses each policy without it. The thread keeps the
+ * flag then, and tekd takes it away at the end of the lift.
+ */
+static int set_under_lift(struct tek_thread *thread, struct tek_target target, int policy,
+			  const struct sched_param *param, tek_policy_call *real)
+{
+	int error = real(target, policy, param);
+	struct tek_sched_attr attr;
+
+	if (error != EPERM || !thread || !thread->tid || !param || thread->seen.reset_on_fork ||
+	    policy & SCHED_RESET_ON_FORK || tek__scheduling_get(thread->tid, &attr) ||
+	    !(attr.flags & TEK_ATTR_RESET_ON_FORK))
+		return error;
+	return tek__rt_set_with_flag(thread->tid, policy, param->sched_priority);
+}
+
+/*
  * Another policy for a Fast thread: the kernel is asked first, with the thread as
  * it was before, so that it judges the request as it would without TEK.
  */
@@ -56,7 +74,7 @@ static int set_other(struct tek_thread *thread, struct tek_target target, int po
 		     const struct sched_param *param, tek_policy_call *real)
 {
 	bool paused = tek__region_pause(thread);
-	int error = real(target, policy, param);
+	int error = set_under_lift(thread, target, policy, param, real);
 	if (paused)
 		tek__region_resume(thread);
 	if (!error)
@@ -126,7 +144,7 @@ int tek__policy_set(struct tek_target target, int policy, const struct sched_par
 	if (thread)
 		error = set_other(thread, target, policy, param, real);
 	else if (may_become_fast(target))
-		error = real(target, policy, param);
+		error = set_under_lift(tek__lookup_known(target), target, policy, param, real);
 	thread = error ? NULL : tek__lookup_known(target);
 	if (thread)
 		saw(thread, policy, param->sched_priority);

@@ -203,6 +203,11 @@ int tek__rt_set(pid_t tid, int policy, int priority)
 	return error;
 }
 
+int tek__rt_set_with_flag(pid_t tid, int policy, int priority)
+{
+	return set(tid, policy, true, priority);
+}
+
 void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice)
 {
 	int saved = errno;

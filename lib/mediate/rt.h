@@ -75,6 +75,9 @@ bool tek__rt_is_changed(pid_t tid, const struct tek_member *member);
  */
 int tek__rt_set(pid_t tid, int policy, int priority);
 
+/* Sets a policy, and reset-on-fork: a real-time priority, or 0. Returns 0 or an error number. */
+int tek__rt_set_with_flag(pid_t tid, int policy, int priority);
+
 /*
  * For a thread, 0 being the calling one, that was born of a Fast one: give it what
  * the child of a thread with `base` and `nice` begins with.  Async-signal-safe.
