@@ -10,6 +10,7 @@
  * - A thread joins without a limit only while it holds no lock, and only slots above its own.
  * - The main thread wakes all waits for condition variables again and again.
  * - A thread that ends keeps robust and fragile locks only. A wait for a fragile one has a limit.
+ * - A thread that holds a gate waits for a second one only if that slot has no thread yet.
  */
 #ifndef TEK_TORTURE_WORKER_H
 #define TEK_TORTURE_WORKER_H

@@ -72,36 +72,33 @@ static int in_fork(struct slot *self, const struct step *step)
 	return 0;
 }
 
-static int create(struct slot *self, struct slot *child)
+/* Takes the right to create the thread of a slot. No thread can join it before it is there. */
+static bool claim(const struct slot *self, struct slot *child)
 {
-	if (child->number < WORKERS || child == self)
-		return STEP_LEFT_OUT;
-	raw_lock(&child->gate);
 	uint32_t none = STATE_NONE;
-	/* A thread that is not there yet cannot be joined. */
-	bool is_mine = atomic_compare_exchange_strong(&child->state, &none, STATE_OVER);
-	raw_unlock(&child->gate);
-	if (!is_mine)
-		return STEP_LEFT_OUT;
-	step_begins(self);
-	return slot_start(child);
+
+	return child->number >= WORKERS && child != self &&
+	       atomic_compare_exchange_strong(&child->state, &none, STATE_OVER);
 }
 
 int perform_child(struct slot *self, const struct step *step)
 {
-	int result;
+	struct slot *child = &slots[step->object];
+	int result = 0;
 
+	/* Two slots that create each other's threads do not wait for each other's gates. */
+	if (step->op == OP_CREATE && !claim(self, child))
+		return STEP_LEFT_OUT;
 	/* No other thread changes the scheduling that the child inherits. */
 	raw_lock(&self->gate);
 	self->holds_gate = true;
-	if (step->op == OP_CREATE) {
-		result = create(self, &slots[step->object]);
-	} else {
-		step_begins(self);
-		if (step->op == OP_SPAWN)
-			execute(self, true);
-		result = step->op == OP_SPAWN ? 0 : in_fork(self, step);
-	}
+	step_begins(self);
+	if (step->op == OP_CREATE)
+		result = slot_start(child);
+	else if (step->op == OP_SPAWN)
+		execute(self, true);
+	else
+		result = in_fork(self, step);
 	self->holds_gate = false;
 	raw_unlock(&self->gate);
 	return result;
