@@ -4,6 +4,7 @@
  * that serves.  No other program uses this bus. Its configuration is a file without a name.
  */
 #include "row.h"
+#include "server.h"
 
 #include "../response/clock.h"
 
@@ -15,8 +16,6 @@
 #include <unistd.h>
 
 #define SERVICE "org.example.Matrix"
-#define PATIENCE_NS (20 * NS_PER_S)
-#define PAUSE_TO_RETRY_NS (2 * NS_PER_MS)
 #define REPLY_TIMEOUT_MS 60000
 
 static char address[64];
@@ -43,13 +42,12 @@ static void daemon_run(void)
 static DBusConnection *bus_connect(void)
 {
 	DBusError error = DBUS_ERROR_INIT;
-	uint64_t end = clock_ns() + PATIENCE_NS;
+	uint64_t begin = clock_ns();
 	DBusConnection *connection;
 	while (!(connection = dbus_connection_open_private(address, &error))) {
-		if (clock_ns() > end)
+		if (!server_await(begin))
 			errx(EXIT_FAILURE, "the message bus does not listen: %s", error.message);
 		dbus_error_free(&error);
-		sleep_until(clock_ns() + PAUSE_TO_RETRY_NS);
 	}
 	if (!dbus_bus_register(connection, &error))
 		errx(EXIT_FAILURE, "the message bus refuses a connection: %s", error.message);
@@ -96,12 +94,11 @@ static void bus_prepare(void)
 
 static void bus_start(void)
 {
-	uint64_t end = clock_ns() + PATIENCE_NS;
+	uint64_t begin = clock_ns();
 	client = bus_connect();
 	while (!dbus_bus_name_has_owner(client, SERVICE, NULL)) {
-		if (clock_ns() > end)
+		if (!server_await(begin))
 			errx(EXIT_FAILURE, "the service does not come to the message bus");
-		sleep_until(clock_ns() + PAUSE_TO_RETRY_NS);
 	}
 }
 

@@ -49,8 +49,8 @@ static const char help[] =
 	"\n"
 	"  --row NAME              what the thread touch waits for: none (default), mutex, chain,\n"
 	"                          rwlock, condvar, word-mutex, rust-mutex, shared-mutex,\n"
-	"                          join, pipe, socket, dbus (of dependencies-dbus), fsync,\n"
-	"                          threads, all\n"
+	"                          join, pipe, socket, redis, memcached, fsync, threads, all,\n"
+	"                          dbus (of dependencies-dbus), mariadb (of dependencies-mariadb)\n"
 	"  --library FILE          the mutex of the row rust-mutex\n"
 	"  --events N              events to answer (default 25)\n"
 	"  --hogs N                CPU-bound processes (default 0)\n"
@@ -185,11 +185,12 @@ static void report(void)
 static const struct row *row_named(const char *name)
 {
 	const struct row *const lists[] = {
-		lock_rows,
-		other_rows,
-		rust_rows,
+		lock_rows,    other_rows, rust_rows, cache_rows,
 #ifdef HAVE_DBUS
 		bus_rows,
+#endif
+#ifdef HAVE_MARIADB
+		mariadb_rows,
 #endif
 	};
 	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {

@@ -32,8 +32,12 @@ struct row {
 	uint64_t (*event)(void);
 };
 
-/* Each ends with a row without a name.  bus_rows is part of dependencies-dbus only. */
-extern const struct row lock_rows[], other_rows[], rust_rows[], bus_rows[];
+/*
+ * Each ends with a row without a name.  bus_rows is part of dependencies-dbus only, mariadb_rows of
+ * dependencies-mariadb.
+ */
+extern const struct row lock_rows[], other_rows[], rust_rows[], cache_rows[], bus_rows[],
+	mariadb_rows[];
 
 /* The library of rust_rows. */
 extern const char *rust_library;

@@ -2,6 +2,7 @@
 //! Finding and running the benchmark programs.
 
 use anyhow::{bail, Context};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -44,6 +45,18 @@ pub fn find(bench: &str, name: &str) -> anyhow::Result<PathBuf> {
             places[1].display()
         ),
     }
+}
+
+/// A program of PATH, or of the directories for administrators.
+pub fn installed(name: &str) -> Option<PathBuf> {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/local/sbin:/usr/sbin:/sbin");
+    find_in(&path, name)
+}
+
+fn find_in(path: &OsStr, name: &str) -> Option<PathBuf> {
+    let mut places = std::env::split_paths(path).filter(|place| place != Path::new(""));
+    places.find_map(|place| Some(place.join(name)).filter(|program| program.is_file()))
 }
 
 /// Runs a program that prints one JSON document, and reads it.
@@ -177,6 +190,16 @@ impl Drop for Program {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_installed_program_is_searched_in_the_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let tool = directory.path().join("stackusage");
+        std::fs::write(&tool, "").unwrap();
+        let path = std::env::join_paths([Path::new("/nowhere"), directory.path()]).unwrap();
+        assert_eq!(find_in(&path, "stackusage"), Some(tool));
+        assert_eq!(find_in("/nowhere:".as_ref(), "stackusage"), None);
+    }
 
     #[test]
     fn a_program_that_dies_is_reported_with_its_own_words() {

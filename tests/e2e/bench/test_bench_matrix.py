@@ -72,6 +72,27 @@ def test_a_mutex_of_rust_and_a_service_on_a_message_bus_are_rows(tmp_path):
     assert len(measured) == 4 and not empty
 
 
+@pytest.mark.parametrize("row,server", [("redis", "redis-server"), ("memcached", "memcached"),
+                                        ("mariadb", "mariadbd")])
+def test_a_server_is_a_row(tmp_path, row, server):
+    needs(server)
+    if row == "mariadb" and not (BUILD / "bench/matrix/dependencies-mariadb").exists():
+        pytest.skip("needs libmariadb-dev at the time of the build")
+    measured, empty = cells(tmp_path, row, "alone,conventional")
+    assert len(measured) == 2 and not empty
+    assert not list(pathlib.Path("/tmp").glob("tek-matrix-*"))
+
+
+def test_without_a_server_its_row_is_empty_with_the_cure(tmp_path, monkeypatch):
+    if any(os.access(f"{place}/memcached", os.X_OK) for place in ("/usr/sbin", "/sbin")):
+        pytest.skip("memcached is where administrators have their programs")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = bench("matrix", "--rows", "hogs,memcached", "--columns", "alone", *SHORT)
+    assert done.returncode == 0, done.stderr
+    assert "empty: alone of memcached: memcached is not installed; " in done.stdout
+    assert "apt-get install memcached" in done.stdout
+
+
 def test_without_libdbus_the_row_dbus_is_empty_with_the_cure(tmp_path):
     build = build_without_options(tmp_path / "build")
     done = bench("matrix", "--rows", "hogs,dbus", "--columns", "alone", *SHORT,

@@ -22,6 +22,7 @@ mod variant;
 
 use super::json::{without_numbers, NotRun, Row};
 use super::output::{spinner, JudgeOptions, Output, Results};
+use super::programs::installed;
 use super::verdict::{judge, Verdicts};
 use anyhow::bail;
 use clap::ValueEnum;
@@ -314,8 +315,7 @@ fn experiment(
 fn variants(wanted: &[Variant]) -> Vec<Variant> {
     let mut variants = wanted.to_vec();
     if wanted.is_empty() {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let has_stalld = std::env::split_paths(&path).any(|it| it.join("stalld").is_file());
+        let has_stalld = installed("stalld").is_some();
         let all = Variant::value_variants().iter().copied();
         variants.extend(all.filter(|it| has_stalld || *it != Variant::Stalld));
     }

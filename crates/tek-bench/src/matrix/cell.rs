@@ -31,10 +31,9 @@ pub fn why_empty((row, column): Cell, programs: &Programs) -> Option<&str> {
         _ => None,
     };
     of_column.or_else(|| match row {
-        Row::Dbus => reason(&programs.with_dbus),
         Row::RustMutex => reason(&programs.rust_mutex),
         Row::UserHogs => programs.why_no_other_user(),
-        _ => None,
+        _ => programs.with_server.get(&row).and_then(reason),
     })
 }
 
@@ -115,7 +114,7 @@ mod tests {
         Programs {
             tek: "tek".into(),
             dependencies: "program".into(),
-            with_dbus: Err("no libdbus".to_owned()),
+            with_server: [(Row::Dbus, Err("no libdbus".to_owned()))].into(),
             rust_mutex: Ok("mutex.so".into()),
             is_root: false,
             stage: Err("needs root".to_owned()),

@@ -2,6 +2,7 @@
 //! The rows of the matrix: what a critical thread waits for.
 
 use clap::ValueEnum;
+use tek_advice::Package;
 
 /// What the thread waits for while it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -30,6 +31,12 @@ pub enum Row {
     Socket,
     /// The reply of another process by D-Bus, over dbus-daemon
     Dbus,
+    /// The largest of 10,000 numbers that redis-server sorts
+    Redis,
+    /// 100 values of 1 KiB of memcached
+    Memcached,
+    /// A sum over 2,000 rows of a table of mariadbd
+    Mariadb,
     /// 800 KB on a disk
     Fsync,
     /// Nothing but a CPU, beside ten times as many hogs
@@ -41,6 +48,36 @@ pub enum Row {
     /// A mutex, a read-write lock, a pipe and 800 KB on a disk, beside 2,000 sleeping threads
     All,
 }
+
+/// A server, as Debian has it.
+pub struct Server {
+    pub program: &'static str,
+    pub package: Package,
+    /// The benchmark's own program with the row, and the package that its build needs; `None`: it
+    /// is that of all rows.
+    pub client: Option<(&'static str, Package)>,
+}
+
+static DBUS: Server = Server {
+    program: "dbus-daemon",
+    package: Package { names: &[("dbus-daemon", 0)] },
+    client: Some(("dependencies-dbus", Package { names: &[("libdbus-1-dev", 0)] })),
+};
+
+static REDIS: Server = Server {
+    program: "redis-server",
+    package: Package { names: &[("redis-server", 0)] },
+    client: None,
+};
+
+static MEMCACHED: Server =
+    Server { program: "memcached", package: Package { names: &[("memcached", 0)] }, client: None };
+
+static MARIADB: Server = Server {
+    program: "mariadbd",
+    package: Package { names: &[("mariadb-server", 0)] },
+    client: Some(("dependencies-mariadb", Package { names: &[("libmariadb-dev", 0)] })),
+};
 
 impl Row {
     /// Its name on the command line and in reports.
@@ -58,6 +95,9 @@ impl Row {
             Row::Pipe => "pipe",
             Row::Socket => "socket",
             Row::Dbus => "dbus",
+            Row::Redis => "redis",
+            Row::Memcached => "memcached",
+            Row::Mariadb => "mariadb",
             Row::Fsync => "fsync",
             Row::ManyHogs => "many-hogs",
             Row::UserHogs => "user-hogs",
@@ -84,9 +124,23 @@ impl Row {
         }
     }
 
+    /// The server that the thread asks.
+    pub fn server(self) -> Option<&'static Server> {
+        match self {
+            Row::Dbus => Some(&DBUS),
+            Row::Redis => Some(&REDIS),
+            Row::Memcached => Some(&MEMCACHED),
+            Row::Mariadb => Some(&MARIADB),
+            _ => None,
+        }
+    }
+
     /// Whether other threads than hogs do the background work.
     pub fn has_background(self) -> bool {
-        !matches!(self, Row::Hogs | Row::Fsync | Row::ManyHogs | Row::UserHogs | Row::Threads)
+        let only_hogs =
+            matches!(self, Row::Hogs | Row::Fsync | Row::ManyHogs | Row::UserHogs | Row::Threads);
+        let only_a_server = matches!(self, Row::Redis | Row::Memcached | Row::Mariadb);
+        !only_hogs && !only_a_server
     }
 
     /// Whether it has a mutex that could have PTHREAD_PRIO_INHERIT.

@@ -11,7 +11,6 @@ use crate::table::table;
 use crate::terminal::Terminal;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
 use tek_advice::Package;
 
 /// Threads that sleep while resident memory is read.
@@ -46,7 +45,7 @@ pub fn under_tek(lab: &Lab) -> anyhow::Result<Run> {
 pub fn under_stackusage(lab: &Lab) -> anyhow::Result<Run> {
     const PACKAGE: Package = Package { names: &[("stackusage", 0)] };
     let missing = || format!("it is not installed: {}", tek_advice::install(&[PACKAGE], None));
-    let tool = find("stackusage").with_context(missing)?;
+    let tool = programs::installed("stackusage").with_context(missing)?;
     run(lab, "stackusage", Tek::Other(&tool))
 }
 
@@ -59,16 +58,6 @@ fn run(lab: &Lab, variant: &'static str, tek: Tek) -> anyhow::Result<Run> {
     let births: Births = lab.run(command("ident", "create")?.arg("50"))?;
     let create_ns = median(&births.ns).context("the program create measured nothing")?;
     Ok(Run { variant, resident: crowd.resident, create_ns })
-}
-
-/// A program of PATH.
-fn find(name: &str) -> Option<PathBuf> {
-    find_in(&std::env::var_os("PATH")?, name)
-}
-
-fn find_in(path: &std::ffi::OsStr, name: &str) -> Option<PathBuf> {
-    let mut places = std::env::split_paths(path).filter(|place| place != Path::new(""));
-    places.find_map(|place| Some(place.join(name)).filter(|program| program.is_file()))
 }
 
 /// For people.
@@ -105,16 +94,6 @@ pub fn rows(runs: &[Run]) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_tool_is_searched_in_the_path() {
-        let directory = tempfile::tempdir().unwrap();
-        let tool = directory.path().join("stackusage");
-        std::fs::write(&tool, "").unwrap();
-        let path = std::env::join_paths([Path::new("/nowhere"), directory.path()]).unwrap();
-        assert_eq!(find_in(&path, "stackusage"), Some(tool));
-        assert_eq!(find_in("/nowhere:".as_ref(), "stackusage"), None);
-    }
 
     #[test]
     fn the_costs_are_reported() {
