@@ -1,11 +1,12 @@
 """Checks of the sources; each counts as one test."""
 
 import re
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from shutil import which
 
-from . import (atomics, language, layers, lengths, names, proc_paths, rust_modules, rust_tests,
+from . import (clang, language, layers, lengths, names, proc_paths, rust_modules, rust_tests,
                sources, words)
 from .process import BUILD_SILENCE, Context, run
 from .results import Case, failed, passed, skipped
@@ -101,12 +102,15 @@ def _structure(context: Context) -> list[Case]:
             _of_lines("words of names", words.breaches(context.top)),
             _of_lines("lengths of files", lengths.breaches(context.top)),
             _of_lines("paths of tasks in /proc", proc_paths.breaches(context.top)),
-            _atomics(context)]
+            _by_clang(context, "warnings of clang", clang.why_no_warnings, clang.warnings),
+            _by_clang(context, "atomics of 32-bit libraries", clang.why_no_atomics,
+                      clang.unaligned_atomics)]
 
 
-def _atomics(context: Context) -> Case:
-    name, why_not = "atomics of 32-bit libraries", atomics.why_not(context.build)
-    return skipped(name, why_not) if why_not else _of_lines(name, atomics.breaches(context.build))
+def _by_clang(context: Context, name: str, why_not: Callable[[Path], str],
+              lines: Callable[[Path], list[str]]) -> Case:
+    reason = why_not(context.build)
+    return skipped(name, reason) if reason else _of_lines(name, lines(context.build))
 
 
 def _of_lines(name: str, lines: list[str]) -> Case:

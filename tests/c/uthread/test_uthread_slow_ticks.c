@@ -43,6 +43,7 @@ static void *compute(void *argument)
 
 	for (unsigned int i = 0; i < 2000000; i++)
 		sum += i;
+	(void)sum;
 	return argument;
 }
 
