@@ -49,21 +49,29 @@ static void saw_priority(struct tek_thread *thread, int priority)
 }
 
 /*
- * Makes the call. While tekd lifts a thread by itself that has its reset-on-fork flag, which the
- * process may not clear, so that the kernel refuses each policy without it. The thread keeps the
- * flag then, and tekd takes it away at the end of the lift.
+ * Whether the thread has a reset-on-fork flag that the program did not set. A thread that tekd
+ * lifts by itself has that of tekd.
+ */
+static bool has_lent_flag(const struct tek_thread *thread)
+{
+	struct tek_sched_attr attr;
+
+	return thread && thread->tid && !thread->seen.reset_on_fork &&
+	       !tek__scheduling_get(thread->tid, &attr) && attr.flags & TEK_ATTR_RESET_ON_FORK;
+}
+
+/*
+ * Makes the call. A process without privilege may not clear a lent flag, so the kernel refuses each
+ * policy without it. The thread keeps the flag then, and tekd takes it away at the end of the lift.
  */
 static int set_under_lift(struct tek_thread *thread, struct tek_target target, int policy,
 			  const struct sched_param *param, tek_policy_call *real)
 {
 	int error = real(target, policy, param);
-	struct tek_sched_attr attr;
 
-	if (error != EPERM || !thread || !thread->tid || !param || thread->seen.reset_on_fork ||
-	    policy & SCHED_RESET_ON_FORK || tek__scheduling_get(thread->tid, &attr) ||
-	    !(attr.flags & TEK_ATTR_RESET_ON_FORK))
+	if (error != EPERM || policy & SCHED_RESET_ON_FORK || !has_lent_flag(thread))
 		return error;
-	return tek__rt_set_with_flag(thread->tid, policy, param->sched_priority);
+	return real(target, policy | SCHED_RESET_ON_FORK, param);
 }
 
 /*
@@ -85,7 +93,8 @@ static int set_other(struct tek_thread *thread, struct tek_target target, int po
 /* As the functions behind `real`, but with the nice value as the priority of a fair policy. */
 static int give(struct tek_target target, int policy, const struct sched_param *param)
 {
-	return tek__rt_set(target.tid, policy, param->sched_priority);
+	return tek__rt_set(target.tid, policy & ~SCHED_RESET_ON_FORK, policy & SCHED_RESET_ON_FORK,
+			   param->sched_priority);
 }
 
 int tek__policy_give(struct tek_thread *thread, int policy, int priority)
@@ -157,8 +166,11 @@ static int base_policy(const struct tek_member *member)
 	return member->base.policy | (member->base.reset_on_fork ? SCHED_RESET_ON_FORK : 0);
 }
 
-/* Asks the kernel for the policy of a thread. Of a Fast thread it notes the restored values. */
-static void check_again(struct tek_thread *thread)
+/*
+ * Asks the kernel for the policy of a thread, which may have a lent flag. Of a Fast thread it notes
+ * the restored values.
+ */
+static void check_again(struct tek_thread *thread, bool is_lent_flag)
 {
 	struct tek_seen seen;
 
@@ -170,6 +182,8 @@ static void check_again(struct tek_thread *thread)
 		seen.rt_priority = base->priority;
 		seen.reset_on_fork = base->reset_on_fork;
 		seen.nice = (signed char)tek__scheduling_nice(thread->tid);
+	} else if (is_lent_flag) {
+		seen.reset_on_fork = false;
 	}
 	thread->seen = seen;
 	tek__thread_publish(thread);
@@ -188,6 +202,8 @@ int tek__policy_set_attr(struct tek_target target, const struct tek_sched_attr *
 	if (!tek__lock())
 		return TEK_NOT_OURS;
 	struct tek_thread *thread = find_fast(target);
+	const bool is_lent_flag = !(attr->flags & TEK_ATTR_RESET_ON_FORK) &&
+				  has_lent_flag(tek__lookup_known(target));
 	const bool is_tek = thread && keeps && thread->member.reasons & TEK_WHY_POLICY;
 	if (is_tek)
 		error = is_nice(attr->nice) ? tek__region_ask(thread, TEK_WHY_POLICY, attr->nice)
@@ -195,10 +211,11 @@ int tek__policy_set_attr(struct tek_target target, const struct tek_sched_attr *
 	else if (thread)
 		error = set_other(thread, target, (int)attr->policy, NULL, real);
 	else if (may_become_fast(target))
-		error = real(target, (int)attr->policy, NULL);
+		error = set_under_lift(tek__lookup_known(target), target, (int)attr->policy, NULL,
+				       real);
 	thread = error || is_tek ? NULL : tek__lookup_known(target);
 	if (thread)
-		check_again(thread);
+		check_again(thread, is_lent_flag);
 	tek__unlock();
 	return error;
 }
@@ -252,4 +269,16 @@ int tek__policy_get(struct tek_target target, int *policy, struct sched_param *p
 	}
 	tek__unlock();
 	return error;
+}
+
+int tek__policy_reported(struct tek_target target, int policy)
+{
+	if (!(policy & SCHED_RESET_ON_FORK) || !tek__lock())
+		return policy;
+	const struct tek_thread *thread = tek__lookup_known(target);
+	if (thread && !thread->seen.reset_on_fork &&
+	    thread->seen.policy == (policy & ~SCHED_RESET_ON_FORK))
+		policy &= ~SCHED_RESET_ON_FORK;
+	tek__unlock();
+	return policy;
 }

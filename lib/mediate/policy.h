@@ -28,7 +28,10 @@ enum { TEK_NOT_OURS = -1 };
  */
 int tek__policy_give(struct tek_thread *thread, int policy, int priority);
 
-/* Makes the call in the C library. Returns 0 or an error number. */
+/*
+ * Makes the call in the C library; `policy` may have SCHED_RESET_ON_FORK where the call has not.
+ * Returns 0 or an error number.
+ */
 typedef int tek_policy_call(struct tek_target target, int policy, const struct sched_param *param);
 
 /*
@@ -48,5 +51,8 @@ int tek__policy_set_attr(struct tek_target target, const struct tek_sched_attr *
 
 /* Get policy and priority. *policy may have SCHED_RESET_ON_FORK set. */
 int tek__policy_get(struct tek_target target, int *policy, struct sched_param *param);
+
+/* A policy that the kernel returned, without a lent reset-on-fork flag. */
+int tek__policy_reported(struct tek_target target, int policy);
 
 #endif

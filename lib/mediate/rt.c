@@ -189,11 +189,12 @@ void tek__rt_leave(pid_t tid, struct tek_member *member)
 	give_back(tid, member);
 }
 
-int tek__rt_set(pid_t tid, int policy, int priority)
+int tek__rt_set(pid_t tid, int policy, bool reset_on_fork, int priority)
 {
 	struct tek_sched_attr attr = {.size = sizeof(attr), .policy = (uint32_t)policy};
 	int saved = errno;
 
+	attr.flags = reset_on_fork ? TEK_ATTR_RESET_ON_FORK : 0;
 	if (tek__is_real_time(policy))
 		attr.priority = (uint32_t)priority;
 	else
@@ -201,11 +202,6 @@ int tek__rt_set(pid_t tid, int policy, int priority)
 	int error = syscall(SYS_sched_setattr, tid, &attr, 0) ? errno : 0;
 	errno = saved;
 	return error;
-}
-
-int tek__rt_set_with_flag(pid_t tid, int policy, int priority)
-{
-	return set(tid, policy, true, priority);
 }
 
 void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice)

@@ -73,10 +73,7 @@ bool tek__rt_is_changed(pid_t tid, const struct tek_member *member);
  * Set policy and, with it, the nice value (fair policies) or the real-time priority, both or
  * neither.  Returns 0 or an errno value.
  */
-int tek__rt_set(pid_t tid, int policy, int priority);
-
-/* Sets a policy, and reset-on-fork: a real-time priority, or 0. Returns 0 or an error number. */
-int tek__rt_set_with_flag(pid_t tid, int policy, int priority);
+int tek__rt_set(pid_t tid, int policy, bool reset_on_fork, int priority);
 
 /*
  * For a thread, 0 being the calling one, that was born of a Fast one: give it what

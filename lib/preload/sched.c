@@ -51,6 +51,14 @@ TEK_EXPORT int pthread_setschedparam(pthread_t handle, int policy, const struct 
 				     : error;
 }
 
+/* A policy of the kernel, without the flags that TEK has set. */
+static int reported(struct tek_target target, int policy)
+{
+	if (policy < 0)
+		return policy;
+	return tek__place_policy_reported(target, tek__policy_reported(target, policy));
+}
+
 TEK_EXPORT int pthread_getschedparam(pthread_t handle, int *policy, struct sched_param *param)
 {
 	tek__start();
@@ -58,7 +66,7 @@ TEK_EXPORT int pthread_getschedparam(pthread_t handle, int *policy, struct sched
 	if (error == TEK_NOT_OURS) {
 		error = tek__real.pthread_getschedparam(handle, policy, param);
 		if (!error)
-			*policy = tek__place_policy_reported(tek__by_handle(handle), *policy);
+			*policy = reported(tek__by_handle(handle), *policy);
 		return error;
 	}
 	*policy &= ~SCHED_RESET_ON_FORK; /* pthread.h does not know the flag */
@@ -92,7 +100,7 @@ TEK_EXPORT int sched_getscheduler(pid_t tid)
 	int error = tek__policy_get(tek__by_tid(tid), &policy, &param);
 	if (error != TEK_NOT_OURS)
 		return policy;
-	return tek__place_policy_reported(tek__by_tid(tid), tek__real.sched_getscheduler(tid));
+	return reported(tek__by_tid(tid), tek__real.sched_getscheduler(tid));
 }
 
 TEK_EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)

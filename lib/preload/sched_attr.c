@@ -40,8 +40,19 @@ static int real_get(pid_t tid, struct sched_attr *attr, unsigned int size, unsig
 
 static int real_set_target(struct tek_target target, int policy, const struct sched_param *param)
 {
-	(void)policy, (void)param; /* which *attr has */
-	return real_set(target.tid, target.attr, 0) ? errno : 0;
+	struct {
+		struct tek_sched_attr attr;
+		unsigned char newer[64];
+	} copy;
+	uint32_t size;
+
+	(void)param; /* which *attr has, as well as the policy */
+	memcpy(&size, target.attr, sizeof(size));
+	if (!(policy & SCHED_RESET_ON_FORK) || size > sizeof(copy))
+		return real_set(target.tid, target.attr, 0) ? errno : 0;
+	memcpy(&copy, target.attr, size ? size : sizeof(copy.attr));
+	copy.attr.flags |= TEK_ATTR_RESET_ON_FORK;
+	return real_set(target.tid, (struct sched_attr *)&copy, 0) ? errno : 0;
 }
 
 /* Copies the program's argument. False: the kernel will refuse it. */
@@ -114,7 +125,8 @@ TEK_EXPORT int sched_getattr(pid_t tid, struct sched_attr *attr, unsigned int si
 		fill(target, &known, policy, param.sched_priority);
 	} else if (known.flags & TEK_ATTR_RESET_ON_FORK) {
 		policy = (int)known.policy | SCHED_RESET_ON_FORK;
-		if (tek__place_policy_reported(target, policy) != policy)
+		if (tek__place_policy_reported(target, tek__policy_reported(target, policy)) !=
+		    policy)
 			known.flags &= ~(uint64_t)TEK_ATTR_RESET_ON_FORK;
 	}
 	memcpy(attr, &known, sizeof(known));
