@@ -237,7 +237,7 @@ void tek__inversion_end(void)
 		const tek_signals before = tek__signals_block();
 		record(wait);
 		tek__signals_restore(before);
-	} else if (tek__lifted_threads()) {
+	} else if (tek__waits_have_effects()) {
 		tek__waits_changed();
 	}
 	set_since(wait, 0);

@@ -89,7 +89,7 @@ int tek__lock_wait(const struct tek_lock_calls *calls, void *lock, uintptr_t obj
 	tek__waits_set(self, before);
 	if (is_recorded)
 		tek__inversion_end();
-	else if (is_fast(self) && tek__lifted_threads())
+	else if (is_fast(self) && tek__waits_have_effects())
 		tek__waits_changed(); /* it became Fast meanwhile, and others for it */
 	return error;
 }

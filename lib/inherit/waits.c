@@ -176,10 +176,16 @@ static tek_u32 kind_of(uintptr_t object)
 	return kinds[object & TEK_WAITS_FOR_KIND] | TEK_HELD_UP_DEADLOCK;
 }
 
+/* The links from the member to the circle and around it, without side branches to readers. */
 static void add_deadlock(struct deadlocks *deadlocks, const struct chain *chain)
 {
-	for (unsigned int i = 0; i < chain->length && deadlocks->count < TEK_MAX_HELD_UP; i++) {
+	const struct tek_thread *wanted = chain->links[chain->length - 1].holder;
+
+	for (unsigned int i = chain->length; i-- > 0 && deadlocks->count < TEK_MAX_HELD_UP;) {
 		const struct tek_thread *waiter = chain->links[i].waiter;
+		if (chain->links[i].holder != wanted)
+			continue;
+		wanted = waiter;
 		const uintptr_t object = object_of(waiter);
 		const bool is_join = (object & TEK_WAITS_FOR_KIND) == TEK_WAITS_FOR_END;
 		deadlocks->waits[deadlocks->count++] = (struct tek_held_up){
@@ -323,6 +329,11 @@ void tek__waits_check(void)
 		tek__waits_changed();
 }
 
+bool tek__waits_have_effects(void)
+{
+	return tek__lifted_threads() || tek__inversions_have_deadlocks();
+}
+
 bool tek__join_begins(pthread_t handle, uintptr_t call)
 {
 	struct tek_thread *self = tek__thread_mine;
@@ -357,6 +368,6 @@ void tek__join_ends(void)
 	tek__waits_set(self, 0);
 	if (self->inversion.kind == TEK_WAITS_JOIN)
 		tek__inversion_end();
-	else if (self->member.fast && tek__lifted_threads())
+	else if (self->member.fast && tek__waits_have_effects())
 		tek__waits_changed(); /* it became Fast meanwhile, and others for it */
 }

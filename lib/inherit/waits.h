@@ -58,6 +58,9 @@ void tek__waits_check(void);
 /* The same as tek__waits_changed(). Needs the lock. */
 void tek__waits_review(void);
 
+/* After a wait: whether a lift or a known deadlock may have lost its reason. Needs no lock. */
+bool tek__waits_have_effects(void);
+
 /* In the child of a fork. */
 void tek__waits_forget(void);
 

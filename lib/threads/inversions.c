@@ -142,12 +142,18 @@ static const struct tek_held_up *find(const struct tek_held_up *waits, unsigned 
 	return NULL;
 }
 
+static bool has_deadlocks;
+
+bool tek__inversions_have_deadlocks(void)
+{
+	return __atomic_load_n(&has_deadlocks, __ATOMIC_RELAXED);
+}
+
 void tek__inversions_deadlocks(const struct tek_held_up *waits, unsigned int count)
 {
-	static bool any;
 	const struct tek_held_up *slots = held_up();
 
-	if (!slots || (!count && !any))
+	if (!slots || (!count && !has_deadlocks))
 		return;
 	for (unsigned int i = 0; i < TEK_MAX_HELD_UP; i++)
 		if (slots[i].kind & TEK_HELD_UP_DEADLOCK && !find(waits, count, &slots[i]))
@@ -155,7 +161,7 @@ void tek__inversions_deadlocks(const struct tek_held_up *waits, unsigned int cou
 	for (unsigned int i = 0; i < count; i++)
 		if (!find(slots, TEK_MAX_HELD_UP, &waits[i]))
 			tek__inversions_wait_begins(&waits[i]);
-	any = count;
+	__atomic_store_n(&has_deadlocks, count > 0, __ATOMIC_RELAXED);
 }
 
 /* ---- the report ---- */

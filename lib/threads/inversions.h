@@ -38,6 +38,9 @@ void tek__inversions_wait_ends(tek_u32 tid);
  */
 void tek__inversions_deadlocks(const struct tek_held_up *waits, unsigned int count);
 
+/* Whether a deadlock is known. Needs no lock. */
+bool tek__inversions_have_deadlocks(void);
+
 /* The process ends: writes them to the event file, if there is one. */
 void tek__inversions_report(void);
 

@@ -103,3 +103,17 @@ def test_explain_names_the_threads_of_a_deadlock_and_none_of_them_is_lifted(tek,
         assert eventually(rows)["logger"].get("critical") is None
         running.stdin.close()
         assert running.wait(60) == 0
+
+
+def test_a_deadlock_that_a_thread_gave_up_is_not_named(tek, open_build, compile_c, real_time):
+    program = compile_c((PROGRAMS / "deadlock.c").read_text(), "cc", "-pthread", "-D_GNU_SOURCE")
+    command = [open_build / "bin" / "tek", "run", "--critical=touch", "--", program, "300"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as running:
+        assert running.stdout.readline() == "touch gave up\n"
+        printed = tek("ps", "--json", "--columns=tid,name", "--program", program.name).stdout
+        tids = {row["name"]: row["tid"] for row in json.loads(printed)["threads"]}
+        for name in ("touch", "logger"):
+            assert "deadlock" not in tek("explain", tids[name]).stdout
+        running.stdin.close()
+        assert running.wait(60) == 0
