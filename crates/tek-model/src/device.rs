@@ -35,7 +35,7 @@ pub struct Program {
     pub table: Option<TableHeader>,
     /// The kinds of thread that its process measured, with their numbers.
     pub kinds: Vec<(u16, Kind)>,
-    /// Its Fast threads that wait at present for threads that are not Fast.
+    /// Waits of its Fast threads for threads that are not Fast, and waits in deadlocks.
     pub held_up: Vec<HeldUp>,
     /// Its user-level threads, in the order of their numbers.
     pub uthreads: Vec<Uthread>,

@@ -37,6 +37,13 @@ pub struct Ask {
     pub since_ns: u64,
 }
 
+impl Ask {
+    /// All priorities that it has at any time.
+    pub fn priorities(&self) -> impl Iterator<Item = Priority> {
+        [Some(self.priority), self.then].into_iter().flatten()
+    }
+}
+
 /// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {

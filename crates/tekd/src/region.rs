@@ -363,10 +363,15 @@ impl Region {
             .collect();
         let mut all_left = Vec::new();
         for (tid, reason) in over {
-            if self.stays_after(backends, tid, reason) {
-                continue;
-            }
-            let left = self.left(tid, libc::ETIME, [0, 0], "its time is over".to_owned());
+            let (errno, why) = match self.stays_after(backends, tid, reason) {
+                Ok(true) => continue,
+                Ok(false) => (libc::ETIME, "its time is over".to_owned()),
+                Err(error) => {
+                    log::warning(&error.to_string());
+                    (error.errno(), error.to_string())
+                }
+            };
+            let left = self.left(tid, errno, [0, 0], why);
             self.leave(backends, tid, reason);
             if !self.members.contains_key(&tid) {
                 all_left.extend(left);
@@ -376,12 +381,17 @@ impl Region {
     }
 
     /// Whether a request whose time is over goes on with another priority.
-    fn stays_after(&mut self, backends: &mut Backends, tid: i32, reason: Reason) -> bool {
-        let Some(member) = self.members.get_mut(&tid) else { return false };
-        let Some(ask) = member.slot(reason) else { return false };
-        let Some(then) = ask.then.take() else { return false };
+    fn stays_after(
+        &mut self,
+        backends: &mut Backends,
+        tid: i32,
+        reason: Reason,
+    ) -> Result<bool, tek_effect::Error> {
+        let Some(member) = self.members.get_mut(&tid) else { return Ok(false) };
+        let Some(ask) = member.slot(reason) else { return Ok(false) };
+        let Some(then) = ask.then.take() else { return Ok(false) };
         (ask.priority, ask.until_ns) = (then, 0);
-        settle(member, backends).is_ok()
+        settle(member, backends).map(|()| true)
     }
 
     /// When `run_once` has work.

@@ -247,8 +247,7 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
     let uid = server.user_of(uid);
     let peer = server.peer(pid)?;
     let grant = peer.grant()?;
-    grant.terms.may_have(priority)?;
-    then.map_or(Ok(()), |then| grant.terms.may_have(then))?;
+    [Some(priority), then].into_iter().flatten().try_for_each(|it| grant.terms.may_have(it))?;
     let is_lift = request.flags & ASK_LIFT != 0;
     match is_lift {
         true => grant.terms.may_lift(&mut peer.switches, now)?,

@@ -19,7 +19,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use tek_effect::{Identity, Scheduling};
-use tek_policy::Group;
+use tek_policy::{Group, Priority};
 
 /// The version of the meaning of `of_all`.
 const SCHEMA: u32 = 1;
@@ -203,7 +203,8 @@ fn thread(member: &Member, now: u64) -> Value {
     let asks: Vec<Value> = own.into_iter().chain(by_hand).collect();
     let best = member.best();
     let since = member.asks().map(|ask| ask.since_ns).min();
-    let until = member.asks().map(|ask| left(ask, now)).max_by_key(|left| left.unwrap_or(u64::MAX));
+    let until = member.asks().map(|ask| left(ask, now).filter(|_| ask.then.is_none()));
+    let until = until.max_by_key(|left| left.unwrap_or(u64::MAX));
     json!({
         "tid": target.thread.tid,
         "pid": target.process.tid,
@@ -222,7 +223,7 @@ fn thread(member: &Member, now: u64) -> Value {
     })
 }
 
-/// How long a request stays in force; `None`: until it is taken back.
+/// How long a request has its priority; `None`: until it is taken back.
 fn left(ask: &Ask, now: u64) -> Option<u64> {
     (ask.until_ns > 0).then(|| ms(ask.until_ns.saturating_sub(now)))
 }
@@ -238,6 +239,7 @@ fn ask(ask: &Ask, why: &str, now: u64) -> Value {
         "budget": ask.budget.to_string(),
         "since_ms": ms(now.saturating_sub(ask.since_ns)),
         "until_ms": left(ask, now),
+        "then_priority": ask.then.map(Priority::nice),
     })
 }
 

@@ -13,7 +13,7 @@ import time
 import pytest
 from conftest import eventually, read
 from paths import E2E
-from tekd_client import ENTER, HELLO, LEAVE, LEFT, STATUS, is_fast, scheduling
+from tekd_client import ENTER, HELLO, LEAVE, LEFT, STATUS, THEN, is_fast, scheduling
 from tekd_daemon import USUAL, Daemon, daemon, no_real_time_load, pytestmark, tekd, thread
 
 assert daemon and tekd and thread and pytestmark  # which pytest finds by their names
@@ -158,9 +158,13 @@ def test_another_range_of_priorities_is_in_force_at_once(daemon, thread):
         assert scheduling(daemon.process.pid)[1] == high + 2
 
 
-def test_a_priority_that_is_granted_no_more_is_taken_back(daemon, thread):
+@pytest.mark.parametrize("asked", [
+    {"priority": -20},
+    {"priority": 19, "until": 2**62, "flags": THEN, "then": -20},
+], ids=["now", "later"])
+def test_a_priority_that_is_granted_no_more_is_taken_back(daemon, thread, asked):
     client = daemon.start(USUAL).client()
-    assert client.ask(ENTER, thread, priority=-20).error == 0
+    assert client.ask(ENTER, thread, **asked).error == 0
     daemon.config.write_text(USUAL + "priorities = [0, 19]\n")
     daemon.process.send_signal(signal.SIGHUP)
     left = client.notice()

@@ -62,7 +62,11 @@ def nearly_right():
                   number=generator.getrandbits(32), tid=generator.choice(tids),
                   priority=generator.randrange(-22, 22))
     match generator.randrange(6):
-        case 0: fields["until"] = time.monotonic_ns() + generator.randrange(-10**6, 10**7)
+        case 0:
+            fields["until"] = time.monotonic_ns() + generator.randrange(-10**6, 10**7)
+            if fields["kind"] == ENTER and generator.randrange(2):
+                fields["flags"], fields["then"] = 4, generator.randrange(-2, 21)
+                fields["priority"] = abs(fields["priority"])
         case 1: fields["flags"] = generator.randrange(8)
         case 2: fields["group"] = generator.randrange(8)
         case 3: fields["start"] = number(64)

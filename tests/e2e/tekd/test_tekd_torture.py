@@ -38,9 +38,8 @@ def without(*steps):
     return [word for step in steps for word in ("--without", step)]
 
 
-# Where tekd makes the switches no guard ends the timed stay of a thread that has another reason.
-# And setpriority() races with tekd in the kernel.
-NOT_BY_TEKD = without("for", "nice")
+# setpriority() races with tekd in the kernel.
+NOT_BY_TEKD = without("nice")
 # A thread that tekd lifts by itself, and one that has what a killed tekd gave it, has
 # reset-on-fork: its children begin with SCHED_OTHER, and a flag of its own looks like tekd's.
 NOT_WITH_RESET_ON_FORK = without("batch", "idle", "reset")

@@ -102,6 +102,8 @@ pub struct Ask {
     pub since_ms: u64,
     /// The remaining time; `null`: until it leaves.
     pub until_ms: Option<u64>,
+    /// The priority after that; `null`: it leaves then.
+    pub then_priority: Option<i32>,
 }
 
 /// A real-time thread that waits below the Fast Region.
@@ -178,9 +180,12 @@ fn fast_by(fast: &Fast) -> Vec<String> {
             "its process" => "its own program".to_owned(),
             _ => format!("{program} [{pid}] of user {}", ask.uid),
         };
-        let until = match ask.until_ms {
-            Some(left) => format!("for {} more", ms(left)),
-            None => "until it is taken back".into(),
+        let until = match (ask.until_ms, ask.then_priority) {
+            (Some(left), None) => format!("for {} more", ms(left)),
+            (Some(left), Some(then)) => {
+                format!("for {} more, then with priority {then} until it is taken back", ms(left))
+            }
+            (None, _) => "until it is taken back".into(),
         };
         format!(
             "- {identity} asked for it {} ago, with SCHED_TEK priority {priority}, {until}; \
@@ -295,13 +300,14 @@ mod tests {
         let ask = |why: &str, pid: u32| {
             json!({"why": why, "pid": pid, "uid": 7, "program": "tek", "priority": -3,
                    "grant": "tekd.toml:4", "budget": "800ms/1s", "since_ms": 1500,
-                   "until_ms": if why == "by hand" { Some(4000) } else { None }})
+                   "until_ms": if why == "by hand" { Some(4000) } else { None },
+                   "then_priority": (pid == 100).then_some(7)})
         };
         let text = reported(
             json!({"tid": 13, "region": "fast", "later": {}, "connected": true,
                 "fast": {"priority": -3, "rt_priority": 32, "used_ms": 120,
                          "had": {"policy": "SCHED_OTHER", "priority": 0, "nice": 5},
-                         "asked": [ask("its process", 12), ask("by hand", 99)]},
+                         "asked": [ask("its process", 12), ask("by hand", 99), ask("by hand", 100)]},
                 "group": "urgent", "group_by": "its program", "grant": "tekd.toml:4"}),
             false,
         );
@@ -309,7 +315,9 @@ mod tests {
             "by tekd, with real-time priority 32:",
             "- its own program asked for it 1.50 s ago, with SCHED_TEK priority -3, until",
             "granted by tekd.toml:4, with a budget of 800ms/1s",
-            "- tek [99] of user 7 asked for it 1.50 s ago, with SCHED_TEK priority -3, for 4.00 s",
+            "- tek [99] of user 7 asked for it 1.50 s ago, with SCHED_TEK priority -3, for 4.00 s \
+             more; granted",
+            "-3, for 4.00 s more, then with priority 7 until it is taken back; granted",
             "it has used 120 ms in this window",
             "Before, it had SCHED_OTHER, nice 5, and gets that back",
             "in the group urgent: its program.",

@@ -121,7 +121,7 @@ pub struct Tek {
     /// waits, and so on.
     pub waits_for: Vec<Other>,
     /// What it waits for, if it is time-critical by itself, and the first one of `waits_for` is
-    /// not.
+    /// not; or if it waits in a deadlock.
     pub wait: Option<HeldUp>,
     /// A deadlock in which it waits, or that it waits for: this thread, the thread for which it
     /// waits, and so on, up to one that is listed before. Empty: none that TEK knows.
@@ -153,7 +153,8 @@ pub struct Other {
     pub wait: Option<HeldUp>,
 }
 
-/// The wait of a time-critical thread for a thread that is not, or is lifted only.
+/// The wait of a time-critical thread for a thread that is not, or is lifted only, or a wait that is
+/// part of a deadlock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HeldUp {
     /// `mutex`, `rwlock`, `condition` (its mutex), `join`.

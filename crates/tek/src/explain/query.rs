@@ -217,8 +217,11 @@ fn chain(
     while let Some(tid) = next(program, tids[tids.len() - 1]).filter(|tid| !tids.contains(tid)) {
         tids.push(tid);
     }
-    let other = |tid| Other { tid, name: name_of(program, tid), wait: wait(tid) };
-    tids.into_iter().skip(1).map(other).collect()
+    tids.into_iter().skip(1).map(|tid| other(program, &mut wait, tid)).collect()
+}
+
+fn other(program: &Program, wait: &mut impl FnMut(u32) -> Option<HeldUp>, tid: u32) -> Other {
+    Other { tid, name: name_of(program, tid), wait: wait(tid) }
 }
 
 fn name_of(program: &Program, tid: u32) -> Option<String> {
@@ -234,13 +237,16 @@ fn deadlock(
 ) -> Vec<Other> {
     let is_of = |one: &&tek_abi::HeldUp, tid| one.tid == tid && one.kind & HELD_UP_DEADLOCK != 0;
     let holder = |tid| program.held_up.iter().find(|one| is_of(one, tid)).map(|one| one.holder);
-    let mut tids = vec![tid];
-    while tids[..tids.len() - 1].iter().all(|&before| before != tids[tids.len() - 1]) {
-        let Some(holder) = holder(tids[tids.len() - 1]) else { return Vec::new() };
-        tids.push(holder);
+    let (mut tids, mut next) = (Vec::new(), tid);
+    while !tids.contains(&next) {
+        tids.push(next);
+        match holder(next) {
+            Some(holder) => next = holder,
+            None => return Vec::new(),
+        }
     }
-    let other = |tid| Other { tid, name: name_of(program, tid), wait: wait(tid) };
-    tids.into_iter().map(other).collect()
+    tids.push(next);
+    tids.into_iter().map(|tid| other(program, &mut wait, tid)).collect()
 }
 
 fn policy_name(number: u32) -> String {

@@ -232,7 +232,7 @@ impl Server {
                     if reason == Reason::ByHand {
                         grant.terms.may_change_other_users(ask.uid)?;
                     }
-                    Ok(grant.terms.may_have(ask.priority)?)
+                    Ok(ask.priorities().try_for_each(|it| grant.terms.may_have(it))?)
                 });
                 out.extend(granted.err().map(|no| (member.target.thread.tid, reason, no.why)));
             }

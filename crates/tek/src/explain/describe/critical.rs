@@ -167,12 +167,15 @@ fn deadlock(tek: &Tek) -> Option<String> {
         format!("{} waits for {}{what}", named(&pair[0]), named(&pair[1]))
     });
     let listed = waits.collect::<Vec<_>>().join("; ");
-    (!listed.is_empty()).then(|| {
-        format!(
-            "It waits in a deadlock, and TEK lifts no thread for it: {listed}. They go on when one \
-             of them gives up its wait."
-        )
-    })
+    let (first, last) = (tek.deadlock.first()?, tek.deadlock.last()?);
+    let what = match first.tid == last.tid {
+        true => "in a deadlock",
+        false => "for threads in a deadlock",
+    };
+    Some(format!(
+        "It waits {what}, and TEK lifts no thread for it: {listed}. They go on when a thread of \
+         the circle gives up its wait."
+    ))
 }
 
 fn by_rule(tek: &Tek) -> String {
