@@ -27,11 +27,11 @@ static bool is_lent_a_policy(void)
 static bool has_set(int policy, int nice_value)
 {
 	struct sched_param param;
-	int told = -1;
+	int reported = -1;
 
 	return kernel_policy(0) == policy && kernel_nice(0) == nice_value &&
 	       sched_getscheduler(0) == policy &&
-	       pthread_getschedparam(pthread_self(), &told, &param) == 0 && told == policy;
+	       pthread_getschedparam(pthread_self(), &reported, &param) == 0 && reported == policy;
 }
 
 static int by_handle(void)

@@ -303,11 +303,12 @@ mod tests {
                    "until_ms": if why == "by hand" { Some(4000) } else { None },
                    "then_priority": (pid == 100).then_some(7)})
         };
+        let asked = [ask("its process", 12), ask("by hand", 99), ask("by hand", 100)];
         let text = reported(
             json!({"tid": 13, "region": "fast", "later": {}, "connected": true,
                 "fast": {"priority": -3, "rt_priority": 32, "used_ms": 120,
                          "had": {"policy": "SCHED_OTHER", "priority": 0, "nice": 5},
-                         "asked": [ask("its process", 12), ask("by hand", 99), ask("by hand", 100)]},
+                         "asked": asked},
                 "group": "urgent", "group_by": "its program", "grant": "tekd.toml:4"}),
             false,
         );

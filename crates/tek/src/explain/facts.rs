@@ -153,8 +153,8 @@ pub struct Other {
     pub wait: Option<HeldUp>,
 }
 
-/// The wait of a time-critical thread for a thread that is not, or is lifted only, or a wait that is
-/// part of a deadlock.
+/// The wait of a time-critical thread for a thread that is not, or is lifted only, or a wait in a
+/// deadlock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HeldUp {
     /// `mutex`, `rwlock`, `condition` (its mutex), `join`.
