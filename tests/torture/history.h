@@ -44,7 +44,8 @@ struct event {
 	struct scheduling scheduling;
 };
 
-enum { MOST_EVENTS = 1 << 17 };
+/* Samples leave room for the events of MOST_STEPS steps. */
+enum { MOST_EVENTS = 1 << 17, MOST_SAMPLES = MOST_EVENTS - (1 << 15) };
 
 /* The process that acts next. The other one waits. */
 enum next { FOR_PROCESS, FOR_SUPERVISOR };

@@ -94,10 +94,12 @@ static inline bool raw_scheduling(pid_t tid, struct scheduling *scheduling)
 	return true;
 }
 
+/* A round that takes long has more samples than there is room for. */
 static inline void record(struct shared *shared, struct event event)
 {
+	if (event.kind == EVENT_SAMPLE && shared->count >= MOST_SAMPLES)
+		return;
 	const uint32_t place = atomic_fetch_add(&shared->count, 1);
-
 	if (event.kind != EVENT_SAMPLE)
 		atomic_fetch_add(&shared->progress, 1);
 	if (place >= MOST_EVENTS)

@@ -158,8 +158,11 @@ void supervisor_round(struct supervisor *supervisor, const struct step_list *lis
 	judge_now(supervisor, verdict);
 	supervisor->late += !is_settled(verdict);
 	const uint64_t end = now_ns() + (uint64_t)supervisor->settle_ms * 1000000;
+	const uint32_t count = shared->count;
 	while (!is_settled(verdict) && now_ns() < end) {
 		raw_sleep_us(SETTLE_POLL_US);
+		/* Each look takes the place of the one before. */
+		shared->count = count;
 		if (!command(supervisor, ORDER_REST_AGAIN, verdict))
 			return;
 		judge_now(supervisor, verdict);
