@@ -18,6 +18,17 @@ static inline uint64_t tek__now(clockid_t clock)
 	return (uint64_t)ts.tv_sec * TEK_NS_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
+/*
+ * When work that began at `began_ns` is done again: at `due_ns`, but not before a rest of eight
+ * times as long as it took.  CLOCK_MONOTONIC.
+ */
+static inline uint64_t tek__due_after_rest(uint64_t began_ns, uint64_t due_ns)
+{
+	const uint64_t now_ns = tek__now(CLOCK_MONOTONIC);
+	const uint64_t rested_ns = now_ns + 8 * (now_ns - began_ns);
+	return due_ns > rested_ns ? due_ns : rested_ns;
+}
+
 /* A time before the epoch is 0, one beyond 584 years is UINT64_MAX. */
 static inline uint64_t tek__ns_of(const struct timespec *time)
 {

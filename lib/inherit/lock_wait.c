@@ -55,11 +55,15 @@ static int wait_and_lift(const struct tek_lock_calls *calls, void *lock, struct 
 	if (error != EBUSY)
 		return error;
 	tek__waits_changed();
+	uint64_t rest = 0;
 	for (uint64_t ns = FIRST_CHECK_NS;; ns = ns < LONGEST_CHECK_NS ? 2 * ns : ns) {
-		error = wait_for_some_time(calls, lock, until, ns, &is_last);
+		error = wait_for_some_time(calls, lock, until, ns > rest ? ns : rest, &is_last);
 		if (error != ETIMEDOUT || is_last)
 			return error;
+		const uint64_t begin = tek__now(CLOCK_MONOTONIC);
 		tek__waits_check();
+		/* Many waiters that check use up the time in which the holder could run. */
+		rest = 8 * (tek__now(CLOCK_MONOTONIC) - begin);
 	}
 }
 

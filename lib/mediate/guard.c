@@ -192,8 +192,9 @@ static uint64_t run_once(void)
 	if (over < deadlines.earliest)
 		deadlines.earliest = over;
 	if (idle_samples < LINGER_SAMPLES && next_sample_ns < deadlines.earliest)
-		return next_sample_ns;
-	return deadlines.earliest;
+		deadlines.earliest = next_sample_ns;
+	/* With many threads, or on a slow processor, this may take longer than a window's part. */
+	return tek__due_after_rest(deadlines.now, deadlines.earliest);
 }
 
 /* A Fast thread is never without the guard. */

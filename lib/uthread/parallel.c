@@ -15,8 +15,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A tick that found the carrier where it must not grant is followed by another one. */
+/*
+ * A tick that found the carrier where it must not grant is followed by another one, each time after
+ * twice as long: a tick that costs more than the time between them leaves the carrier no CPU time.
+ */
 #define ASK_AGAIN_NS 200000
+#define LONGEST_ASK_AGAIN_NS 50000000
 
 atomic_uint tek_ut__parallel_asked; /* a futex for the asking threads */
 
@@ -81,10 +85,10 @@ static void ask(void)
 
 void tek_ut__parallel_begin(void)
 {
-	const struct timespec moment = tek__timespec_of(ASK_AGAIN_NS);
 	const int error = errno;
 
-	while (!is_granted()) {
+	for (uint64_t ns = ASK_AGAIN_NS; !is_granted(); ns *= ns < LONGEST_ASK_AGAIN_NS ? 2 : 1) {
+		const struct timespec moment = tek__timespec_of(ns);
 		ask();
 		if (!is_granted())
 			syscall(SYS_futex, &tek_ut__parallel_asked, FUTEX_WAIT_PRIVATE, 1, &moment,

@@ -124,16 +124,19 @@ impl Noncritical {
         if !self.active || self.examine.next_ns > now_ns {
             return;
         }
+        let began_ns = sys::monotonic_ns();
         if self.examine.left.is_empty() {
             self.examine.begin();
         }
-        let spent_ns = || sys::monotonic_ns().saturating_sub(now_ns);
-        while spent_ns() < SLICE_NS {
-            let Some(pid) = self.examine.left.pop() else { break };
+        let spent_ns = || sys::monotonic_ns().saturating_sub(began_ns);
+        while let Some(pid) = self.examine.left.pop() {
             for (thread, process) in real_time_of(pid, range, scope) {
                 self.examine.found.insert(thread, process);
                 self.known.insert(thread, process);
                 self.lower(effect, range, scope, thread, process);
+            }
+            if spent_ns() >= SLICE_NS {
+                break;
             }
         }
         if !self.examine.left.is_empty() {
@@ -274,6 +277,20 @@ mod tests {
 
     fn directory() -> PathBuf {
         std::env::temp_dir().join(format!("tekd-others-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_scan_goes_on_though_other_work_took_longer_than_a_slice() {
+        let (mut effect, _) = Effect::open(&directory().with_extension("late")).unwrap();
+        let (mut noncritical, range) = (Noncritical::default(), RealTime { low: 10, high: 49 });
+        noncritical.enter(&mut effect, range, &Nobody);
+        noncritical.examine.begin();
+        let before = noncritical.examine.left.len();
+        let long_ago_ns = sys::monotonic_ns() - 100 * SLICE_NS;
+        noncritical.examine.next_ns = long_ago_ns;
+        noncritical.examine(&mut effect, long_ago_ns, range, &Nobody);
+        assert!(noncritical.examine.left.len() < before);
+        effect.close();
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //!
 //! The first stack of a process moves with each program that it executes. Reading its address takes
 //! some microseconds, so all such processes are polled often, while there are any.
+use crate::sys;
 use std::collections::{HashMap, HashSet};
 use tek_effect::Identity;
 
@@ -37,6 +38,7 @@ impl Programs {
         if self.next_ns.is_none_or(|at| at > now_ns) {
             return Vec::new();
         }
+        let began_ns = sys::monotonic_ns();
         self.stacks.retain(|process, _| present.contains(process));
         let is_other = |(process, stack): &(&Identity, &u64)| {
             process.stack_start().is_ok_and(|it| it != **stack)
@@ -44,7 +46,8 @@ impl Programs {
         let executed: Vec<Identity> =
             self.stacks.iter().filter(is_other).map(|(process, _)| *process).collect();
         self.stacks.retain(|process, _| !executed.contains(process));
-        self.next_ns = (!self.stacks.is_empty()).then_some(now_ns + CHECK_NS);
+        let period_ns = sys::period_ns(began_ns, CHECK_NS);
+        self.next_ns = (!self.stacks.is_empty()).then_some(now_ns + period_ns);
         executed
     }
 }

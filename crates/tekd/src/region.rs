@@ -68,6 +68,8 @@ pub struct Region {
     pub lineage: Lineage,
     /// No thread may enter before this time.
     closed_until_ns: u64,
+    /// No budget is polled before this time.
+    rests_until_ns: u64,
     /// Start of the present period with members, and the length of all earlier ones.
     since_ns: Option<u64>,
     before_ns: u64,
@@ -324,6 +326,10 @@ impl Region {
     /// left.
     pub fn run_once(&mut self, backends: &mut Backends, now_ns: u64) -> Vec<Left> {
         let mut all_left = self.end_timed(backends, now_ns);
+        if now_ns < self.rests_until_ns {
+            return all_left;
+        }
+        let began_ns = sys::monotonic_ns();
         let due = |member: &&mut Member| member.next_check_ns <= now_ns;
         let mut gone = Vec::new();
         for member in self.members.values_mut().filter(due) {
@@ -346,6 +352,7 @@ impl Region {
             }));
             self.remove(backends, tid);
         }
+        self.rests_until_ns = now_ns + sys::period_ns(began_ns, 0);
         all_left
     }
 
@@ -397,7 +404,7 @@ impl Region {
     /// When `run_once` has work.
     pub fn next_ns(&self) -> Option<u64> {
         let ends = self.members().flat_map(Member::asks).map(|ask| ask.until_ns);
-        let samples = self.members().map(|member| member.next_check_ns);
+        let samples = self.members().map(|it| it.next_check_ns.max(self.rests_until_ns));
         ends.filter(|&until| until > 0).chain(samples).min()
     }
 

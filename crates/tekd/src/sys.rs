@@ -234,6 +234,12 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).saturating_add_signed(monotonic_offset().saturating_neg())
 }
 
+/// The time from the beginning of periodic work, which is over now, to its next beginning: the
+/// period, or more, so that it is followed by a rest of ten times its length.
+pub fn period_ns(began_ns: u64, period_ns: u64) -> u64 {
+    period_ns.max(monotonic_ns().saturating_sub(began_ns).saturating_mul(11))
+}
+
 /// Such a time in this process's time namespace, as the kernel expects it.
 pub fn own_monotonic(at_ns: u64) -> Duration {
     Duration::from_nanos(at_ns.saturating_add_signed(monotonic_offset()))
@@ -359,6 +365,13 @@ pub fn receive_from_kernel(socket: BorrowedFd, buffer: &mut [u8]) -> Result<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_that_takes_longer_than_its_period_is_followed_by_a_rest() {
+        let now = monotonic_ns();
+        assert_eq!(period_ns(now, 1_000_000_000), 1_000_000_000);
+        assert!(period_ns(now - 1_000_000, 1_000_000) >= 11_000_000);
+    }
 
     #[test]
     fn a_file_is_the_same_by_two_names_and_another_one_is_not() {

@@ -114,6 +114,8 @@ struct Watch {
     /// CPU time of each thread at the last sample.
     used: HashMap<Thread, u64>,
     cpus: HashMap<u32, Cpu>,
+    /// The times of the last samples; the first one is the oldest.
+    sampled_at: [Instant; SAMPLES],
     reported: bool,
 }
 
@@ -153,6 +155,7 @@ impl Watch {
             shown: HashMap::new(),
             used: HashMap::new(),
             cpus: HashMap::new(),
+            sampled_at: [Instant::now(); SAMPLES],
             reported: false,
         }
     }
@@ -160,10 +163,13 @@ impl Watch {
     fn run(mut self, tek: &UnixStream) {
         stand_apart(self.priority);
         let between = self.limit.map_or(RARELY, |(_, window)| window / SAMPLES as u32);
-        while !has_ended(tek, between) {
+        let mut cost = Duration::ZERO;
+        while !has_ended(tek, between.max(8 * cost)) {
+            let began = Instant::now();
             if self.limit.is_some() {
                 self.examine();
             }
+            cost = began.elapsed();
         }
         let _ = fs::remove_file(self.directory.join(WATCHED));
         let mut quiet = 0;
@@ -250,10 +256,13 @@ impl Watch {
         used.extend(lowered.filter_map(|&thread| Some((thread, cpu_and_time(thread)?.1))));
         self.used = used;
         let (Some((most, window)), ours) = (self.limit, self.priority) else { return };
+        let elapsed = now - self.sampled_at[0];
+        self.sampled_at.rotate_left(1);
+        self.sampled_at[SAMPLES - 1] = now;
         let mut over = None;
         for (number, cpu) in &mut self.cpus {
             let used = cpu.used();
-            if cpu.out_until.is_none() && used > most {
+            if cpu.out_until.is_none() && used > allowed(most, window, elapsed) {
                 cpu.out_until = Some(now + window * (1 << cpu.overruns).min(MOST_WINDOWS));
                 cpu.overruns = (cpu.overruns + 1).min(MOST_WINDOWS.ilog2());
                 over = Some((*number, used));
@@ -270,6 +279,11 @@ impl Watch {
             ));
         }
     }
+}
+
+/// The budget of samples of this time. If turns take long, that is more than a window.
+fn allowed(most: Duration, window: Duration, elapsed: Duration) -> Duration {
+    most.mul_f64(elapsed.as_secs_f64() / window.as_secs_f64()).max(most)
 }
 
 impl Cpu {

@@ -28,7 +28,8 @@ use waits::Waits;
 
 /// The kernel thread that creates all others.
 const CREATOR: i32 = 2;
-/// With more threads than this, ended threads are removed.
+/// With more threads than this, or twice those that were left the last time, ended threads are
+/// removed.
 const MANY_SERVED: usize = 512;
 /// A member may stand for at most this many critical tasks.
 const MOST_ROOTS: usize = 256;
@@ -67,6 +68,8 @@ enum Thing {
 pub struct Relations {
     pub settings: KthreadSettings,
     served: HashMap<i32, Served>,
+    /// With more of these, ended ones are removed.
+    many_served: usize,
     /// Each edge is a critical task, or a thread that stands for such tasks, and a thread that it
     /// waits for.
     graph: Graph<Thing, i32>,
@@ -103,6 +106,7 @@ impl Relations {
         Self {
             settings,
             served: HashMap::new(),
+            many_served: MANY_SERVED,
             graph,
             waits: Waits::new(inherit),
             disks: HashMap::new(),
@@ -390,12 +394,13 @@ impl Relations {
             orphans.extend(served.boost.change.take());
             Identity::of(*thread).is_ok_and(|now| served.boost.is_of(now))
         });
+        self.many_served = MANY_SERVED.max(2 * self.served.len());
         free
     }
 
     /// Whether the map has so many threads that some may have ended.
     pub fn remembers_many(&self) -> bool {
-        self.served.len() > MANY_SERVED
+        self.served.len() > self.many_served
     }
 
     /// Removes a thread that has ended.

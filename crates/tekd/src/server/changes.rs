@@ -165,8 +165,9 @@ impl Server {
             self.executed(process.tid, now_ns);
         }
         if self.compare_at_ns <= now_ns {
-            self.compare_at_ns = now_ns + COMPARE_NS;
+            let began_ns = sys::monotonic_ns();
             self.compare_all();
+            self.compare_at_ns = now_ns + sys::period_ns(began_ns, COMPARE_NS);
         }
     }
 

@@ -111,3 +111,13 @@ fn a_cpu_forgets_what_was_used_a_window_ago() {
     cpu.next_check();
     assert_eq!(cpu.used(), Duration::from_nanos(10 * (SAMPLES as u64 - 1)));
 }
+
+#[test]
+fn samples_of_more_than_a_window_have_more_than_its_budget() {
+    let of = |ms| allowed(ms_of(800), ms_of(1000), ms_of(ms));
+    assert_eq!((of(100), of(1000), of(1500)), (ms_of(800), ms_of(800), ms_of(1200)));
+}
+
+fn ms_of(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
