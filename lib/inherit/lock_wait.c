@@ -6,6 +6,7 @@
 #include "inherit/inversion.h"
 #include "inherit/waits.h"
 #include "mediate/lift.h"
+#include "threads/inversions.h"
 
 /* How long a Fast thread polls a lock before its holder is lifted: a lift takes about as long. */
 #define POLL_NS UINT64_C(2000)
@@ -93,7 +94,7 @@ int tek__lock_wait(const struct tek_lock_calls *calls, void *lock, uintptr_t obj
 	tek__waits_set(self, before);
 	if (is_recorded)
 		tek__inversion_end();
-	else if (is_fast(self) && tek__waits_have_effects())
-		tek__waits_changed(); /* it became Fast meanwhile, and others for it */
+	else if (tek__inversions_have_deadlocks() || (is_fast(self) && tek__lifted_threads()))
+		tek__waits_changed(); /* it was lifted meanwhile, and further holders with it */
 	return error;
 }

@@ -247,12 +247,13 @@ static struct tek_thread *lifted_in_vain(struct holders *holders)
 	return NULL;
 }
 
-/* Returns whether it has lifted a thread that was not. */
+/* Returns whether it has lifted a thread that was not, or found the first deadlock. */
 static bool review_once(void)
 {
 	struct found found = {.holders.count = 0};
 	const struct holder *list = found.holders.list;
 	const unsigned int before = tek__lifted_threads();
+	const bool had_deadlocks = tek__inversions_have_deadlocks();
 	struct tek_thread *thread;
 
 	for (thread = tek__region_first(); thread; thread = thread->member.region_next)
@@ -266,7 +267,8 @@ static bool review_once(void)
 	for (unsigned int i = 0; i < found.holders.count; i++)
 		if (list[i].thread->generation == list[i].generation)
 			tek__lift(list[i].thread, list[i].nice, list[i].waiter);
-	return tek__lifted_threads() > (left < before ? left : before);
+	return tek__lifted_threads() > (left < before ? left : before) ||
+	       tek__inversions_have_deadlocks() > had_deadlocks;
 }
 
 /*
@@ -368,6 +370,6 @@ void tek__join_ends(void)
 	tek__waits_set(self, 0);
 	if (self->inversion.kind == TEK_WAITS_JOIN)
 		tek__inversion_end();
-	else if (self->member.fast && tek__waits_have_effects())
-		tek__waits_changed(); /* it became Fast meanwhile, and others for it */
+	else if (tek__inversions_have_deadlocks() || (self->member.fast && tek__lifted_threads()))
+		tek__waits_changed(); /* it was lifted meanwhile, and further holders with it */
 }

@@ -71,7 +71,8 @@ static void before_fork(void)
 	const bool is_locked = self && tek__lock();
 
 	if (is_locked)
-		forking.is_held = tek__region_hold(self);
+		/* |=: a signal handler of the thread may fork beside its fork. */
+		forking.is_held |= tek__region_hold(self);
 	forking.is_fast = self && self->member.fast;
 	if (forking.is_fast) {
 		forking.base = self->member.base;

@@ -111,12 +111,10 @@ int tek__policy_give(struct tek_thread *thread, int policy, int priority)
 	if (!real_time && !is_nice(priority))
 		return EINVAL; /* the kernel would take the nearest one */
 	int error = set_other(thread, target, policy, &param, give);
-	if (!error) {
+	if (!error && !real_time)
+		thread->seen.nice = (signed char)priority;
+	if (!error)
 		saw(thread, policy, real_time ? priority : 0);
-		if (!real_time)
-			thread->seen.nice = (signed char)priority;
-		tek__thread_publish(thread);
-	}
 	return error;
 }
 

@@ -13,7 +13,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* tek__unlock() restores the errno of before. */
+/* A program may set errno before: nice() returns -1 for a nice value, too. */
+static bool lock(void)
+{
+	const int error = errno;
+	const bool is_locked = tek__start() && tek__lock();
+
+	errno = error;
+	return is_locked;
+}
+
 static int unlock(bool is_locked, int result)
 {
 	const int error = errno;
@@ -26,14 +35,14 @@ static int unlock(bool is_locked, int result)
 
 TEK_EXPORT int setpriority(tek_which which, id_t id, int value)
 {
-	const bool is_locked = tek__start() && tek__lock();
+	const bool is_locked = lock();
 
 	return unlock(is_locked, tek__real.setpriority(which, id, value));
 }
 
 TEK_EXPORT int nice(int increment)
 {
-	const bool is_locked = tek__start() && tek__lock();
+	const bool is_locked = lock();
 
 	return unlock(is_locked, tek__real.nice(increment));
 }

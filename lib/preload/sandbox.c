@@ -51,6 +51,7 @@ static const char *killed_call(const struct sock_fprog *filter)
 		CALL(openat, here, 0, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644),
 		CALL(read, TID),
 		CALL(pread64, TID),
+		CALL(preadv, TID),
 		CALL(write, TID),
 		CALL(close, TID),
 		CALL(mincore, 0),

@@ -146,7 +146,7 @@ static bool has_deadlocks;
 
 bool tek__inversions_have_deadlocks(void)
 {
-	return __atomic_load_n(&has_deadlocks, __ATOMIC_RELAXED);
+	return __atomic_load_n(&has_deadlocks, __ATOMIC_SEQ_CST);
 }
 
 void tek__inversions_deadlocks(const struct tek_held_up *waits, unsigned int count)
@@ -161,7 +161,8 @@ void tek__inversions_deadlocks(const struct tek_held_up *waits, unsigned int cou
 	for (unsigned int i = 0; i < count; i++)
 		if (!find(slots, TEK_MAX_HELD_UP, &waits[i]))
 			tek__inversions_wait_begins(&waits[i]);
-	__atomic_store_n(&has_deadlocks, count > 0, __ATOMIC_RELAXED);
+	/* In one order with the words of waits: see review() in waits.c. */
+	__atomic_store_n(&has_deadlocks, count > 0, __ATOMIC_SEQ_CST);
 }
 
 /* ---- the report ---- */
