@@ -19,13 +19,13 @@ static inline uint64_t tek__now(clockid_t clock)
 }
 
 /*
- * When work that began at `began_ns` is done again: at `due_ns`, but not before a rest of eight
- * times as long as it took.  CLOCK_MONOTONIC.
+ * When work is done again that the thread began at this CPU time of its own: at `due_ns`
+ * (CLOCK_MONOTONIC), but not before a rest of eight times the CPU time that it used.
  */
-static inline uint64_t tek__due_after_rest(uint64_t began_ns, uint64_t due_ns)
+static inline uint64_t tek__due_after_rest(uint64_t began_cpu_ns, uint64_t due_ns)
 {
-	const uint64_t now_ns = tek__now(CLOCK_MONOTONIC);
-	const uint64_t rested_ns = now_ns + 8 * (now_ns - began_ns);
+	const uint64_t used_ns = tek__now(CLOCK_THREAD_CPUTIME_ID) - began_cpu_ns;
+	const uint64_t rested_ns = tek__now(CLOCK_MONOTONIC) + 8 * used_ns;
 	return due_ns > rested_ns ? due_ns : rested_ns;
 }
 

@@ -17,6 +17,7 @@
  */
 #define FIRST_CHECK_NS UINT64_C(500000)
 #define LONGEST_CHECK_NS UINT64_C(16000000)
+#define LONGEST_REST_NS UINT64_C(500000000)
 
 int tek__lock_plainly(const struct tek_lock_calls *calls, void *lock, struct tek_until until)
 {
@@ -65,6 +66,7 @@ static int wait_and_lift(const struct tek_lock_calls *calls, void *lock, struct 
 		tek__waits_check();
 		/* Many waiters that check use up the time in which the holder could run. */
 		rest = 8 * (tek__now(CLOCK_MONOTONIC) - begin);
+		rest = rest < LONGEST_REST_NS ? rest : LONGEST_REST_NS;
 	}
 }
 

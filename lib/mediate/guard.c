@@ -170,6 +170,7 @@ static void each_member(void (*check)(struct tek_thread *, void *), void *contex
 /* One turn of the guard: what is due now; returns when to come back. */
 static uint64_t run_once(void)
 {
+	const uint64_t began_cpu_ns = tek__now(CLOCK_THREAD_CPUTIME_ID);
 	struct deadlines deadlines = {
 		.now = tek__now(CLOCK_MONOTONIC),
 		.earliest = UINT64_MAX,
@@ -194,7 +195,7 @@ static uint64_t run_once(void)
 	if (idle_samples < LINGER_SAMPLES && next_sample_ns < deadlines.earliest)
 		deadlines.earliest = next_sample_ns;
 	/* With many threads, or on a slow processor, this may take longer than a window's part. */
-	return tek__due_after_rest(deadlines.now, deadlines.earliest);
+	return tek__due_after_rest(began_cpu_ns, deadlines.earliest);
 }
 
 /* A Fast thread is never without the guard. */

@@ -137,8 +137,11 @@ impl Loan<'_> {
         if self.is_lent(present) {
             return self.was.rule();
         }
-        let is_real_time = matches!(present.policy, FIFO | RR | DEADLINE);
-        let keeps_flag = is_real_time || self.was.reset_on_fork || self.right == Right::ALL;
+        let is_above_its_right = match present.policy {
+            FIFO | RR => present.priority > self.right.priority,
+            policy => policy == DEADLINE,
+        };
+        let keeps_flag = is_above_its_right || self.was.reset_on_fork || self.right == Right::ALL;
         match self.lends_flag() && !keeps_flag {
             true => Rule { reset_on_fork: false, ..present },
             false => present,
@@ -201,9 +204,12 @@ mod tests {
     #[test]
     fn what_the_thread_may_have_by_itself_stays() {
         let right = Right { priority: 20, ..Right::default() };
-        for (priority, stays) in [(1, true), (20, true), (21, false), (49, false)] {
-            let present = rule(FIFO, priority);
-            assert_eq!(without(USUAL, right, present) == present, stays, "{priority}");
+        for priority in [1, 20] {
+            let own = Rule { reset_on_fork: false, ..rule(FIFO, priority) };
+            assert_eq!(without(USUAL, right, rule(FIFO, priority)), own, "{priority}");
+        }
+        for priority in [21, 49] {
+            assert_eq!(without(USUAL, right, rule(FIFO, priority)), USUAL.rule(), "{priority}");
         }
         let present = rule(RR, 49);
         assert_eq!(without(USUAL, Right::ALL, present), present);

@@ -124,27 +124,27 @@ impl Noncritical {
         if !self.active || self.examine.next_ns > now_ns {
             return;
         }
-        let began_ns = sys::monotonic_ns();
+        let (began_ns, began_cpu_ns) = (sys::monotonic_ns(), sys::cpu_ns());
         if self.examine.left.is_empty() {
             self.examine.begin();
         }
-        let spent_ns = || sys::monotonic_ns().saturating_sub(began_ns);
+        let spent_cpu_ns = || sys::cpu_ns().saturating_sub(began_cpu_ns);
         while let Some(pid) = self.examine.left.pop() {
             for (thread, process) in real_time_of(pid, range, scope) {
                 self.examine.found.insert(thread, process);
                 self.known.insert(thread, process);
                 self.lower(effect, range, scope, thread, process);
             }
-            if spent_ns() >= SLICE_NS {
+            if sys::monotonic_ns().saturating_sub(began_ns) >= SLICE_NS {
                 break;
             }
         }
         if !self.examine.left.is_empty() {
-            self.examine.pause(now_ns, spent_ns());
+            self.examine.pause(now_ns, spent_cpu_ns());
             return;
         }
         self.forget_ended(effect);
-        self.known = self.examine.end(now_ns, spent_ns());
+        self.known = self.examine.end(now_ns, spent_cpu_ns());
         self.known.extend(self.lowered.iter().map(|(&thread, its)| (thread, its.process)));
     }
 

@@ -38,7 +38,7 @@ impl Programs {
         if self.next_ns.is_none_or(|at| at > now_ns) {
             return Vec::new();
         }
-        let began_ns = sys::monotonic_ns();
+        let began_cpu_ns = sys::cpu_ns();
         self.stacks.retain(|process, _| present.contains(process));
         let is_other = |(process, stack): &(&Identity, &u64)| {
             process.stack_start().is_ok_and(|it| it != **stack)
@@ -46,7 +46,7 @@ impl Programs {
         let executed: Vec<Identity> =
             self.stacks.iter().filter(is_other).map(|(process, _)| *process).collect();
         self.stacks.retain(|process, _| !executed.contains(process));
-        let period_ns = sys::period_ns(began_ns, CHECK_NS);
+        let period_ns = sys::period_ns(began_cpu_ns, CHECK_NS);
         self.next_ns = (!self.stacks.is_empty()).then_some(now_ns + period_ns);
         executed
     }

@@ -329,7 +329,7 @@ impl Region {
         if now_ns < self.rests_until_ns {
             return all_left;
         }
-        let began_ns = sys::monotonic_ns();
+        let began_cpu_ns = sys::cpu_ns();
         let due = |member: &&mut Member| member.next_check_ns <= now_ns;
         let mut gone = Vec::new();
         for member in self.members.values_mut().filter(due) {
@@ -352,7 +352,7 @@ impl Region {
             }));
             self.remove(backends, tid);
         }
-        self.rests_until_ns = now_ns + sys::period_ns(began_ns, 0);
+        self.rests_until_ns = now_ns + sys::period_ns(began_cpu_ns, 0);
         all_left
     }
 

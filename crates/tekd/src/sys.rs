@@ -234,10 +234,10 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).saturating_add_signed(monotonic_offset().saturating_neg())
 }
 
-/// The time from the beginning of periodic work, which is over now, to its next beginning: the
-/// period, or more, so that it is followed by a rest of ten times its length.
-pub fn period_ns(began_ns: u64, period_ns: u64) -> u64 {
-    period_ns.max(monotonic_ns().saturating_sub(began_ns).saturating_mul(11))
+/// The time from the beginning of periodic work, at this CPU time of the thread, to its next
+/// beginning: the period, or more, so that the work uses a tenth of a CPU at most.
+pub fn period_ns(began_cpu_ns: u64, period_ns: u64) -> u64 {
+    period_ns.max(cpu_ns().saturating_sub(began_cpu_ns).saturating_mul(10))
 }
 
 /// Such a time in this process's time namespace, as the kernel expects it.
@@ -368,9 +368,11 @@ mod tests {
 
     #[test]
     fn work_that_takes_longer_than_its_period_is_followed_by_a_rest() {
-        let now = monotonic_ns();
-        assert_eq!(period_ns(now, 1_000_000_000), 1_000_000_000);
-        assert!(period_ns(now - 1_000_000, 1_000_000) >= 11_000_000);
+        let began_cpu_ns = cpu_ns();
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(period_ns(began_cpu_ns, 10_000_000), 10_000_000, "a pause costs nothing");
+        while cpu_ns() - began_cpu_ns < 2_000_000 {}
+        assert!(period_ns(began_cpu_ns, 10_000_000) >= 20_000_000);
     }
 
     #[test]

@@ -12,6 +12,7 @@
 use crate::message;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::wait::waitpid;
+use nix::time::{clock_gettime, ClockId};
 use nix::unistd::{fork, ForkResult};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -165,11 +166,11 @@ impl Watch {
         let between = self.limit.map_or(RARELY, |(_, window)| window / SAMPLES as u32);
         let mut cost = Duration::ZERO;
         while !has_ended(tek, between.max(8 * cost)) {
-            let began = Instant::now();
+            let began = cpu_time();
             if self.limit.is_some() {
                 self.examine();
             }
-            cost = began.elapsed();
+            cost = cpu_time().saturating_sub(began);
         }
         let _ = fs::remove_file(self.directory.join(WATCHED));
         let mut quiet = 0;
@@ -279,6 +280,12 @@ impl Watch {
             ));
         }
     }
+}
+
+/// CPU time of the calling thread.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    time.map_or(Duration::ZERO, Duration::from)
 }
 
 /// The budget of samples of this time. If turns take long, that is more than a window.

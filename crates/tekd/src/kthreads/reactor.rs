@@ -154,8 +154,9 @@ impl Reactor {
         let now = sys::monotonic_ns();
         state.relations.expire(now);
         if now >= self.next_charge_ns {
+            let began_cpu_ns = sys::cpu_ns();
             self.applier.charge_lifted(&mut state.relations, now);
-            self.next_charge_ns = now + sys::period_ns(now, LEAST_TICK_NS);
+            self.next_charge_ns = now + sys::period_ns(began_cpu_ns, LEAST_TICK_NS);
         }
         self.settle(&mut state.relations);
         // Work that can wait.
@@ -391,7 +392,7 @@ impl Reactor {
         if !relations.wants_memory() || now < self.next_memory_ns {
             return;
         }
-        let began_ns = sys::monotonic_ns();
+        let began_cpu_ns = sys::cpu_ns();
         let mut anonymous: HashMap<i32, u64> = HashMap::new();
         let mut owned = 0;
         let mut owners = Vec::new();
@@ -407,7 +408,7 @@ impl Reactor {
                 owners.push(*member);
             }
         }
-        self.next_memory_ns = now + sys::period_ns(began_ns, MEMORY_NS);
+        self.next_memory_ns = now + sys::period_ns(began_cpu_ns, MEMORY_NS);
         relations.owners(&owners, Ratio::of(owned, system::pages_on_lists()));
         self.settle(relations);
     }

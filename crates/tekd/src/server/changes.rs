@@ -165,9 +165,9 @@ impl Server {
             self.executed(process.tid, now_ns);
         }
         if self.compare_at_ns <= now_ns {
-            let began_ns = sys::monotonic_ns();
+            let began_cpu_ns = sys::cpu_ns();
             self.compare_all();
-            self.compare_at_ns = now_ns + sys::period_ns(began_ns, COMPARE_NS);
+            self.compare_at_ns = now_ns + sys::period_ns(began_cpu_ns, COMPARE_NS);
         }
     }
 

@@ -417,12 +417,12 @@ impl Server {
             self.inform(&left);
         }
         if self.next_tidy_ns <= now && !self.region.is_empty() {
-            let began_ns = sys::monotonic_ns();
+            let began_cpu_ns = sys::cpu_ns();
             self.backends.tidy(&self.configuration, &self.domain);
             if self.exec_watch.is_none() {
                 self.return_all();
             }
-            self.next_tidy_ns = now + sys::period_ns(began_ns, TIDY_NS);
+            self.next_tidy_ns = now + sys::period_ns(began_cpu_ns, TIDY_NS);
         }
         self.examine_noncritical(now);
         self.place_newcomers(now);
