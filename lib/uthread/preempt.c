@@ -289,9 +289,7 @@ static void try_again(struct tek_worker *worker)
 		worker->monitor_asked = now;
 	}
 	const uint64_t interval = interval_of(worker), least = least_interval_of(worker) / 2;
-	/* A worker that has not ticked yet has no interval. */
-	const uint64_t part = best_interval(worker) / 4;
-	uint64_t soon = part < RETRY_NS ? part : RETRY_NS;
+	uint64_t soon = interval / 4 < RETRY_NS ? interval / 4 : RETRY_NS;
 	soon = soon > least ? soon : least;
 	if (worker->retries++ % (RETRIES + 1) < RETRIES)
 		set_timer(atomic_load(&worker->carrier), soon, interval);

@@ -29,7 +29,7 @@ bool tek_ut__tick_cost_probe(struct tek_tick_cost *cost)
 #else
 	if (cost->ticks++ % TICKS_A_MEASUREMENT >= SAMPLES)
 		return false;
-	cost->sent_at = tek__now(CLOCK_THREAD_CPUTIME_ID);
+	cost->sent_at = tek__now(CLOCK_MONOTONIC);
 	return tek_ut__tick_send_probe((pid_t)syscall(SYS_gettid));
 #endif
 }
@@ -57,10 +57,9 @@ static void report_once(uint64_t cost_ns)
 
 uint64_t tek_ut__tick_cost_interval(struct tek_tick_cost *cost)
 {
-	/* CPU time: the CPU may be taken away during a probe. */
-	const uint64_t ns = tek__now(CLOCK_THREAD_CPUTIME_ID) - cost->sent_at;
+	const uint64_t ns = tek__now(CLOCK_MONOTONIC) - cost->sent_at;
 
-	/* Interrupts, and the host of a guest, make a probe longer: the least counts. */
+	/* The CPU may be taken away during a probe, which makes it longer: the least counts. */
 	if (cost->samples == 0 || ns < cost->least_ns)
 		cost->least_ns = ns;
 	if (++cost->samples < SAMPLES)
