@@ -326,13 +326,13 @@ impl Region {
     /// left.
     pub fn run_once(&mut self, backends: &mut Backends, now_ns: u64) -> Vec<Left> {
         let mut all_left = self.end_timed(backends, now_ns);
-        if now_ns < self.rests_until_ns {
+        let is_due = |member: &Member| member.next_check_ns <= now_ns;
+        if now_ns < self.rests_until_ns || !self.members().any(is_due) {
             return all_left;
         }
         let began_cpu_ns = sys::cpu_ns();
-        let due = |member: &&mut Member| member.next_check_ns <= now_ns;
         let mut gone = Vec::new();
-        for member in self.members.values_mut().filter(due) {
+        for member in self.members.values_mut().filter(|member| is_due(member)) {
             member.next_check_ns = next_check(&member.account, now_ns);
             let tid = member.target.thread.tid;
             match member.target.thread.is_there() {
