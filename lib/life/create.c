@@ -187,10 +187,16 @@ static void release(struct tek_thread *self)
  * it may query the stack and the C library's answer would be wrong.
  */
 static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *handle,
-		  const pthread_attr_t *attr, const pthread_attr_t *fitted)
+		  const pthread_attr_t *attr)
 {
 	struct tek_thread *self = tek__thread_known_self();
 	const bool holds = self && tek__region_hold(self);
+	pthread_attr_t chosen;
+
+	inherit(thread, attr);
+	if (tek__place_is_on())
+		tek__place_deal(thread, attr);
+	const pthread_attr_t *fitted = tek__stack_choose(thread, attr, &chosen);
 	unsigned int generation = thread->generation;
 	bool urgent = thread->inherits || thread->born_critical || thread->birth.place ||
 		      thread->birth.fifo || thread->stack.room_bytes;
@@ -242,7 +248,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	uint64_t functions = tek__rules_of_function(start.function);
 	if (start.function != asked)
 		functions |= tek__rules_of_function(asked);
-	pthread_attr_t plain, fitted;
+	pthread_attr_t plain;
 	int error = 0;
 
 	if (passed)
@@ -282,10 +288,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 			attr = &plain;
 		}
 	}
-	inherit(thread, attr);
 	tek__names_start();
 	tek__crowd_check();
-	if (tek__place_is_on())
-		tek__place_deal(thread, attr);
-	return create(locked, thread, handle, attr, tek__stack_choose(thread, attr, &fitted));
+	return create(locked, thread, handle, attr);
 }

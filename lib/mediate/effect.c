@@ -23,7 +23,10 @@ static int enter_by_itself(struct tek_thread *thread)
 		return ESRCH;
 	if (!member->reasons)
 		return ETIME;
-	return member->fast == was_fast ? tek__rt_enter(thread->tid, member, member->nice) : 0;
+	if (member->fast != was_fast)
+		return 0;
+	return member->paused ? tek__rt_note_base(thread->tid, member)
+			      : tek__rt_enter(thread->tid, member, member->nice);
 }
 
 int tek__effect_ready(void)
@@ -49,7 +52,8 @@ int tek__effect_enter(struct tek_thread *thread)
 		if (error != EPERM || !grant)
 			return error;
 	}
-	return tek__daemon_enter(tid, member, tek__reasons_stay(member));
+	return member->paused ? tek__rt_note_base(tid, member)
+			      : tek__daemon_enter(tid, member, tek__reasons_stay(member));
 }
 
 int tek__effect_move(pid_t tid, struct tek_member *member)

@@ -22,6 +22,7 @@ int tek__effect_ready(void);
  * Bring a thread before everything fair, with its member's nice as priority, until its reasons
  * end (reasons.h).  Fills base and rt_priority of its member.  Returns 0, or EPERM, EDQUOT, EAGAIN
  * or ESRCH as tek/tek.h has them, or ETIME if its reasons have ended; then nothing changed.
+ * A paused thread (region.h) gets base only.
  */
 int tek__effect_enter(struct tek_thread *thread);
 

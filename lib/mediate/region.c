@@ -73,12 +73,14 @@ static void waits_changed(const struct tek_thread *thread)
 /* It becomes Fast when it is resumed. Until then it has its base. */
 static int enter_paused(struct tek_thread *thread)
 {
+	const struct tek_member *member = &thread->member;
 	const unsigned int generation = thread->generation;
 	const int error = tek__effect_ready();
 
-	if (error || thread->generation != generation)
+	if (error || thread->generation != generation || member->fast)
 		return error;
-	return tek__rt_note_base(thread->tid, &thread->member);
+	/* Making the guard gives up the lock: it may have been resumed. */
+	return tek__effect_enter(thread);
 }
 
 int tek__region_settle(struct tek_thread *thread)

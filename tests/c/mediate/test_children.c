@@ -4,8 +4,12 @@
 
 #include "mediate/rt.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 /* The attributes that a child, thread or process, reads of itself. */
 struct seen {
@@ -120,6 +124,73 @@ static void children_begin_so_without_the_kernels_reset_on_fork_flag_too(void **
 	assert_false(kernel_reset_on_fork(0));
 	assert_int_equal(tek_critical_leave(), 0);
 	begin_with_what_it_had_before();
+}
+
+enum { NO_FILTERS = 2, REFUSED };
+
+static bool is_creating, has_fast_child;
+
+static void *create_children(void *argument)
+{
+	while (__atomic_load_n(&is_creating, __ATOMIC_RELAXED)) {
+		struct seen seen;
+		pthread_t child;
+
+		if (pthread_create(&child, NULL, see, &seen) == 0) {
+			pthread_join(child, NULL);
+			has_fast_child |= seen.policy != SCHED_OTHER;
+		}
+	}
+	return argument;
+}
+
+/* As where the process has only RLIMIT_RTPRIO: the guard finds that it may not use the flag. */
+static bool have_no_right_to_the_flag(void)
+{
+	struct sock_filter steps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sched_setscheduler, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SCHED_FIFO | SCHED_RESET_ON_FORK, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(steps) / sizeof(*steps), .filter = steps};
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+}
+
+/* The first Fast thread of a process, which makes the guard. */
+static int become_fast_while_it_creates(void)
+{
+	pthread_t creator;
+
+	if (!have_no_right_to_the_flag())
+		return NO_FILTERS;
+	is_creating = true;
+	pthread_create(&creator, NULL, create_children, NULL);
+	sleep_ms(1);
+	const int error = set_tek(creator, 0);
+	sleep_ms(1);
+	__atomic_store_n(&is_creating, false, __ATOMIC_RELAXED);
+	pthread_join(creator, NULL);
+	return error ? REFUSED : has_fast_child;
+}
+
+static void a_thread_that_becomes_fast_while_it_creates_threads_has_no_fast_child(void **state)
+{
+	(void)state;
+	need_real_time();
+	for (int i = 0; i < 100; i++) {
+		const int result = in_child(become_fast_while_it_creates);
+
+		if (result == NO_FILTERS) {
+			print_message("# needs seccomp filters\n");
+			skip();
+		}
+		assert_int_equal(result, 0);
+	}
 }
 
 /* The creator may have made the child Fast before the child has run at all. */
@@ -271,6 +342,8 @@ int main(void)
 		cmocka_unit_test(a_failed_exec_leaves_a_fast_thread_fast),
 		cmocka_unit_test(lists_of_arguments_reach_the_program),
 		cmocka_unit_test(a_program_started_by_exec_is_not_fast),
+		cmocka_unit_test(
+			a_thread_that_becomes_fast_while_it_creates_threads_has_no_fast_child),
 		cmocka_unit_test(children_begin_so_without_the_kernels_reset_on_fork_flag_too),
 		cmocka_unit_test(a_fast_thread_can_create_threads_that_are_fast),
 	};
