@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "base/relax.h"
 #include "inherit/inversion.h"
+#include "inherit/mutex.h"
+#include "inherit/rwlock.h"
 #include "inherit/waits.h"
 #include "mediate/lift.h"
 #include "threads/inversions.h"
@@ -70,10 +72,23 @@ static int wait_and_lift(const struct tek_lock_calls *calls, void *lock, struct 
 	}
 }
 
+static bool is_rwlock(uintptr_t object)
+{
+	return (object & TEK_WAITS_FOR_KIND) == TEK_WAITS_FOR_RWLOCK;
+}
+
 static unsigned int kind_of(uintptr_t object)
 {
-	return (object & TEK_WAITS_FOR_KIND) == TEK_WAITS_FOR_RWLOCK ? TEK_WAITS_RWLOCK
-								     : TEK_WAITS_MUTEX;
+	return is_rwlock(object) ? TEK_WAITS_RWLOCK : TEK_WAITS_MUTEX;
+}
+
+/* Whether the calling thread has locked it already. */
+static bool holds(const struct tek_thread *self, uintptr_t object, const void *lock)
+{
+	if (is_rwlock(object))
+		return tek__rwlock_writer(lock, true) == self->tid ||
+		       tek__rwlock_is_read_by(lock, self);
+	return tek__mutex_owner(lock, true) == self->tid;
 }
 
 /* Whether the calling thread is Fast. A review that lifts it reads its word after that. */
@@ -90,10 +105,13 @@ int tek__lock_wait(const struct tek_lock_calls *calls, void *lock, uintptr_t obj
 
 	if (is_recorded)
 		tek__inversion_begin(kind_of(object), (uintptr_t)lock, call);
+	const uintptr_t own_before = tek__waits_set_own(self,
+							holds(self, object, lock) ? object : 0);
 	const uintptr_t before = tek__waits_set(self, object);
 	int error = is_fast(self) ? wait_and_lift(calls, lock, until)
 				  : tek__lock_plainly(calls, lock, until);
 	tek__waits_set(self, before);
+	tek__waits_set_own(self, own_before);
 	if (is_recorded)
 		tek__inversion_end();
 	else if (tek__inversions_have_deadlocks() || (is_fast(self) && tek__lifted_threads()))

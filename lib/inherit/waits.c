@@ -78,11 +78,21 @@ static bool has(const struct path *path, const struct tek_thread *thread)
 	return path;
 }
 
+/* A thread has its lock before it clears its word. It does not wait for itself then. */
+static bool has_got_it(const struct tek_thread *waiter)
+{
+	const uintptr_t own = __atomic_load_n(&waiter->waits_for_own, __ATOMIC_SEQ_CST);
+
+	return !own || own != __atomic_load_n(&waiter->waits_for, __ATOMIC_SEQ_CST);
+}
+
 static void follow(struct chain *chain, const struct path *path);
 
 static void follow_to(struct chain *chain, const struct path *path, struct tek_thread *holder)
 {
 	if (!holder || chain->is_deadlock || chain->length == TEK_CHAIN_LENGTH)
+		return;
+	if (holder == path->thread && has_got_it(holder))
 		return;
 	chain->is_deadlock = has(path, holder);
 	for (unsigned int i = 0; i < chain->length && !chain->is_deadlock; i++)

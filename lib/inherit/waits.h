@@ -47,6 +47,18 @@ static inline uintptr_t tek__waits_set(struct tek_thread *self, uintptr_t object
 }
 
 /*
+ * Before tek__waits_set(): the calling thread holds that object itself, which is a deadlock; 0: it
+ * does not. Returns the word of before, likewise.
+ */
+static inline uintptr_t tek__waits_set_own(struct tek_thread *self, uintptr_t object)
+{
+	uintptr_t before = self->waits_for_own;
+
+	__atomic_store_n(&self->waits_for_own, object, __ATOMIC_SEQ_CST);
+	return before;
+}
+
+/*
  * Lifts each thread for which a Fast thread waits now, and ends the lifts that have lost their
  * reason. Needs no lock, and takes it. Does nothing in a signal handler that interrupted TEK.
  */

@@ -116,10 +116,10 @@ struct tek_thread {
 
 	/*
 	 * Set by the thread itself, without the lock: the object that it waits for, as
-	 * inherit/waits.h writes it, and the addresses of the read-write locks that it reads; 0:
-	 * none.
+	 * inherit/waits.h writes it, the same where it holds that itself, and the addresses of the
+	 * read-write locks that it reads; 0: none.
 	 */
-	uintptr_t waits_for, reads[TEK_READ_LOCKS];
+	uintptr_t waits_for, waits_for_own, reads[TEK_READ_LOCKS];
 	struct tek_cond_wait cond_wait; /* of a Fast thread */
 
 	struct tek_member member; /* what the mediator knows of it */

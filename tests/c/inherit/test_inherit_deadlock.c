@@ -122,6 +122,37 @@ static void a_holder_that_waits_for_itself_is_not_lifted(void **state)
 	assert_circle_is_not_lifted(1);
 }
 
+#ifdef __GLIBC__
+/* The owner is forged, so that it does not last for some instructions only. */
+static void a_holder_that_has_just_got_another_mutex_is_lifted(void **state)
+{
+	pthread_barrier_t alone;
+	pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
+	struct link link = {.holds = &first,
+			    .wants = &second,
+			    .all_hold = &alone,
+			    .patience_ms = 2 * PATIENCE_MS};
+	pthread_t waiter;
+
+	(void)state;
+	need_real_time();
+	pthread_barrier_init(&alone, NULL, 1);
+	pthread_mutex_lock(&second);
+	assert_int_equal(pthread_create(&link.thread, NULL, link_main, &link), 0);
+	await(&link.tid);
+	assert_true(sleeps(link.tid));
+	const int owner = second.__data.__owner;
+	__atomic_store_n(&second.__data.__owner, link.tid, __ATOMIC_SEQ_CST);
+	assert_int_equal(pthread_create(&waiter, NULL, lock_as_fast, &first), 0);
+	assert_true(becomes(link.tid, true));
+	__atomic_store_n(&second.__data.__owner, owner, __ATOMIC_SEQ_CST);
+	pthread_mutex_unlock(&second);
+	pthread_join(link.thread, NULL);
+	pthread_join(waiter, NULL);
+	pthread_barrier_destroy(&alone);
+}
+#endif
+
 /* Waits are known from the first Fast thread of the process on. */
 static int begin(void **state)
 {
@@ -137,6 +168,9 @@ int main(void)
 		cmocka_unit_test(two_holders_that_wait_for_each_other_are_not_lifted),
 		cmocka_unit_test(a_circle_of_three_holders_is_not_lifted),
 		cmocka_unit_test(a_holder_that_waits_for_itself_is_not_lifted),
+#ifdef __GLIBC__
+		cmocka_unit_test(a_holder_that_has_just_got_another_mutex_is_lifted),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, begin, NULL);
