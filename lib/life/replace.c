@@ -23,6 +23,16 @@ static bool in_vfork_child(void)
 	return (pid_t)syscall(SYS_getpid) != tek__pid();
 }
 
+/* Of the calling thread: whether it was Fast when it made its last child by vfork(). */
+static __thread bool was_fast __attribute__((tls_model("initial-exec")));
+
+void tek__exec_lends(void)
+{
+	const struct tek_thread *self = tek__thread_known_self();
+
+	was_fast = self && self->member.fast;
+}
+
 /* Of the calling thread: whether it is out of the Fast Region, until tek__exec_step_in(). */
 static __thread bool is_paused __attribute__((tls_model("initial-exec")));
 
@@ -34,9 +44,10 @@ static bool pause_self(void)
 		return false;
 	if (in_vfork_child()) {
 		/*
-		 * The parent waits, so nothing changes; but its lock may be held by other threads.
+		 * The parent waits, but its lock may be held by other threads, and they may have
+		 * ended its stay since: the child did not leave with it.
 		 */
-		if (self->member.fast)
+		if (self->member.fast || was_fast)
 			tek__rt_inherit(0, &self->member.base, tek__scheduling_nice(self->tid));
 		return false;
 	}

@@ -25,6 +25,9 @@
 bool tek__exec_step_out(void);
 void tek__exec_step_in(void);
 
+/* Before vfork() and its kind: what the child has, it has of the calling thread as it is now. */
+void tek__exec_lends(void);
+
 /* The program will take the place of this one, which ends its table; or it did not, after all. */
 void tek__exec_hide_table(void);
 void tek__exec_show_table(void);

@@ -7,6 +7,7 @@
 #include "base/export.h"
 #include "base/real.h"
 #include "base/sanitizer.h"
+#include "life/replace.h"
 #include "life/start.h"
 #include "threads/process.h"
 
@@ -51,6 +52,7 @@ TEK_EXPORT int clone(int (*run)(void *), void *stack, int flags, void *argument,
 	struct borrower borrower = {.run = run, .argument = argument};
 	tek__gettid(); /* the child cannot learn it any more */
 	if (shares && flags & CLONE_VFORK) {
+		tek__exec_lends();
 		/* The caller waits, so this frame is there for the child. */
 		run = begin_borrower;
 		argument = &borrower;
@@ -75,6 +77,7 @@ vfork_function *tek__vfork_begin(void)
 {
 	tek__start();
 	tek__gettid(); /* the child cannot learn it any more */
+	tek__exec_lends();
 	if (!tek__sanitizer_is_loaded())
 		return NULL;
 	tek__self_lend(false);

@@ -144,6 +144,40 @@ static void *create_children(void *argument)
 	return argument;
 }
 
+static void *end_the_stay(void *fast)
+{
+	sleep_ms(20);
+	set_other(*(pthread_t *)fast);
+	return NULL;
+}
+
+static void a_stay_that_ends_before_a_vforked_child_executes_is_not_its_programs(void **state)
+{
+	char *const arguments[] = {
+		"sh", "-c", "set -- $(cat /proc/self/stat); [ ${19} = 0 ] && [ ${41} = 0 ]", NULL};
+	pthread_t self = pthread_self(), other;
+	int status;
+
+	(void)state;
+	need_real_time();
+	assert_int_equal(set_tek(self, 0), 0);
+	tek__rt_learn_flag(-1);
+	assert_int_equal(set_other(self), 0);
+	assert_int_equal(set_tek(self, 0), 0);
+	const pid_t parent = own_tid();
+	pthread_create(&other, NULL, end_the_stay, &self);
+	const pid_t pid = vfork();
+	if (pid == 0) {
+		while (kernel_policy(parent) != SCHED_OTHER)
+			sleep_ms(1);
+		execv("/bin/sh", arguments);
+		_exit(127);
+	}
+	waitpid(pid, &status, 0);
+	pthread_join(other, NULL);
+	assert_int_equal(status, 0);
+}
+
 /* As where the process has only RLIMIT_RTPRIO: the guard finds that it may not use the flag. */
 static bool have_no_right_to_the_flag(void)
 {
@@ -344,6 +378,8 @@ int main(void)
 		cmocka_unit_test(a_program_started_by_exec_is_not_fast),
 		cmocka_unit_test(
 			a_thread_that_becomes_fast_while_it_creates_threads_has_no_fast_child),
+		cmocka_unit_test(
+			a_stay_that_ends_before_a_vforked_child_executes_is_not_its_programs),
 		cmocka_unit_test(children_begin_so_without_the_kernels_reset_on_fork_flag_too),
 		cmocka_unit_test(a_fast_thread_can_create_threads_that_are_fast),
 	};
