@@ -178,7 +178,11 @@ int tek__daemon_enter(pid_t tid, struct tek_member *member, struct tek_stay stay
 		tek__connection_close("its answer makes no sense");
 		answered = false;
 	}
-	return answered ? note_answer(&reply, member, stay) : EPERM;
+	if (answered)
+		return note_answer(&reply, member, stay);
+	/* It may be gone, and have made the switch before. */
+	tek__rt_undo(tid, member);
+	return EPERM;
 }
 
 /* True if tekd still has to be notified that a thread leaves or changes. */
@@ -210,7 +214,7 @@ int tek__daemon_move(pid_t tid, struct tek_member *member, struct tek_stay stay)
 	return note_answer(&reply, member, stay) == ETIME ? ETIME : 0;
 }
 
-void tek__daemon_leave(pid_t tid, struct tek_member *member)
+void tek__daemon_end(pid_t tid, struct tek_member *member)
 {
 	struct tek_request request = {.tid = (tek_u32)tid};
 	struct tek_reply reply;
@@ -220,6 +224,19 @@ void tek__daemon_leave(pid_t tid, struct tek_member *member)
 	member->connection = 0;
 	member->rt_priority = 0;
 	member->taken.error = 0;
+}
+
+void tek__daemon_leave(pid_t tid, struct tek_member *member)
+{
+	struct tek_member own = *member;
+
+	tek__daemon_end(tid, member);
+	/*
+	 * A tekd that is gone has restored nothing, and each process may lower its own threads. The
+	 * next tekd restores what it may not: real-time policies of its own, and the flag.
+	 */
+	if (own.connection != tek__connection() && !tek__is_real_time(own.base.policy))
+		tek__rt_leave(tid, &own);
 }
 
 static bool ask_to_place(pid_t tid, unsigned int group, struct tek_reply *reply)

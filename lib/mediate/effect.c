@@ -75,5 +75,5 @@ void tek__effect_leave(pid_t tid, struct tek_member *member)
 void tek__effect_end(pid_t tid, struct tek_member *member)
 {
 	if (member->connection)
-		tek__daemon_leave(tid, member); /* so that it counts in no quota any more */
+		tek__daemon_end(tid, member); /* so that it counts in no quota any more */
 }

@@ -7,23 +7,10 @@
 #include "mediate/effect.h"
 #include "mediate/lift.h"
 #include "mediate/region_state.h"
-#include "mediate/rt.h"
 #include "threads/process.h"
 #include "threads/report.h"
 
 #include <errno.h>
-
-/*
- * A tekd that is gone has restored nothing, and each process may lower its own threads. The next
- * tekd restores what it may not: real-time policies of its own, and the flag.
- */
-static void restore(struct tek_thread *thread)
-{
-	struct tek_member *member = &thread->member;
-
-	if (!member->paused && !tek__is_real_time(member->base.policy))
-		tek__rt_leave(thread->tid, member);
-}
 
 static void follow_daemon(struct tek_thread *thread, const struct tek_taken *taken)
 {
@@ -48,7 +35,6 @@ static void follow_daemon(struct tek_thread *thread, const struct tek_taken *tak
 		/* fall through */
 	case ECONNRESET: /* tekd is gone; the next one shall have the thread again */
 		tek__region_set_returns(&thread->member, thread->member.reasons & TEK_WHY_RULE);
-		restore(thread);
 		tek__region_put_out(thread);
 		break;
 	case ETIME:

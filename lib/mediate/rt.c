@@ -189,6 +189,17 @@ void tek__rt_leave(pid_t tid, struct tek_member *member)
 	give_back(tid, member);
 }
 
+void tek__rt_undo(pid_t tid, struct tek_member *member)
+{
+	struct tek_sched_attr attr;
+
+	if (tek__is_real_time(member->base.policy) || tek__scheduling_get(tid, &attr) ||
+	    attr.policy != SCHED_RR)
+		return;
+	member->rt_priority = (unsigned char)attr.priority;
+	give_back(tid, member);
+}
+
 int tek__rt_set(pid_t tid, int policy, bool reset_on_fork, int priority)
 {
 	struct tek_sched_attr attr = {.size = sizeof(attr), .policy = (uint32_t)policy};

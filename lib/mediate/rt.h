@@ -64,6 +64,12 @@ void tek__rt_move(pid_t tid, struct tek_member *member, int nice);
 void tek__rt_leave(pid_t tid, struct tek_member *member);
 
 /*
+ * tekd may have made the switch that it was asked for, and cannot be asked about it. Gives the
+ * thread its base, which was noted before that.
+ */
+void tek__rt_undo(pid_t tid, struct tek_member *member);
+
+/*
  * Whether a Fast thread has another policy or priority than TEK gave it: a caller set it without
  * TEK, such as by syscall(2).
  */

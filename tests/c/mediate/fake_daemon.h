@@ -31,6 +31,8 @@ enum conduct {
 	IS_TOO_NEW,
 	EXAGGERATES, /* a real-time priority that does not exist */
 	DIES,
+	DIES_AFTERWARDS, /* once it has made the switch */
+	DIES_AT_LEAVE,
 };
 
 enum { MAX_CONNECTIONS = 16, MAX_KINDS = 16, MAX_FAST = 128 };
@@ -187,14 +189,18 @@ static inline void fake_answer(int connection, const struct tek_request *request
 		fake->window_us = request->window_us;
 		reply.rt_priority = (tek_u32)(29 - request->priority);
 		fake_misbehave(request, &reply);
-		if (fake->conduct == GRANTS)
+		if (fake->conduct == GRANTS || fake->conduct >= DIES_AFTERWARDS)
 			reply.error = fake_enter(connection, (pid_t)request->tid,
 						 (int)reply.rt_priority, request->until_ns);
+		if (fake->conduct == DIES_AFTERWARDS)
+			_exit(0);
 		if (fake->conduct == IS_SILENT)
 			return;
 		if (fake->conduct == CUTS_SHORT)
 			length = 13;
 	}
+	if (request->kind == TEK_ASK_LEAVE && fake->conduct == DIES_AT_LEAVE)
+		_exit(0);
 	if (request->kind == TEK_ASK_LEAVE)
 		for (int i = 0; i < MAX_FAST; i++)
 			if (fake_fast[i].tid == (pid_t)request->tid)

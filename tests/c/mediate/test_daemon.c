@@ -264,6 +264,30 @@ static void a_daemon_that_dies_in_mid_request_holds_nobody_up(void **state)
 	with_daemon(DIES, survives_it);
 }
 
+static void is_refused_and_ordinary(void)
+{
+	expect(set_tek(pthread_self(), 0) == EPERM && !is_fast(0));
+	expect(kernel_policy(0) == SCHED_OTHER);
+}
+
+static void leaves_all_the_same(void)
+{
+	struct waiter waiter;
+
+	waiter_start(&waiter, NULL);
+	expect(tek_critical_enter() == 0 && set_tek(waiter.thread, 0) == 0 && is_fast(waiter.tid));
+	expect(tek_critical_leave() == 0 && kernel_policy(0) == SCHED_OTHER);
+	expect(set_other(waiter.thread) == 0 && kernel_policy(waiter.tid) == SCHED_OTHER);
+	waiter_end(&waiter);
+}
+
+static void a_thread_that_a_dying_daemon_has_made_fast_is_ordinary(void **state)
+{
+	(void)state;
+	with_daemon(DIES_AFTERWARDS, is_refused_and_ordinary);
+	with_daemon(DIES_AT_LEAVE, leaves_all_the_same);
+}
+
 static void outlives_it(void)
 {
 	struct waiter waiter;
@@ -448,6 +472,7 @@ int main(void)
 		cmocka_unit_test(a_silent_daemon_is_waited_for_once_and_not_long),
 		cmocka_unit_test(a_daemon_that_sends_nonsense_is_not_believed_until_it_makes_sense),
 		cmocka_unit_test(a_daemon_that_dies_in_mid_request_holds_nobody_up),
+		cmocka_unit_test(a_thread_that_a_dying_daemon_has_made_fast_is_ordinary),
 		cmocka_unit_test(
 			when_the_daemon_is_restarted_threads_are_fast_no_more_and_may_ask_again),
 		cmocka_unit_test(
