@@ -140,6 +140,7 @@ static int note_answer(const struct tek_reply *reply, struct tek_member *member,
 		return error;
 	}
 	member->rt_priority = (unsigned char)reply->rt_priority;
+	member->later_rt_priority = stay.goes_on ? (unsigned char)reply->value[0] : 0;
 	member->connection = tek__connection();
 	member->asked = stay;
 	member->asked_budget = wanted_budget(member);
@@ -151,7 +152,8 @@ static int note_answer(const struct tek_reply *reply, struct tek_member *member,
 
 static bool makes_sense(const struct tek_reply *reply, pid_t tid)
 {
-	return reply->tid == (tek_u32)tid && reply->rt_priority <= HIGHEST_RT_PRIORITY;
+	return reply->tid == (tek_u32)tid && reply->rt_priority <= HIGHEST_RT_PRIORITY &&
+	       reply->value[0] <= HIGHEST_RT_PRIORITY;
 }
 
 static bool is_over(struct tek_stay stay)

@@ -46,6 +46,13 @@ static void follow_daemon(struct tek_thread *thread, const struct tek_taken *tak
 	}
 }
 
+/* Whether the time of a stay is over, which has gone on for other reasons. */
+static bool goes_on(const struct tek_member *member)
+{
+	return member->connection && member->asked.goes_on && member->reasons & TEK_WHY_TIMED &&
+	       member->deadline_ns <= tek__now(CLOCK_MONOTONIC);
+}
+
 void tek__region_receive(void)
 {
 	struct tek_thread *thread = tek__region.first;
@@ -58,6 +65,8 @@ void tek__region_receive(void)
 		bool is_out = tek__daemon_has_taken(&thread->member, &taken);
 		if (is_out)
 			follow_daemon(thread, &taken);
+		else if (goes_on(&thread->member))
+			tek__region_settle(thread);
 		/* Other threads may have left with it: begin again. */
 		thread = is_out ? tek__region.first : thread->member.region_next;
 	}

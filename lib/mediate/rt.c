@@ -155,18 +155,21 @@ int tek__rt_note_base(pid_t tid, struct tek_member *member)
 	member->base.priority = (unsigned char)attr.priority;
 	member->base.reset_on_fork = attr.flags & TEK_ATTR_RESET_ON_FORK;
 	member->base.slice_ns = has_slice(attr.policy) ? attr.runtime : 0;
-	member->rt_priority = 0;
+	member->rt_priority = member->later_rt_priority = 0;
 	return 0;
 }
 
 bool tek__rt_is_changed(pid_t tid, const struct tek_member *member)
 {
-	const bool ours = member->rt_priority;
 	struct tek_sched_attr attr;
 
-	return tek__scheduling_get(tid, &attr) == 0 &&
-	       (attr.policy != (ours ? SCHED_RR : member->base.policy) ||
-		attr.priority != (ours ? member->rt_priority : member->base.priority));
+	if (tek__scheduling_get(tid, &attr))
+		return false;
+	if (!member->rt_priority)
+		return attr.policy != member->base.policy || attr.priority != member->base.priority;
+	return attr.policy != SCHED_RR ||
+	       (attr.priority != member->rt_priority &&
+		(!member->later_rt_priority || attr.priority != member->later_rt_priority));
 }
 
 int tek__rt_enter(pid_t tid, struct tek_member *member, int nice)

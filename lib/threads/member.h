@@ -60,9 +60,10 @@ struct tek_member {
 	struct tek_thread *region_prev, *region_next;
 	struct tek_base base;      /* what is restored */
 	unsigned char rt_priority; /* in force; 0: its own priority was no lower, nothing done */
-	bool rt_reset_on_fork;     /* the kernel's flag is set, by us */
-	uint64_t fast_since_ns;    /* CLOCK_BOOTTIME; 0: it is lifted only */
-	uint64_t lifted_since_ns;  /* CLOCK_BOOTTIME; 0: it is not lifted */
+	unsigned char later_rt_priority; /* likewise, from the end of its time on; 0: none */
+	bool rt_reset_on_fork;           /* the kernel's flag is set, by us */
+	uint64_t fast_since_ns;          /* CLOCK_BOOTTIME; 0: it is lifted only */
+	uint64_t lifted_since_ns;        /* CLOCK_BOOTTIME; 0: it is not lifted */
 
 	/* While it is Fast by the daemon (daemon.h). */
 	unsigned int connection; /* over which it was asked for; 0: it is not Fast by the daemon */

@@ -79,6 +79,7 @@ static struct tek_side side_of(const struct tek_thread *thread)
 		side.base_flags = TEK_BASE_SAVED |
 				  (member->base.reset_on_fork ? TEK_BASE_RESET_ON_FORK : 0);
 		side.rt_priority = member->rt_priority;
+		side.later_rt_priority = member->later_rt_priority;
 	}
 	memcpy(side.name, thread->name, sizeof(side.name));
 	return side;

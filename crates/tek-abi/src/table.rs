@@ -270,8 +270,8 @@ pub struct Side {
     pub kind: u16,
     /// `STACK_*`.
     pub stack_flags: u8,
-    /// Zero.
-    pub reserved: u8,
+    /// As `rt_priority`, from the end of its time on; 0: none.
+    pub later_rt_priority: u8,
     /// Address behind the top of its stack; 0: not known.
     pub stack_end: u64,
     /// The thread's role: UTF-8, NUL-terminated; valid if [`Record::role_bytes`] is not 0.
@@ -290,7 +290,7 @@ layout!(Side, "tek_side", 144, {
     name: 0, fast_ns: 16, fast_since_ns: 24, stays: 32, overruns: 36, base_policy: 40,
     base_priority: 41, base_flags: 42, rt_priority: 43, creator_tid: 44, call_site: 48,
     reasons: 56, rule: 57, own_policy: 58, own_priority: 59, kind: 60,
-    stack_flags: 62, reserved: 63, stack_end: 64, role: 72, worker: 136, waits: 138,
+    stack_flags: 62, later_rt_priority: 63, stack_end: 64, role: 72, worker: 136, waits: 138,
     reserved2: 139, lifted_for: 140,
 });
 

@@ -76,9 +76,11 @@ impl Task {
     /// counts.
     pub fn is_overridden(&self) -> bool {
         self.record.is_some_and(|Thread { record, side, .. }| {
-            let now = (self.stat.policy, self.stat.rt_priority);
-            let given = (nix::libc::SCHED_RR as u32, side.rt_priority.into());
-            record.is_fast() && side.rt_priority != 0 && now != given
+            let stat = self.stat;
+            let given = [side.rt_priority, side.later_rt_priority];
+            let has_given = stat.policy == nix::libc::SCHED_RR as u32
+                && given.iter().any(|&given| u32::from(given) == stat.rt_priority);
+            record.is_fast() && side.rt_priority != 0 && !has_given
         })
     }
 }

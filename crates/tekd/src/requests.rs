@@ -64,6 +64,12 @@ fn act(
         ASK_ENTER => {
             may_have_something(server, pid, now)?;
             reply.rt_priority = enter(server, pid, request, now)?;
+            reply.value[0] = match later_priority(request)? {
+                Some(later) if reply.rt_priority != 0 => {
+                    server.backends.range.priority(later).into()
+                }
+                _ => 0,
+            };
         }
         ASK_LEAVE => leave(server, pid, request)?,
         ASK_CRITICAL => {

@@ -61,6 +61,7 @@ struct fake_fast {
 	int connection;
 	pid_t tid;
 	uint64_t until_ns;
+	int later_priority; /* 0: it leaves then */
 };
 
 static struct fake_fast fake_fast[MAX_FAST];
@@ -80,7 +81,8 @@ static inline int fake_switch(pid_t tid, int policy, int priority)
 	return syscall(SYS_sched_setscheduler, tid, policy, &param) ? errno : 0;
 }
 
-static inline int fake_enter(int connection, pid_t tid, int priority, uint64_t until_ns)
+static inline int fake_enter(int connection, pid_t tid, int priority, uint64_t until_ns,
+			     int later_priority)
 {
 	int error = fake_switch(tid, SCHED_RR | SCHED_RESET_ON_FORK, priority);
 	struct fake_fast *free = NULL;
@@ -89,7 +91,7 @@ static inline int fake_enter(int connection, pid_t tid, int priority, uint64_t u
 		if (fake_fast[i].tid == tid || (!free && !fake_fast[i].tid))
 			free = &fake_fast[i];
 	if (!error && free)
-		*free = (struct fake_fast){connection, tid, until_ns};
+		*free = (struct fake_fast){connection, tid, until_ns, later_priority};
 	return error;
 }
 
@@ -188,10 +190,13 @@ static inline void fake_answer(int connection, const struct tek_request *request
 		fake->budget_us = request->budget_us;
 		fake->window_us = request->window_us;
 		reply.rt_priority = (tek_u32)(29 - request->priority);
+		if (request->flags & TEK_ASK_THEN)
+			reply.value[0] = (tek_u64)(29 - request->then_priority);
 		fake_misbehave(request, &reply);
 		if (fake->conduct == GRANTS || fake->conduct >= DIES_AFTERWARDS)
 			reply.error = fake_enter(connection, (pid_t)request->tid,
-						 (int)reply.rt_priority, request->until_ns);
+						 (int)reply.rt_priority, request->until_ns,
+						 (int)reply.value[0]);
 		if (fake->conduct == DIES_AFTERWARDS)
 			_exit(0);
 		if (fake->conduct == IS_SILENT)
@@ -256,8 +261,14 @@ static inline void fake_hang_up(nfds_t number)
 static inline void fake_do_as_asked(void)
 {
 	for (int i = 0; i < MAX_FAST; i++) {
-		if (fake_fast[i].until_ns && fake_fast[i].until_ns <= fake_now())
+		const bool is_over = fake_fast[i].until_ns && fake_fast[i].until_ns <= fake_now();
+		if (is_over && fake_fast[i].later_priority) {
+			fake_switch(fake_fast[i].tid, SCHED_RR | SCHED_RESET_ON_FORK,
+				    fake_fast[i].later_priority);
+			fake_fast[i].until_ns = 0;
+		} else if (is_over) {
 			fake_notify_left(&fake_fast[i], ETIME);
+		}
 		if (fake->take_back && fake_fast[i].tid == fake->take_back) {
 			fake_notify_left(&fake_fast[i], fake->error);
 			fake->take_back = 0;

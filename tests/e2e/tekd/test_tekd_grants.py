@@ -75,7 +75,7 @@ def test_a_stay_goes_on_with_another_priority_when_its_time_is_over(tekd, thread
     client = tekd.client()
     until = time.monotonic_ns() + 500_000_000
     entered = client.ask(ENTER, thread, until=until, flags=THEN, then=10)
-    assert (entered.error, entered.rt_priority) == (0, 29)
+    assert (entered.error, entered.rt_priority, entered.value[0]) == (0, 29, 19)
     assert eventually(lambda: scheduling(thread)[:2] == (RR_RESET, 19))
     # The time was over before the request came.
     assert client.ask(ENTER, thread, until=1, flags=THEN, priority=-20, then=0).rt_priority == 29
