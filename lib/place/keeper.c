@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,18 +60,27 @@ static bool make_known(unsigned int pid)
 	return true;
 }
 
-bool tek__keeper_begin(void)
+/* No cancellation point. */
+static bool may_begin(void)
 {
-	const int saved = errno;
 	char path[PATH_BYTES];
+	int cancellation;
 
-	if (!directory[0])
-		return true;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
 	/* The child of a fork has its parent's memory. */
 	const unsigned int pid = (unsigned int)syscall(SYS_getpid);
 	snprintf(path, sizeof(path), "%s/watched", directory);
 	/* In this order: either tek finds the file, or it is seen here that it has ended. */
 	const bool may = (known == pid || make_known(pid)) && access(path, F_OK) == 0;
+	pthread_setcancelstate(cancellation, NULL);
+	return may;
+}
+
+bool tek__keeper_begin(void)
+{
+	const int saved = errno;
+	const bool may = !directory[0] || may_begin();
+
 	errno = saved;
 	return may;
 }
