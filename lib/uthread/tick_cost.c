@@ -15,6 +15,9 @@
 #define TICKS_A_MEASUREMENT 256u
 #define SAMPLES 5u
 
+/* And one of so many while the quantum is lengthened. */
+#define TICKS_A_SAMPLE 4u
+
 /*
  * The interval, in costs. A probe switches no threads: with that, a tick takes up to about twice
  * as long, which is a quarter of the interval.
@@ -27,7 +30,10 @@ bool tek_ut__tick_cost_probe(struct tek_tick_cost *cost)
 	(void)cost;
 	return false; /* it delivers signals when it likes */
 #else
-	if (cost->ticks++ % TICKS_A_MEASUREMENT >= SAMPLES)
+	/* A lengthened quantum is to be the right one again soon. */
+	const bool is_long = cost->interval_ns > tek_ut__engine.quantum_ns;
+	if (cost->ticks++ % (is_long ? TICKS_A_SAMPLE : TICKS_A_MEASUREMENT) >=
+	    (is_long ? 1 : SAMPLES))
 		return false;
 	cost->sent_at = tek__now(CLOCK_MONOTONIC);
 	return tek_ut__tick_send_probe((pid_t)syscall(SYS_gettid));
@@ -59,13 +65,17 @@ uint64_t tek_ut__tick_cost_interval(struct tek_tick_cost *cost)
 {
 	const uint64_t ns = tek__now(CLOCK_MONOTONIC) - cost->sent_at;
 
-	/* The CPU may be taken away during a probe, which makes it longer: the least counts. */
+	/*
+	 * The CPU may be taken away during a probe, which makes it longer: the least counts, and a
+	 * lower one at once.
+	 */
 	if (cost->samples == 0 || ns < cost->least_ns)
 		cost->least_ns = ns;
-	if (++cost->samples < SAMPLES)
+	if (++cost->samples < SAMPLES && ns * COSTS_AN_INTERVAL >= cost->interval_ns)
 		return 0;
 	cost->samples = 0;
-	if (cost->least_ns * COSTS_AN_INTERVAL > tek_ut__engine.quantum_ns)
+	cost->interval_ns = cost->least_ns * COSTS_AN_INTERVAL;
+	if (cost->interval_ns > tek_ut__engine.quantum_ns)
 		report_once(cost->least_ns);
-	return cost->least_ns * COSTS_AN_INTERVAL;
+	return cost->interval_ns;
 }

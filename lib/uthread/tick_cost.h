@@ -17,8 +17,9 @@
 /* Of one carrier. Zero at its begin. */
 struct tek_tick_cost {
 	unsigned int ticks, samples;
-	uint64_t sent_at;  /* in ns */
-	uint64_t least_ns; /* of these samples */
+	uint64_t sent_at;     /* in ns */
+	uint64_t least_ns;    /* of these samples */
+	uint64_t interval_ns; /* the last result; 0: none yet */
 };
 
 /* A timer's tick has begun: whether a probe follows, and is the tick. Then the handler returns. */

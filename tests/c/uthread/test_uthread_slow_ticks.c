@@ -3,6 +3,7 @@
 #include "uthread_support.h"
 
 #include "uthread/tick.h"
+#include "uthread/worker.h"
 
 #include <stdatomic.h>
 
@@ -79,6 +80,55 @@ static void with_ticks_that_return_late(void)
 	compute_and_join();
 }
 
+static atomic_uint slow_ticks, quick_ticks;
+
+/* The first ones take long. */
+static void begin_late_at_first(siginfo_t *info, void *context)
+{
+	enum { SLOW_TICKS = 100 };
+
+	if (atomic_load(&slow_ticks) < SLOW_TICKS) {
+		atomic_fetch_add(&slow_ticks, 1);
+		for (int i = 0; i < 10; i++)
+			take_long();
+	} else {
+		atomic_fetch_add(&quick_ticks, 1);
+	}
+	engines_handler(info, context);
+}
+
+static uint64_t least_interval(void)
+{
+	return atomic_load(&tek_ut__workers[0].least_interval);
+}
+
+static void *compute_until_stopped(void *stop)
+{
+	while (!atomic_load((atomic_bool *)stop))
+		;
+	return stop;
+}
+
+static void with_ticks_that_become_quick(void)
+{
+	enum { MOST_TICKS = 64 };
+	atomic_bool stop = false;
+	struct tek_uthread *thread = spawn(compute_until_stopped, &stop);
+
+	atomic_store(&slow_ticks, 0);
+	atomic_store(&quick_ticks, 0);
+	make_ticks_slow(begin_late_at_first);
+	uint64_t lengthened = 0;
+	while (!atomic_load(&quick_ticks))
+		lengthened = least_interval() > lengthened ? least_interval() : lengthened;
+	while (atomic_load(&quick_ticks) < MOST_TICKS && least_interval() > lengthened / 2)
+		;
+	CHECK(lengthened > 10 * TICK_NS);
+	CHECK(least_interval() <= lengthened / 2);
+	atomic_store(&stop, true);
+	join(thread);
+}
+
 /* All that preempt by a quantum, with one worker and with several. */
 static const char *const engines[] = {
 	"workers=1,quantum=50us",
@@ -115,11 +165,19 @@ static void threads_go_on_where_ticks_return_late(void **state)
 	in_all_engines(with_ticks_that_return_late);
 }
 
+static void a_quantum_is_no_longer_than_ticks_need(void **state)
+{
+	(void)state;
+	with_engine("workers=1,quantum=50us", with_ticks_that_become_quick);
+	with_engine("workers=1,quantum=50us,preempt=klt", with_ticks_that_become_quick);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(threads_go_on_where_ticks_begin_late),
 		cmocka_unit_test(threads_go_on_where_ticks_return_late),
+		cmocka_unit_test(a_quantum_is_no_longer_than_ticks_need),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
