@@ -5,7 +5,8 @@
  * futexes needs a hook. The words at that address belong to the program, which may write anything:
  * - A private lock names threads of the waiter's process only.
  * - A shared lock may name a thread of another process. Userland checks such a process.
- * - A lock without an owner's id leads to the thread that woke a waiter there last.
+ * - A lock without an owner's id leads to the thread that woke a waiter there last. Before a thread
+ *   has done so it leads to the only other thread of the process that does not sleep.
  * A holder that sleeps for a further lock is followed. These relations begin for the holder, as a
  * member that works for the critical task. Each relation ends with the sleep.
  */
@@ -18,6 +19,8 @@
 #define MAX_CHAIN 4
 /* The number of threads of a process that are checked where threads cannot be found by id. */
 #define MAX_THREADS 128
+/* The number of threads of a process in which one that does not sleep is looked for. */
+#define MAX_AWAKE 32
 
 /* <linux/futex.h>: the word of a robust lock is its owner's id with such bits. */
 #define FUTEX_WAITERS 0x80000000
@@ -198,6 +201,33 @@ static __always_inline bool finds_own_only(struct task_struct *task)
 	return !BPF_CORE_READ(task, thread_pid, level);
 }
 
+/* Finds the only other thread of the task's process that does not sleep. The holder of a lock most
+ * often uses a CPU, or waits for one. */
+static __always_inline bool find_awake(struct task_struct *task, struct holder *holder)
+{
+	struct signal_struct *signal = BPF_CORE_READ(task, signal);
+	__u64 end = (__u64)signal + bpf_core_field_offset(struct signal_struct, thread_head);
+	struct list_head *at = BPF_CORE_READ(signal, thread_head.next);
+	struct task_struct *awake = NULL;
+	for (int i = 0; i < MAX_AWAKE && at; i++) {
+		if ((__u64)at == end)
+			break;
+		struct task_struct *other = (void *)at -
+					    bpf_core_field_offset(struct task_struct, thread_node);
+		if (other != task && BPF_CORE_READ(other, __state) == TASK_RUNNING) {
+			if (awake)
+				return false;
+			awake = other;
+		}
+		at = BPF_CORE_READ(other, thread_node.next);
+	}
+	if (!awake || (__u64)at != end)
+		return false;
+	describe(awake, holder);
+	holder->waits = false;
+	return true;
+}
+
 static __always_inline bool guess_holder(struct task_struct *task, const struct member *member,
 					 __u64 address, struct holder *holder, __u8 *flags)
 {
@@ -206,11 +236,11 @@ static __always_inline bool guess_holder(struct task_struct *task, const struct 
 	if (!waker) {
 		bpf_map_update_elem(&wakers, &word, &none, BPF_NOEXIST);
 		tallies.wakers = 1;
-		return false;
 	}
-	if (!*waker)
+	if (waker && *waker)
+		find_by_tid(task, *waker, holder);
+	else if (!find_awake(task, holder))
 		return false;
-	find_by_tid(task, *waker, holder);
 	*flags = 0;
 	if (!is_plausible(member, holder, false, flags))
 		return false;

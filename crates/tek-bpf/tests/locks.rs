@@ -9,10 +9,20 @@ use common::{
     at_priority, events_for_a_while, events_until, gettid, of_task, watch, watching, PATIENCE,
 };
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tek_bpf::{Event, Evidence, Kthreads, Watch, What};
+
+/// Within this time the test's own thread sleeps.
+const A_MOMENT: Duration = Duration::from_millis(100);
+
+/// The events of some moments in which the test's own thread sleeps.
+fn events_after_all_sleep(kthreads: &mut Kthreads) -> Vec<Event> {
+    thread::sleep(5 * A_MOMENT);
+    events_for_a_while(kthreads)
+}
 
 /// Checks that the waiter is reported to wait for the holder until it has what it waits for.
 fn check(
@@ -143,9 +153,12 @@ fn a_lock_without_an_owner_leads_to_the_thread_that_woke_a_waiter_last() {
         ask.send(reply).unwrap();
         let go = replied.recv().unwrap();
         let mine = lock.clone();
-        let (tid, waiter) = start_waiter(30, move || *mine.lock().unwrap() += 1);
+        let (tid, waiter) = start_waiter(30, move || {
+            thread::sleep(A_MOMENT);
+            *mine.lock().unwrap() += 1;
+        });
         let events = match round {
-            0 => events_for_a_while(&mut kthreads),
+            0 => events_after_all_sleep(&mut kthreads),
             _ => events_until(&mut kthreads, |e| !holders(e, tid).is_empty()),
         };
         all.push(holders(&events, tid));
@@ -156,6 +169,61 @@ fn a_lock_without_an_owner_leads_to_the_thread_that_woke_a_waiter_last() {
     let tid = holder.join().unwrap();
     let expected = (tid, Some(process::id() as i32), Evidence::Guessed);
     assert_eq!(all, [vec![], vec![expected]]);
+}
+
+/// Reports whom a critical thread waits for, at the first wait for a lock whose holder computes
+/// beside so many more threads that compute.
+fn holders_at_first_wait(hogs: usize) -> (Vec<(i32, Option<i32>, Evidence)>, i32) {
+    let (mut kthreads, _watcher) = watching();
+    let lock = Arc::new(std::sync::Mutex::new(0u64));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (over, held) = (is_over.clone(), lock.clone());
+    let (sender, receiver) = mpsc::channel();
+    let holder = thread::spawn(move || {
+        let guard = held.lock().unwrap();
+        sender.send(gettid()).unwrap();
+        compute_until(&over);
+        drop(guard);
+    });
+    let holder_tid = receiver.recv().unwrap();
+    let hogs: Vec<_> = (0..hogs)
+        .map(|_| {
+            let over = is_over.clone();
+            thread::spawn(move || compute_until(&over))
+        })
+        .collect();
+    let (tid, waiter) = start_waiter(30, move || {
+        thread::sleep(A_MOMENT);
+        *lock.lock().unwrap() += 1;
+    });
+    let events = events_after_all_sleep(&mut kthreads);
+    is_over.store(true, Ordering::Relaxed);
+    for thread in hogs.into_iter().chain([holder, waiter]) {
+        thread.join().unwrap();
+    }
+    (holders(&events, tid), holder_tid)
+}
+
+fn compute_until(is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn before_a_waiter_was_woken_it_leads_to_the_only_other_thread_that_does_not_sleep() {
+    const ROUNDS: usize = 20;
+    // Beside load the test's own thread may be awake, too.
+    let mut rounds = (0..ROUNDS).map(|_| holders_at_first_wait(0));
+    let (found, holder) = rounds.find(|(found, _)| !found.is_empty()).unwrap();
+    assert_eq!(found, [(holder, Some(process::id() as i32), Evidence::Guessed)]);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn of_two_threads_that_do_not_sleep_none_is_guessed() {
+    assert_eq!(holders_at_first_wait(1).0, []);
 }
 
 /// A waits for B, and B waits for C.
