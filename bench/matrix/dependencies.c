@@ -49,7 +49,7 @@ static const char help[] =
 	"\n"
 	"  --row NAME              what the thread touch waits for: none (default), mutex, chain,\n"
 	"                          rwlock, condvar, word-mutex, rust-mutex, shared-mutex,\n"
-	"                          join, pipe, socket, redis, memcached, fsync, threads, all,\n"
+	"                          join, pipe, socket, redis, memcached, fsync, memory, threads, all,\n"
 	"                          dbus (of dependencies-dbus), mariadb (of dependencies-mariadb)\n"
 	"  --library FILE          the mutex of the row rust-mutex\n"
 	"  --events N              events to answer (default 25)\n"
@@ -185,7 +185,7 @@ static void report(void)
 static const struct row *row_named(const char *name)
 {
 	const struct row *const lists[] = {
-		lock_rows,    other_rows, rust_rows, cache_rows,
+		lock_rows,    other_rows, rust_rows, memory_rows, cache_rows,
 #ifdef HAVE_DBUS
 		bus_rows,
 #endif
@@ -364,6 +364,8 @@ int main(int argc, char **argv)
 		err(EXIT_FAILURE, "cannot allocate memory");
 	if (row->prepare)
 		row->prepare();
+	if (hogs.count && row->press)
+		row->press();
 	hogs_start(&hogs);
 	other_hogs_await();
 	if (row->start)

@@ -24,6 +24,8 @@ struct row {
 	const char *name;
 	/* Makes objects and processes.  May be NULL. */
 	void (*prepare)(void);
+	/* Starts processes that run only where hogs do.  May be NULL. */
+	void (*press)(void);
 	/* Starts the background threads.  May be NULL. */
 	void (*start)(void);
 	/* Waits for the dependency at an event.  NULL: touch depends on nothing. */
@@ -36,8 +38,8 @@ struct row {
  * Each ends with a row without a name.  bus_rows is part of dependencies-dbus only, mariadb_rows of
  * dependencies-mariadb.
  */
-extern const struct row lock_rows[], other_rows[], rust_rows[], cache_rows[], bus_rows[],
-	mariadb_rows[];
+extern const struct row lock_rows[], other_rows[], rust_rows[], memory_rows[],
+	cache_rows[], bus_rows[], mariadb_rows[];
 
 /* The library of rust_rows. */
 extern const char *rust_library;

@@ -14,6 +14,7 @@ mod json;
 mod kthread;
 mod manycore;
 mod matrix;
+mod memory;
 mod observe;
 mod output;
 mod programs;

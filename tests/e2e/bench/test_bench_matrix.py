@@ -114,6 +114,14 @@ def test_hogs_can_belong_to_another_user(tmp_path):
     assert work["conventional"] > 0
 
 
+def test_more_memory_than_can_be_filled_is_an_empty_row(tmp_path):
+    if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") <= 1 << 30:
+        pytest.skip("this machine has so little memory that the row would be measured")
+    measured, empty = cells(tmp_path, "hogs,memory", "alone")
+    assert set(measured) == {"hogs/alone"}
+    assert "too much to fill: tek lab run --kind irqthreads --memory 256M" in empty["memory/alone"]
+
+
 def test_without_root_hogs_of_another_user_are_an_empty_row(open_directory, as_nobody):
     build = build_without_options(open_directory / "matrix")
     command = [*as_nobody, build / "bin/tek", "bench", "matrix", "--rows", "hogs,user-hogs",

@@ -21,6 +21,7 @@ mod threads;
 mod variant;
 
 use super::json::{without_numbers, NotRun, Row};
+use super::memory;
 use super::output::{spinner, JudgeOptions, Output, Results};
 use super::programs::installed;
 use super::verdict::{judge, Verdicts};
@@ -288,14 +289,7 @@ fn experiment(
             ("irq", experiments::irq(extent))
         }
         Part::Kswapd => {
-            let memory = memory_bytes();
-            if memory > MUCH_MEMORY {
-                bail!(
-                    "there are {} MB of memory, too much to fill: tek lab run --kind irqthreads \
-                     --memory 256M",
-                    memory >> 20
-                );
-            }
+            let memory = memory::to_fill().map_err(anyhow::Error::msg)?;
             ("kswapd", experiments::kswapd(extent, memory))
         }
         Part::Files => ("files", files::cases(extent, &plan.operations)?),
@@ -326,16 +320,6 @@ fn variants(wanted: &[Variant]) -> Vec<Variant> {
 
 /// The variants of the part files, which has many operations.
 const FILES: [Variant; 4] = [Variant::Alone, Variant::AloneAgain, Variant::AsItIs, Variant::Tek];
-
-/// Reading a file fills no more memory than this.
-const MUCH_MEMORY: u64 = 1 << 30;
-
-fn memory_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
-    kib.map_or(u64::MAX, |kib| kib << 10)
-}
 
 /// Whether threads handle the disk's interrupts: they do for virtio's queues, SATA, NVMe and eMMC.
 fn interrupts_have_threads() -> bool {

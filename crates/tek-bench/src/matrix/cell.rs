@@ -33,6 +33,7 @@ pub fn why_empty((row, column): Cell, programs: &Programs) -> Option<&str> {
     of_column.or_else(|| match row {
         Row::RustMutex => reason(&programs.rust_mutex),
         Row::UserHogs => programs.why_no_other_user(),
+        Row::Memory => programs.why_not_filled.as_deref(),
         _ => programs.with_server.get(&row).and_then(reason),
     })
 }
@@ -117,6 +118,7 @@ mod tests {
             with_server: [(Row::Dbus, Err("no libdbus".to_owned()))].into(),
             rust_mutex: Ok("mutex.so".into()),
             is_root: false,
+            why_not_filled: Some("too much memory".to_owned()),
             stage: Err("needs root".to_owned()),
             groups: Err("no control groups".to_owned()),
         }
@@ -163,6 +165,7 @@ mod tests {
         assert_eq!(why(Row::Pipe, Column::TekdFair), "needs root");
         assert_eq!(why(Row::Dbus, Column::Chrt), "no libdbus");
         assert_eq!(why(Row::Pipe, Column::Weights), "no control groups");
+        assert_eq!(why(Row::Memory, Column::Chrt), "too much memory");
         assert!(why(Row::UserHogs, Column::Chrt).contains("root"));
         assert_eq!(why(Row::Pipe, Column::Chrt), "measured");
     }

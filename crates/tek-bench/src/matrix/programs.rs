@@ -5,6 +5,7 @@ use super::column::Column;
 use super::row::{Row, Server};
 use super::stage::Stage;
 use super::weights::Groups;
+use crate::memory;
 use crate::programs;
 use clap::ValueEnum;
 use nix::unistd::geteuid;
@@ -26,6 +27,8 @@ pub struct Programs {
     /// The library with the mutex of the row rust-mutex.
     pub rust_mutex: Result<PathBuf, String>,
     pub is_root: bool,
+    /// Why the row memory is empty.
+    pub why_not_filled: Option<String>,
     pub stage: Result<Stage, String>,
     pub groups: Result<Groups, String>,
 }
@@ -51,7 +54,17 @@ impl Programs {
             false => Err(NOT_ASKED_FOR.to_owned()),
         };
         let is_root = geteuid().is_root();
-        Ok(Self { tek, dependencies, with_server, rust_mutex, is_root, stage, groups })
+        let why_not_filled = memory::to_fill().err();
+        Ok(Self {
+            tek,
+            dependencies,
+            with_server,
+            rust_mutex,
+            is_root,
+            why_not_filled,
+            stage,
+            groups,
+        })
     }
 
     /// The program of a row.

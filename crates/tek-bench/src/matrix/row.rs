@@ -39,6 +39,8 @@ pub enum Row {
     Mariadb,
     /// 800 KB on a disk
     Fsync,
+    /// 1 MiB of new memory, beside processes that read more than the machine has
+    Memory,
     /// Nothing but a CPU, beside ten times as many hogs
     ManyHogs,
     /// Nothing but a CPU, beside hogs of another user
@@ -99,6 +101,7 @@ impl Row {
             Row::Memcached => "memcached",
             Row::Mariadb => "mariadb",
             Row::Fsync => "fsync",
+            Row::Memory => "memory",
             Row::ManyHogs => "many-hogs",
             Row::UserHogs => "user-hogs",
             Row::Threads => "threads",
