@@ -50,8 +50,8 @@ static void memory_press(void)
 
 static void memory_wait(void)
 {
-	char *memory = mmap(NULL, ANSWER_BYTES, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *memory = mmap(NULL, ANSWER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
 	if (memory == MAP_FAILED)
 		err(EXIT_FAILURE, "cannot allocate memory");
 	memset(memory, 1, ANSWER_BYTES);

@@ -38,8 +38,8 @@ struct row {
  * Each ends with a row without a name.  bus_rows is part of dependencies-dbus only, mariadb_rows of
  * dependencies-mariadb.
  */
-extern const struct row lock_rows[], other_rows[], rust_rows[], memory_rows[],
-	cache_rows[], bus_rows[], mariadb_rows[];
+extern const struct row lock_rows[], other_rows[], rust_rows[], memory_rows[], cache_rows[],
+	bus_rows[], mariadb_rows[];
 
 /* The library of rust_rows. */
 extern const char *rust_library;

@@ -21,16 +21,19 @@ static struct tek_helper helper = {
 	.run_once = run_once,
 	.sleeps_until_ns = UINT64_MAX,
 };
-static unsigned int next;    /* number of the thread that is looked at next */
-static bool changed;         /* in this round */
-static unsigned int seen;    /* threads, in this round */
-static bool was_alone;       /* one thread only, in the last round, and no other since */
-static unsigned int periods; /* to the next one */
-static bool refused;         /* it could not be made */
+static unsigned int next;     /* number of the thread that is looked at next */
+static bool changed;          /* in this round */
+static unsigned int seen;     /* threads, in this round */
+static bool was_alone;        /* one thread only, in the last round, and no other since */
+static unsigned int periods;  /* to the next one */
+static uint64_t began_cpu_ns; /* the CPU time of the helper at the begin of this round */
+static bool refused;          /* it could not be made */
 
 /* One thread, then other threads may take the lock. */
 static uint64_t run_once(void)
 {
+	if (next == 0)
+		began_cpu_ns = tek__now(CLOCK_THREAD_CPUTIME_ID);
 	while (next < tek__thread_count()) {
 		struct tek_thread *thread = tek__thread_at(next++);
 		if (thread && thread->tid) {
@@ -51,8 +54,9 @@ static uint64_t run_once(void)
 	was_alone = alone;
 	if (alone)
 		periods = 1;
-	return tek__now(CLOCK_MONOTONIC) +
-	       (uint64_t)periods * tek__stack_config.period_ms * NS_PER_MS;
+	return tek__due_after_rest(
+		began_cpu_ns, tek__now(CLOCK_MONOTONIC) +
+				      (uint64_t)periods * tek__stack_config.period_ms * NS_PER_MS);
 }
 
 static void start(void)

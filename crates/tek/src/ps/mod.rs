@@ -18,7 +18,7 @@ use clap::ValueEnum;
 use column::Column;
 use console::Term;
 use filter::Filter;
-pub use pace::{interval, Pace};
+pub use pace::{cpu_time, interval, rest, Pace};
 use sample::Series;
 use serde_json::json;
 use std::io::{self, Write};

@@ -5,6 +5,7 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
+use nix::time::{clock_gettime, ClockId};
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
 use std::sync::Mutex;
@@ -15,6 +16,8 @@ use tek_command::entry::before_panic;
 pub struct Pace {
     interval: Duration,
     next: Instant,
+    /// The CPU time of this process at the begin of the last sample.
+    began: Duration,
     signals: SignalFd,
     keys: Option<Keys>,
 }
@@ -28,7 +31,13 @@ impl Pace {
         ends.thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals = SignalFd::with_flags(&ends, flags)?;
-        Ok(Self { interval, next: Instant::now() + interval, signals, keys: None })
+        Ok(Self {
+            interval,
+            next: Instant::now() + interval,
+            began: cpu_time(),
+            signals,
+            keys: None,
+        })
     }
 
     /// From now on the key q ends them too, where there is a keyboard.
@@ -38,7 +47,7 @@ impl Pace {
 
     /// Waits for the time of the next sample; false when the user ends it.
     pub fn wait(&mut self) -> anyhow::Result<bool> {
-        let end = self.next;
+        let end = self.next.max(Instant::now() + rest(self.began));
         loop {
             // Polled at least once: a sample may take longer than the interval.
             let left = end.saturating_duration_since(Instant::now());
@@ -64,8 +73,20 @@ impl Pace {
         }
         // Samples that took longer than the interval are left out, not made up for.
         self.next = (end + self.interval).max(Instant::now());
+        self.began = cpu_time();
         Ok(true)
     }
+}
+
+/// The CPU time of this process so far.
+pub fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// The time to the next sample, at least, after one that began at this CPU time: samples use no
+/// more than half of a CPU, however short the interval.
+pub fn rest(began: Duration) -> Duration {
+    cpu_time().saturating_sub(began)
 }
 
 /// The keyboard in a mode that delivers each key at once; restored when dropped.
@@ -129,6 +150,19 @@ pub fn interval(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn after_a_sample_that_took_longer_than_the_interval_there_is_a_rest() {
+        let mut pace = Pace::new(Duration::from_millis(10)).unwrap();
+        pace.wait().unwrap();
+        let (began, work) = (cpu_time(), Duration::from_millis(100));
+        while cpu_time() < began + work {
+            std::hint::spin_loop();
+        }
+        let ended = Instant::now();
+        pace.wait().unwrap();
+        assert!(ended.elapsed() >= work);
+    }
 
     #[test]
     fn an_interval_is_seconds_or_has_a_unit() {

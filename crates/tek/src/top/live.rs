@@ -8,6 +8,7 @@ use super::order::Choice;
 use super::sample::Sampler;
 use super::screen::Screen;
 use super::state::{Over, State};
+use crate::ps::{cpu_time, rest};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use ratatui::crossterm::event::KeyEvent;
@@ -24,16 +25,20 @@ pub fn run(choice: Choice, interval: Duration) -> anyhow::Result<()> {
     let mut events = Events::new()?;
     let mut sampler = Sampler::new(columns::with(choice.sort.column))?;
     let mut state = State::new(sampler.examine(HashSet::new())?, choice, interval);
-    let mut last = Instant::now();
+    let (mut last, mut rested) = (Instant::now(), Instant::now());
+    let mut began = Some(cpu_time());
     let mut screen = Screen::open()?;
     loop {
         screen.draw(&mut state)?;
         let wait = if state.sample.is_compared { state.interval } else { FIRST_WAIT };
-        let next = (!state.is_paused).then(|| last + wait.min(state.interval));
+        if let Some(began) = began.take() {
+            rested = Instant::now() + rest(began);
+        }
+        let next = (!state.is_paused).then(|| rested.max(last + wait.min(state.interval)));
         match events.wait(next)? {
             Event::Time => {
                 // Samples that took longer than the interval are left out, not made up for.
-                last = Instant::now();
+                (last, began) = (Instant::now(), Some(cpu_time()));
                 let in_sight = state.tids_in_sight();
                 state.take(sampler.examine(in_sight)?);
             }
