@@ -81,7 +81,8 @@ struct tek_reply {
 	tek_u32 tid;
 	tek_s32 error;       /* errno value; 0: done */
 	tek_u32 rt_priority; /* in force, after ENTER and CRITICAL; 0: none of tekd's */
-	tek_u64 value[2];    /* [0] after ENTER with TEK_ASK_THEN: the same as rt_priority, then */
+	tek_u64 value[2];    /* [0] after ENTER with TEK_ASK_THEN: rt_priority from `until_ns`
+	                        on, by this request; 0: none of tekd's */
 	tek_u8 text[88];     /* why, one line, NUL-terminated; with error only */
 };
 

@@ -78,7 +78,10 @@ static bool has(const struct path *path, const struct tek_thread *thread)
 	return path;
 }
 
-/* A thread has its lock before it clears its word. It does not wait for itself then. */
+/*
+ * A thread has its lock before it clears its word, and its mutex before it leaves a condition
+ * variable. In between it looks like one that waits for itself.
+ */
 static bool has_got_it(const struct tek_thread *waiter)
 {
 	const uintptr_t own = __atomic_load_n(&waiter->waits_for_own, __ATOMIC_SEQ_CST);

@@ -189,7 +189,7 @@ static void release(struct tek_thread *self)
 static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *handle,
 		  const pthread_attr_t *attr)
 {
-	struct tek_thread *self = tek__thread_known_self();
+	struct tek_thread *self = tek__thread_self();
 	const bool holds = self && tek__region_hold(self);
 	pthread_attr_t chosen;
 

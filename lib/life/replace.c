@@ -30,7 +30,11 @@ void tek__exec_lends(void)
 {
 	const struct tek_thread *self = tek__thread_known_self();
 
-	was_fast = self && self->member.fast;
+	was_fast = false;
+	if (!self || !tek__lock())
+		return;
+	was_fast = self->member.fast;
+	tek__unlock();
 }
 
 /* Of the calling thread: whether it is out of the Fast Region, until tek__exec_step_in(). */

@@ -25,7 +25,7 @@
 bool tek__exec_step_out(void);
 void tek__exec_step_in(void);
 
-/* Before vfork() and its kind: what the child has, it has of the calling thread as it is now. */
+/* Before vfork() and its kind: notes whether the calling thread is Fast, for the child's exec. */
 void tek__exec_lends(void);
 
 /* The program will take the place of this one, which ends its table; or it did not, after all. */

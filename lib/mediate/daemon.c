@@ -182,7 +182,7 @@ int tek__daemon_enter(pid_t tid, struct tek_member *member, struct tek_stay stay
 	}
 	if (answered)
 		return note_answer(&reply, member, stay);
-	/* It may be gone, and have made the switch before. */
+	/* It may have made the switch, and ended before it answered. */
 	tek__rt_undo(tid, member);
 	return EPERM;
 }

@@ -43,7 +43,10 @@ int tek__daemon_enter(pid_t tid, struct tek_member *member, struct tek_stay stay
 /* Another stay for one that entered. Returns 0, or ETIME if the stay is over: it is to leave. */
 int tek__daemon_move(pid_t tid, struct tek_member *member, struct tek_stay stay);
 
-/* Has tekd restore the values that the thread had before it became Fast, if it is there. */
+/*
+ * Has tekd restore the values that the thread had before it became Fast. If tekd is gone, this
+ * process lowers the thread itself.
+ */
 void tek__daemon_leave(pid_t tid, struct tek_member *member);
 
 /* The same for one that has ended, or is about to: its tid may be another's. */

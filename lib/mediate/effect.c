@@ -16,15 +16,15 @@ static int enter_by_itself(struct tek_thread *thread)
 
 	/* A Fast thread is never without the guard, or the timers in its place. */
 	int error = tek__guard_start_for(thread);
-	if (error)
-		return error;
-	/* Making the guard gives up the lock: another thread may have acted for this one. */
+	/* That gives up the lock: another thread may have acted for this one. */
 	if (thread->generation != generation)
 		return ESRCH;
 	if (!member->reasons)
 		return ETIME;
 	if (member->fast != was_fast)
 		return 0;
+	if (error)
+		return error;
 	return member->paused ? tek__rt_note_base(thread->tid, member)
 			      : tek__rt_enter(thread->tid, member, member->nice);
 }

@@ -77,10 +77,15 @@ static int enter_paused(struct tek_thread *thread)
 	const unsigned int generation = thread->generation;
 	const int error = tek__effect_ready();
 
-	if (error || thread->generation != generation || member->fast)
+	/* Making the guard gives up the lock. */
+	if (thread->generation != generation)
+		return ESRCH;
+	if (member->fast)
+		return 0;
+	if (error)
 		return error;
-	/* Making the guard gives up the lock: it may have been resumed. */
-	return tek__effect_enter(thread);
+	/* It may have been resumed. */
+	return member->reasons ? tek__effect_enter(thread) : ETIME;
 }
 
 int tek__region_settle(struct tek_thread *thread)

@@ -62,13 +62,16 @@ void tek__region_receive(void)
 		return;
 	tek__daemon_listen();
 	while (thread) {
-		bool is_out = tek__daemon_has_taken(&thread->member, &taken);
-		if (is_out)
+		const bool is_out = tek__daemon_has_taken(&thread->member, &taken);
+		const bool is_other = !is_out && goes_on(&thread->member);
+		if (is_out) {
 			follow_daemon(thread, &taken);
-		else if (goes_on(&thread->member))
+		} else if (is_other) {
 			tek__region_settle(thread);
+			tek__region_settle_group(thread->member.group);
+		}
 		/* Other threads may have left with it: begin again. */
-		thread = is_out ? tek__region.first : thread->member.region_next;
+		thread = is_out || is_other ? tek__region.first : thread->member.region_next;
 	}
 	tek__region_readmit(tek__now(CLOCK_MONOTONIC));
 }

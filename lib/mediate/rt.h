@@ -64,7 +64,7 @@ void tek__rt_move(pid_t tid, struct tek_member *member, int nice);
 void tek__rt_leave(pid_t tid, struct tek_member *member);
 
 /*
- * tekd may have made the switch that it was asked for, and cannot be asked about it. Gives the
+ * tekd may have made the switch that it was asked for, and ended before it answered. Gives the
  * thread its base, which was noted before that.
  */
 void tek__rt_undo(pid_t tid, struct tek_member *member);

@@ -51,8 +51,9 @@ TEK_EXPORT int clone(int (*run)(void *), void *stack, int flags, void *argument,
 	const bool shares = flags & CLONE_VM && !(flags & CLONE_SETTLS);
 	struct borrower borrower = {.run = run, .argument = argument};
 	tek__gettid(); /* the child cannot learn it any more */
-	if (shares && flags & CLONE_VFORK) {
+	if (shares)
 		tek__exec_lends();
+	if (shares && flags & CLONE_VFORK) {
 		/* The caller waits, so this frame is there for the child. */
 		run = begin_borrower;
 		argument = &borrower;

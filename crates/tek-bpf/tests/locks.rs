@@ -6,7 +6,8 @@ mod common;
 use common::locks::{Mutex, RwLock};
 use common::waits::{all_ended, finds_processes, has_ended, holders, start_waiter, Holder};
 use common::{
-    at_priority, events_for_a_while, events_until, gettid, of_task, watch, watching, PATIENCE,
+    at_priority, events_for_a_while, events_until, gettid, of_task, wait_until_asleep, watch,
+    watching, PATIENCE,
 };
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,24 +135,23 @@ fn a_thread_that_a_critical_thread_joins_is_reported_until_it_has_ended() {
 fn a_lock_without_an_owner_leads_to_the_thread_that_woke_a_waiter_last() {
     let (mut kthreads, _watcher) = watching();
     let lock = Arc::new(std::sync::Mutex::new(0u64));
-    let (ask, asked) = mpsc::channel::<mpsc::Sender<mpsc::Sender<()>>>();
+    let (ask, asked) = mpsc::channel::<mpsc::Sender<(i32, mpsc::Sender<()>)>>();
     let held = lock.clone();
     // It holds the lock from each request until the message that ends it.
     let holder = thread::spawn(move || {
         for reply in asked {
             let (go, gone) = mpsc::channel();
             let guard = held.lock().unwrap();
-            reply.send(go).unwrap();
+            reply.send((gettid(), go)).unwrap();
             gone.recv().unwrap();
             drop(guard);
         }
-        gettid()
     });
-    let mut all = Vec::new();
     for round in 0..2 {
         let (reply, replied) = mpsc::channel();
         ask.send(reply).unwrap();
-        let go = replied.recv().unwrap();
+        let (holder_tid, go) = replied.recv().unwrap();
+        wait_until_asleep(holder_tid);
         let mine = lock.clone();
         let (tid, waiter) = start_waiter(30, move || {
             thread::sleep(A_MOMENT);
@@ -161,14 +161,14 @@ fn a_lock_without_an_owner_leads_to_the_thread_that_woke_a_waiter_last() {
             0 => events_after_all_sleep(&mut kthreads),
             _ => events_until(&mut kthreads, |e| !holders(e, tid).is_empty()),
         };
-        all.push(holders(&events, tid));
+        let expected = (holder_tid, Some(process::id() as i32), Evidence::Guessed);
+        let expected = if round == 0 { vec![] } else { vec![expected] };
+        assert_eq!(holders(&events, tid), expected);
         go.send(()).unwrap();
         waiter.join().unwrap();
     }
     drop(ask);
-    let tid = holder.join().unwrap();
-    let expected = (tid, Some(process::id() as i32), Evidence::Guessed);
-    assert_eq!(all, [vec![], vec![expected]]);
+    holder.join().unwrap();
 }
 
 /// Reports whom a critical thread waits for, at the first wait for a lock whose holder computes

@@ -98,7 +98,7 @@ static void goes_on_with_another_priority(void)
 	struct sched_param param;
 	int policy;
 
-	expect(set_tek(pthread_self(), 10) == 0 && tek_critical_for(100000000) == 0);
+	expect(set_tek(pthread_self(), 10) == 0 && tek_critical_for(1000000000) == 0);
 	expect(kernel_rt_priority(0) == 29 && fake->until_ns != 0);
 	for (int i = 0; i < 500 && kernel_rt_priority(0) != 19; i++)
 		sleep_ms(10);

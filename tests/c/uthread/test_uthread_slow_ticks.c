@@ -111,7 +111,7 @@ static void *compute_until_stopped(void *stop)
 
 static void with_ticks_that_become_quick(void)
 {
-	enum { MOST_TICKS = 64 };
+	enum { MOST_QUICK_TICKS = 64 };
 	atomic_bool stop = false;
 	struct tek_uthread *thread = spawn(compute_until_stopped, &stop);
 
@@ -121,7 +121,7 @@ static void with_ticks_that_become_quick(void)
 	uint64_t lengthened = 0;
 	while (!atomic_load(&quick_ticks))
 		lengthened = least_interval() > lengthened ? least_interval() : lengthened;
-	while (atomic_load(&quick_ticks) < MOST_TICKS && least_interval() > lengthened / 2)
+	while (atomic_load(&quick_ticks) < MOST_QUICK_TICKS && least_interval() > lengthened / 2)
 		;
 	CHECK(lengthened > 10 * TICK_NS);
 	CHECK(least_interval() <= lengthened / 2);
