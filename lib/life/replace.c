@@ -30,7 +30,7 @@ void tek__exec_lends(void)
 {
 	const struct tek_thread *self = tek__thread_known_self();
 
-	was_fast = false;
+	/* The child of a vfork() that makes another one keeps what is known of its parent. */
 	if (!self || !tek__lock())
 		return;
 	was_fast = self->member.fast;
