@@ -386,7 +386,8 @@ from tekd_client import Client, ENTER, LEAVE
 client, tid, took = Client(sys.argv[1]), threading.get_native_id(), []
 for _ in range(200):
     begun = time.monotonic()
-    assert client.ask(ENTER, tid).error == 0
+    answer = client.ask(ENTER, tid)
+    assert answer.error == 0, answer.text
     took.append(time.monotonic() - begun)
     assert client.ask(LEAVE, tid).error == 0
 took.sort()
