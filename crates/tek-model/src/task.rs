@@ -76,7 +76,7 @@ impl Task {
     /// counts.
     pub fn is_overridden(&self) -> bool {
         self.record.is_some_and(|Thread { record, side, .. }| {
-            let stat = self.stat;
+            let stat = &self.stat;
             let given = [side.rt_priority, side.later_rt_priority];
             let has_given = stat.policy == nix::libc::SCHED_RR as u32
                 && given.iter().any(|&given| u32::from(given) == stat.rt_priority);

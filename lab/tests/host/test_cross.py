@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tools/cross builds for other processors without warnings, and qemu-user runs its tests."""
+"""tools/cross builds for other processors without warnings, and the engine's tests pass: those for
+i386 on a PC itself, the other ones by qemu-user."""
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ LIBRARIES = {"libtek.so", "libtek-alloc.so", "libtek-libm-musl.so", "libtek-prof
              "libtek-rtfifo.so", "libtek-sync.so", "libtek-sync-native.so",
              "libtek-uthread-native.so"}
 MACHINES = {"aarch64": (2, 183), "armhf": (1, 40), "i386": (1, 3)}  # ELF headers: class, machine
-EMULATORS = {"aarch64": "qemu-aarch64", "armhf": "qemu-arm", "i386": "qemu-i386"}
+EMULATORS = {"aarch64": "qemu-aarch64", "armhf": "qemu-arm"}
 # Tests of the engine of user-level threads, which has code for each processor. The lab's machines
 # run the other tests.
 TESTS = ["uthread_barrier", "uthread_cond", "uthread_context", "uthread_engine", "uthread_join",
@@ -62,10 +63,13 @@ def test_the_libraries_resolve_no_name_that_a_program_may_define(built):
     assert done.returncode == 0, done.stdout[-4000:]
 
 
-def test_the_engines_tests_pass_by_qemu_user(built):
+def test_the_engines_tests_pass(built):
     processor, directory, _ = built
-    if not (shutil.which(EMULATORS[processor]) or shutil.which(EMULATORS[processor] + "-static")):
-        pytest.skip(f"{EMULATORS[processor]} is missing (Debian's qemu-user)")
+    if processor == "i386" and os.uname().machine != "x86_64":
+        pytest.skip("no PC: qemu-i386 mixes up the thread-local storage of threads")
+    emulator = EMULATORS.get(processor)
+    if emulator and not (shutil.which(emulator) or shutil.which(emulator + "-static")):
+        pytest.skip(f"{emulator} is missing (Debian's qemu-user)")
     tests = json.loads((directory / "meson-info/intro-tests.json").read_text())
     known = {test["name"] for test in tests}
     names = [name for name in TESTS + OWN_STORAGE if name in known]
