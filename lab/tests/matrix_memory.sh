@@ -8,7 +8,7 @@ TMPDIR=/disk
 export TMPDIR
 chmod 1777 /disk
 
-taken_back() { awk '/^pgscan_kswapd/ { sum += $2 } /^pgscan_direct/ { sum += $2 } END { print sum }' /proc/vmstat; }
+taken_back() { awk '/^pgscan_(kswapd|direct) / { sum += $2 } END { print sum }' /proc/vmstat; }
 
 memory_is_short_while_each_column_is_measured() {
 	before=$(taken_back)

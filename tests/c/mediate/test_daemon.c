@@ -93,27 +93,6 @@ static void a_timed_stay_is_ended_by_the_daemon_and_so_is_that_of_a_follower(voi
 	with_daemon(GRANTS, stays_for_a_time);
 }
 
-static void goes_on_with_another_priority(void)
-{
-	struct sched_param param;
-	int policy;
-
-	expect(set_tek(pthread_self(), 10) == 0 && tek_critical_for(1000000000) == 0);
-	expect(kernel_rt_priority(0) == 29 && fake->until_ns != 0);
-	for (int i = 0; i < 500 && kernel_rt_priority(0) != 19; i++)
-		sleep_ms(10);
-	expect(kernel_rt_priority(0) == 19 && is_fast(0));
-	expect(pthread_getschedparam(pthread_self(), &policy, &param) == 0);
-	expect(policy == SCHED_TEK && param.sched_priority == 10);
-	expect(set_other(pthread_self()) == 0 && kernel_policy(0) == SCHED_OTHER);
-}
-
-static void a_timed_stay_that_goes_on_has_another_priority_then(void **state)
-{
-	(void)state;
-	with_daemon(GRANTS, goes_on_with_another_priority);
-}
-
 static void too_short_a_time(void)
 {
 	expect(tek_critical_for(1) == 0);
@@ -484,7 +463,6 @@ int main(void)
 			a_thread_that_may_not_itself_becomes_fast_by_the_daemon_and_is_given_back),
 		cmocka_unit_test(the_daemon_is_asked_only_where_something_changes),
 		cmocka_unit_test(a_timed_stay_is_ended_by_the_daemon_and_so_is_that_of_a_follower),
-		cmocka_unit_test(a_timed_stay_that_goes_on_has_another_priority_then),
 		cmocka_unit_test(a_time_that_is_over_at_once_is_no_error),
 		cmocka_unit_test(a_thread_can_be_born_critical_and_leaves_when_it_ends),
 		cmocka_unit_test(what_a_fast_thread_starts_is_not_fast),

@@ -92,6 +92,27 @@ static void a_file_of_the_programs_own_in_the_connections_place_is_left_alone(vo
 	with_daemon(GRANTS, puts_a_file_there);
 }
 
+static void goes_on_with_another_priority(void)
+{
+	struct sched_param param;
+	int policy;
+
+	expect(set_tek(pthread_self(), 10) == 0 && tek_critical_for(1000000000) == 0);
+	expect(kernel_rt_priority(0) == 29 && fake->until_ns != 0);
+	for (int i = 0; i < 500 && kernel_rt_priority(0) != 19; i++)
+		sleep_ms(10);
+	expect(kernel_rt_priority(0) == 19 && is_fast(0));
+	expect(pthread_getschedparam(pthread_self(), &policy, &param) == 0);
+	expect(policy == SCHED_TEK && param.sched_priority == 10);
+	expect(set_other(pthread_self()) == 0 && kernel_policy(0) == SCHED_OTHER);
+}
+
+static void a_timed_stay_that_goes_on_has_another_priority_then(void **state)
+{
+	(void)state;
+	with_daemon(GRANTS, goes_on_with_another_priority);
+}
+
 enum { MANY = 50 };
 static pthread_barrier_t all_there;
 
@@ -196,6 +217,7 @@ int main(void)
 		cmocka_unit_test(
 			a_program_that_closes_all_descriptors_loses_what_it_had_and_may_ask_again),
 		cmocka_unit_test(a_file_of_the_programs_own_in_the_connections_place_is_left_alone),
+		cmocka_unit_test(a_timed_stay_that_goes_on_has_another_priority_then),
 		cmocka_unit_test(fifty_threads_that_ask_at_once_are_all_served),
 		cmocka_unit_test(signals_do_not_disturb_a_request_and_errno_stays),
 		cmocka_unit_test(a_request_is_no_cancellation_point),

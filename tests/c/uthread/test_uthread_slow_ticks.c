@@ -80,7 +80,7 @@ static void with_ticks_that_return_late(void)
 	compute_and_join();
 }
 
-static atomic_uint slow_ticks, quick_ticks;
+static atomic_uint slow_ticks, short_ticks;
 
 /* The first ones take long. */
 static void begin_late_at_first(siginfo_t *info, void *context)
@@ -92,7 +92,7 @@ static void begin_late_at_first(siginfo_t *info, void *context)
 		for (int i = 0; i < 10; i++)
 			take_long();
 	} else {
-		atomic_fetch_add(&quick_ticks, 1);
+		atomic_fetch_add(&short_ticks, 1);
 	}
 	engines_handler(info, context);
 }
@@ -109,19 +109,19 @@ static void *compute_until_stopped(void *stop)
 	return stop;
 }
 
-static void with_ticks_that_become_quick(void)
+static void with_ticks_that_become_short(void)
 {
-	enum { MOST_QUICK_TICKS = 64 };
+	enum { MOST_SHORT_TICKS = 64 };
 	atomic_bool stop = false;
 	struct tek_uthread *thread = spawn(compute_until_stopped, &stop);
 
 	atomic_store(&slow_ticks, 0);
-	atomic_store(&quick_ticks, 0);
+	atomic_store(&short_ticks, 0);
 	make_ticks_slow(begin_late_at_first);
 	uint64_t lengthened = 0;
-	while (!atomic_load(&quick_ticks))
+	while (!atomic_load(&short_ticks))
 		lengthened = least_interval() > lengthened ? least_interval() : lengthened;
-	while (atomic_load(&quick_ticks) < MOST_QUICK_TICKS && least_interval() > lengthened / 2)
+	while (atomic_load(&short_ticks) < MOST_SHORT_TICKS && least_interval() > lengthened / 2)
 		;
 	CHECK(lengthened > 10 * TICK_NS);
 	CHECK(least_interval() <= lengthened / 2);
@@ -168,8 +168,8 @@ static void threads_go_on_where_ticks_return_late(void **state)
 static void a_quantum_is_no_longer_than_ticks_need(void **state)
 {
 	(void)state;
-	with_engine("workers=1,quantum=50us", with_ticks_that_become_quick);
-	with_engine("workers=1,quantum=50us,preempt=klt", with_ticks_that_become_quick);
+	with_engine("workers=1,quantum=50us", with_ticks_that_become_short);
+	with_engine("workers=1,quantum=50us,preempt=klt", with_ticks_that_become_short);
 }
 
 int main(void)
