@@ -13,16 +13,14 @@
 #define ANSWER_BYTES (1 << 20)
 #define READERS 2
 
-/* Reads the file again and again: the kernel keeps what it can, and takes it back for others. */
-static void read_on(int file, off_t bytes)
+/* The kernel keeps of the file what it can, and takes it back for others. */
+static void read_once(int file, off_t bytes)
 {
 	static char part[1 << 20];
-	for (;;) {
-		for (off_t at = 0; at < bytes; at += (off_t)sizeof(part)) {
-			if (pread(file, part, sizeof(part), at) < 0)
-				err(EXIT_FAILURE, "cannot read a file");
-			background_did();
-		}
+	for (off_t at = 0; at < bytes; at += (off_t)sizeof(part)) {
+		if (pread(file, part, sizeof(part), at) < 0)
+			err(EXIT_FAILURE, "cannot read a file");
+		background_did();
 	}
 }
 
@@ -41,9 +39,13 @@ static void memory_press(void)
 	const off_t bytes = (off_t)((uint64_t)info.totalram * info.mem_unit / 2 * 3);
 	if (ftruncate(file, bytes))
 		err(EXIT_FAILURE, "cannot make a file of %lld bytes", (long long)bytes);
+	/* Memory is short before the first event. */
+	read_once(file, bytes);
 	for (unsigned i = 0; i < READERS; i++) {
-		if (child_start())
-			read_on(file, bytes);
+		if (child_start()) {
+			for (;;)
+				read_once(file, bytes);
+		}
 	}
 	close(file);
 }
