@@ -323,6 +323,12 @@ def child_of(pid):
     return int(eventually(lambda: read(f"/proc/{pid}/task/{pid}/children").split())[0])
 
 
+def children_of(pid):
+    """The children of all kernel threads of a process, not only of the first."""
+    return [int(child) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
+            for child in path.read_text().split()]
+
+
 @pytest.fixture
 def as_nobody():
     """A command prefix that drops all privileges."""

@@ -11,6 +11,7 @@ use crate::returned::Returned;
 use crate::scheduling::SchedulingChange;
 use crate::{Error, Hierarchy, Identity, Resource, Restored, Scheduling, Undone};
 use std::cmp::Reverse;
+use std::io;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -348,7 +349,15 @@ impl Effect {
             }
         }
         let held = self.journal.held();
-        what.undo(&|tid, rule| held.gave(tid, rule))
+        let undone = what.undo(&|tid, rule| held.gave(tid, rule))?;
+        match what {
+            // What is in it was not put there by another program.
+            What::Directory(its) if undone == Undone::Changed && held.has_below(&its.path) => {
+                let busy = io::Error::from_raw_os_error(libc::EBUSY);
+                Err(Error::file(&its.path, "remove the directory", busy))
+            }
+            _ => Ok(undone),
+        }
     }
 
     /// Undoes all changes, the latest first.

@@ -2,6 +2,8 @@
 //! Files and directories; ordinary ones stand for those of a hierarchy of cgroups.
 mod common;
 
+use nix::mount::{mount, umount, MsFlags};
+use nix::sched::{unshare, CloneFlags};
 use proptest::prelude::*;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -129,6 +131,24 @@ fn a_directory_is_made_and_removed() {
     assert!(bench.path("a/b").is_dir());
     assert_eq!(bench.effect.undo(inner).unwrap(), Undone::Undone);
     assert_eq!(bench.effect.undo(outer).unwrap(), Undone::Undone);
+    assert!(!bench.path("a").exists());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_directory_is_removed_after_the_one_in_it_that_was_busy_at_first() {
+    let mut bench = bench();
+    bench.effect.make_directory(&bench.path("a")).unwrap();
+    bench.effect.make_directory(&bench.path("a/b")).unwrap();
+    let (none, inner) = (None::<&str>, bench.path("a/b"));
+    unshare(CloneFlags::CLONE_NEWNS).unwrap();
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+    mount(Some(&inner), &inner, none, MsFlags::MS_BIND, none).unwrap();
+    let restored = bench.effect.undo_all();
+    assert_eq!((restored.undone, restored.changed, restored.failed.len()), (0, 0, 2));
+    umount(&inner).unwrap();
+    let restored = bench.effect.undo_all();
+    assert_eq!((restored.undone, restored.changed, restored.failed.len()), (2, 0, 0));
     assert!(!bench.path("a").exists());
 }
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, INCLUDE, eventually, needs
+from conftest import BUILD, INCLUDE, children_of, eventually, needs
 
 TEK = str(BUILD / "bin" / "tek")
 ENGINES = ["workers=1,preempt=off", "workers=1", "workers=2"]
@@ -116,12 +116,6 @@ def program(tmp_path_factory):
                     f"-L{BUILD / 'lib'}", f"-Wl,-rpath,{BUILD / 'lib'}", "-ltek-uthread-native"],
                    check=True)
     return binary
-
-
-def children_of(pid):
-    """The children of all of its kernel threads, not only of the first."""
-    return [int(child) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
-            for child in path.read_text().split()]
 
 
 @contextlib.contextmanager

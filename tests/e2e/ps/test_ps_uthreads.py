@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, eventually, needs
+from conftest import BUILD, children_of, eventually, needs
 
 TEK = str(BUILD / "bin" / "tek")
 MODELS = {"m:1": ["--model", "m:1"], "m:n": ["--model", "m:n", "--workers", "2"]}
@@ -187,11 +187,6 @@ def program(tmp_path_factory):
 @pytest.fixture(params=MODELS)
 def model(request):
     return MODELS[request.param]
-
-
-def children_of(pid):
-    return [int(child) for child in
-            pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ use crate::rule::Rule;
 use crate::scheduling::SchedulingChange;
 use crate::Identity;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 
 /// The changes in force, by their numbers, which rise.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +42,15 @@ impl Held {
     /// The first first.
     pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = (u64, &What)> {
         self.changes.iter().map(|(&change, what)| (change, what))
+    }
+
+    /// Whether a directory was made below this one that has not been removed yet.
+    pub(crate) fn has_below(&self, path: &Path) -> bool {
+        let is_below = |what: &What| match what {
+            What::Directory(made) => made.path != path && made.path.starts_with(path),
+            _ => false,
+        };
+        self.changes.values().any(is_below)
     }
 
     /// Changes of what threads run under, the first first.
