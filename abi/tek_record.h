@@ -127,7 +127,7 @@ struct tek_side {
 	tek_s8 own_priority;
 	tek_u16 kind;             /* number, from 1, of its kind in the table; 0: none */
 	tek_u8 stack_flags;       /* TEK_STACK_* */
-	tek_u8 later_rt_priority; /* the same as rt_priority from the end of its time on; 0: none */
+	tek_u8 later_rt_priority; /* rt_priority from the end of its time on; 0: none */
 	tek_u64 stack_end; /* address behind the top of its stack; 0: not known.  The stack is
 	                          the stack_pages below, the C library's own data at the top
 	                          included, the guard below them not */

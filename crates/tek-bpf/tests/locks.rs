@@ -171,8 +171,8 @@ fn a_lock_without_an_owner_leads_to_the_thread_that_woke_a_waiter_last() {
     holder.join().unwrap();
 }
 
-/// Reports whom a critical thread waits for, at the first wait for a lock whose holder computes
-/// beside so many more threads that compute.
+/// A critical thread waits for a lock for the first time, while the holder of the lock and this many
+/// other threads compute. Returns the reported holders, and the id of the real one.
 fn holders_at_first_wait(hogs: usize) -> (Vec<(i32, Option<i32>, Evidence)>, i32) {
     let (mut kthreads, _watcher) = watching();
     let lock = Arc::new(std::sync::Mutex::new(0u64));

@@ -351,7 +351,7 @@ impl Effect {
         let held = self.journal.held();
         let undone = what.undo(&|tid, rule| held.gave(tid, rule))?;
         match what {
-            // What is in it was not put there by another program.
+            // A directory in it was made by this journal's owner, and is still to be removed.
             What::Directory(its) if undone == Undone::Changed && held.has_below(&its.path) => {
                 let busy = io::Error::from_raw_os_error(libc::EBUSY);
                 Err(Error::file(&its.path, "remove the directory", busy))
