@@ -171,7 +171,7 @@ fn a_lock_without_an_owner_leads_to_the_thread_that_woke_a_waiter_last() {
     holder.join().unwrap();
 }
 
-/// A critical thread waits for a lock for the first time, while the holder of the lock and this many
+/// A critical thread waits for a lock for the first time, while the holder of the lock and `hogs`
 /// other threads compute. Returns the reported holders, and the id of the real one.
 fn holders_at_first_wait(hogs: usize) -> (Vec<(i32, Option<i32>, Evidence)>, i32) {
     let (mut kthreads, _watcher) = watching();
