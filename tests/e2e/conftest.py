@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import traceback
 
 import pytest
 
@@ -276,9 +277,15 @@ def eventually(find, seconds=60):
     """Polls `find` until it returns a true value, and returns that. The machine may be busy."""
     end = time.monotonic() + seconds * PATIENCE
     while not (found := find()):
-        assert time.monotonic() < end, "it did not come about"
+        assert time.monotonic() < end, f"it did not come about: {caller()}"
         time.sleep(0.02)
     return found
+
+
+def caller():
+    """The file and the line that called the caller of this function: reports of CI are short."""
+    place = traceback.extract_stack(limit=3)[0]
+    return f"{os.path.basename(place.filename)}:{place.lineno}: {place.line}"
 
 
 def listens_at(path):
@@ -326,7 +333,7 @@ def child_of(pid):
 def children_of(pid):
     """The children of all kernel threads of a process, not only of the first."""
     return [int(child) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children")
-            for child in path.read_text().split()]
+            for child in read(path).split()]
 
 
 @pytest.fixture

@@ -92,6 +92,9 @@ pub struct Document<'a, Raw: Serialize> {
     pub not_run: &'a [NotRun],
     /// Variants that were run and then failed.
     pub failed: &'a [NotRun],
+    /// The signal that ended it early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<&'static str>,
     /// Everything as it was measured, for other evaluations.
     pub raw: Raw,
 }

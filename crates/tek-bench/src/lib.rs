@@ -6,6 +6,7 @@ mod appliance;
 mod census;
 mod daemon;
 mod device;
+mod early_end;
 mod ground;
 mod guardian;
 mod host;

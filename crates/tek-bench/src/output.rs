@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The common options of all benchmarks, the text around their tables, and their end.
 
+use super::early_end;
 use super::host::Host;
 use super::json::{self, Document, NotRun, Row};
 use super::table;
 use super::terminal::Terminal;
 use super::verdict::Verdicts;
 use indicatif::ProgressBar;
+use nix::sys::signal::Signal;
 use serde::Serialize;
 use std::io::{self, StdoutLock, Write};
 use std::path::PathBuf;
@@ -35,13 +37,15 @@ pub struct JudgeOptions {
 }
 
 impl JudgeOptions {
-    /// The exit status, given the judgement, and the reasons beside the bars why --assert fails.
+    /// The exit status, given the judgement, and the reasons beside the bars why --assert fails;
+    /// 128 and the number of the signal that ended it early.
     pub fn exit_code(&self, judged: &Verdicts, beside: Vec<String>) -> ExitCode {
         let failures = if self.assert { [judged.failures(), beside].concat() } else { Vec::new() };
         for failure in &failures {
             eprintln!("tek: --assert: {failure}");
         }
-        ExitCode::from(u8::from(!failures.is_empty()))
+        let failed = u8::from(!failures.is_empty());
+        ExitCode::from(early_end::ended_by().map_or(failed, |signal| 128 + signal as u8))
     }
 }
 
@@ -83,9 +87,11 @@ impl Output {
         Ok(Output { host, terminal: Terminal::of_stdout(), out, json })
     }
 
-    /// The warning once more, to stand among the results.
+    /// The reasons why the numbers may mislead, to stand among the results.
     pub fn caution(&self) -> String {
-        self.host.warning().map_or_else(String::new, |text| format!("caution: {text}\n"))
+        let warning = self.host.warning();
+        warning.map_or_else(String::new, |text| format!("caution: {text}\n"))
+            + &early_end::caution()
     }
 
     /// Prints the sections that are not empty, and writes the file, even where no reader is left.
@@ -103,6 +109,7 @@ impl Output {
                 rows: results.rows,
                 not_run: results.not_run,
                 failed: results.failed,
+                ended_by: early_end::ended_by().map(Signal::as_str),
                 raw: results.raw,
             })?;
         }

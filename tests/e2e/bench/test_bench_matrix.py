@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """`tek bench matrix`: short runs of its cells. These tests do not judge the measurements."""
+import json
 import os
 import pathlib
 import shutil
@@ -7,7 +8,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import BUILD, eventually, needs
+from conftest import BUILD, children_of, eventually, needs
 from test_bench import bench, document_of
 
 pytestmark = pytest.mark.alone("the matrix")
@@ -50,6 +51,27 @@ def test_a_matrix_has_each_cell_with_its_ratio(tmp_path):
     assert measured["alone"]["p50"] <= measured["alone"]["p99"] <= measured["alone"]["max"]
     assert "mutex" in done.stdout
     assert page.read_text().count("<svg") == len(measured)
+
+
+@pytest.mark.parametrize("send", [os.kill, os.killpg])
+def test_a_signal_ends_it_early_and_what_was_measured_is_reported(tmp_path, send):
+    path, page = tmp_path / "result.json", tmp_path / "result.html"
+    command = [BUILD / "bin" / "tek", "bench", "matrix", "--rows", "hogs", "--columns", "alone",
+               "--events", "3", "--rounds", "1000", "--json", path, "--html", page]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+        runs = set()
+        # The first child finds out how fast the machine is; the next ones are runs.
+        eventually(lambda: runs.update(children_of(running.pid)) or len(runs) > 3)
+        send(running.pid, signal.SIGINT)
+        printed, complaints = running.communicate(timeout=120)
+    assert running.returncode == 128 + signal.SIGINT, complaints
+    assert "SIGINT ended it early; these are the runs until then" in printed
+    document = json.loads(path.read_text())
+    assert document["ended_by"] == "SIGINT" and document["failed"] == []
+    measured = [row for row in document["rows"] if row["metric"] == "response"]
+    assert [row["case"] for row in measured] == ["hogs"] and measured[0]["n"] >= 3
+    assert "<svg" in page.read_text()
 
 
 def test_a_matrix_names_an_empty_cell_with_the_reason():

@@ -6,6 +6,7 @@ use super::stage::{now, status_of_kthreads, times, Stage};
 use super::variant::Variant;
 use crate::census::Census;
 use crate::daemon::{restore, Daemon};
+use crate::early_end;
 use crate::json::Row;
 use crate::programs::Program;
 use crate::random::Random;
@@ -55,7 +56,7 @@ pub fn measure(
     let mut measured = Measured { seed, ..Measured::default() };
     let before = Census::take();
     let mut load = Vec::new();
-    while measured.kills < kills {
+    while measured.kills < kills && early_end::ended_by().is_none() {
         spinner.set_message(format!("kill {} of {kills}", measured.kills + 1));
         if measured.kills.is_multiple_of(KILLS_A_LOAD) {
             load.clear();

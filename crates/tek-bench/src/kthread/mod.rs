@@ -20,6 +20,7 @@ mod summary;
 mod threads;
 mod variant;
 
+use super::early_end;
 use super::json::{without_numbers, NotRun, Row};
 use super::memory;
 use super::output::{spinner, JudgeOptions, Output, Results};
@@ -62,7 +63,8 @@ to come down to the limit of dirty memory that is set here, as a device has it t
 
 EXIT STATUS:
   0 if it ran (even if TEK fell short), 1 if --assert was given and TEK was measured too
-  seldom or fell short, 2 if the command line was not understood, 125 if it failed.")]
+  seldom or fell short, 2 if the command line was not understood, 125 if it failed, 130 or 143
+  if SIGINT or SIGTERM ended it early: what it measured until then is reported.")]
 pub struct Args {
     /// Rounds; in each every variant runs once [default: 5, or 1 with --quick]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -234,7 +236,7 @@ fn rows(measured: &Measured, judged: &Verdicts) -> Vec<Row> {
 }
 
 /// Runs the parts, one after the other. A part that fails is named with its reason, and the next
-/// part runs.
+/// part runs. A signal ends it early.
 fn measure(args: &Args, parts: &[Part]) -> anyhow::Result<(Measured, Vec<NotRun>)> {
     let mut plan = if args.judge.quick { QUICK } else { FULL };
     plan.extent.varied &= !args.no_figures;
@@ -243,9 +245,13 @@ fn measure(args: &Args, parts: &[Part]) -> anyhow::Result<(Measured, Vec<NotRun>
     let rounds = args.rounds.map_or(plan.rounds, usize::from);
     let kills = args.faults.map_or(plan.kills, |kills| kills as usize);
     let mut stage = Stage::prepare(args.directory.as_deref())?;
+    early_end::catch()?;
     let spinner = spinner();
     let (mut measured, mut not_run) = (Measured::default(), Vec::new());
     for part in parts {
+        if early_end::ended_by().is_some() {
+            break;
+        }
         let name = part.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
         spinner.set_message(name.clone());
         let done = match part {

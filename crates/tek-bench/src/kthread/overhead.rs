@@ -5,6 +5,7 @@ use super::stage::{now, times, Stage};
 use super::variant::Variant;
 use crate::alternate::{order, progress_bar};
 use crate::daemon::Daemon;
+use crate::early_end;
 use crate::ground::User;
 use crate::json::{NotRun, Row};
 use crate::programs::run_json;
@@ -78,11 +79,11 @@ pub struct Measured {
     pub rounds: BTreeMap<With, Vec<Vec<f64>>>,
 }
 
-/// The results, and the columns that could not be measured.
+/// The results, and the columns that could not be measured. A signal ends it early.
 pub fn measure(stage: &Stage, rounds: usize) -> (Measured, Vec<NotRun>) {
     let (mut measured, mut not_run) = (Measured::default(), Vec::<NotRun>::new());
     let progress = progress_bar(rounds * With::ALL.len());
-    for round in 0..rounds {
+    'all: for round in 0..rounds {
         for with in order(&With::ALL, round) {
             let variant = format!("overhead, {}", with.name());
             if !not_run.iter().any(|it| it.variant == variant) {
@@ -93,11 +94,16 @@ pub fn measure(stage: &Stage, rounds: usize) -> (Measured, Vec<NotRun>) {
                         measured.rounds.entry(with).or_default().push(values);
                         measured.columns = columns;
                     }
+                    // Its programs got the signal too.
+                    Err(_) if early_end::ended_by().is_some() => {}
                     Err(error) => {
                         measured.rounds.remove(&with);
                         not_run.push(NotRun { variant, reason: format!("{error:#}") });
                     }
                 }
+            }
+            if early_end::ended_by().is_some() {
+                break 'all;
             }
             progress.inc(1);
         }

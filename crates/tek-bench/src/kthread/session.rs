@@ -5,6 +5,7 @@ use super::case::Case;
 use super::stage::{Run, Stage};
 use super::variant::Variant;
 use crate::alternate::{order, progress_bar};
+use crate::early_end;
 use crate::json::NotRun;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -66,7 +67,8 @@ impl Session {
     }
 }
 
-/// Runs it. A variant that cannot be run, or fails once, is left out and named with the reason.
+/// Runs it. A variant that cannot be run, or fails once, is left out and named with the reason. A
+/// signal ends it early.
 pub fn measure(
     stage: &mut Stage,
     part: &'static str,
@@ -78,7 +80,10 @@ pub fn measure(
     let rounds_of = |case: &Case| if case.side { rounds.min(SIDE_ROUNDS) } else { rounds };
     let runs: usize = cases.iter().map(|case| rounds_of(case) * variants.len()).sum();
     let progress = progress_bar(runs);
-    for (number, case) in cases.iter().enumerate() {
+    'all: for (number, case) in cases.iter().enumerate() {
+        if early_end::ended_by().is_some() {
+            break;
+        }
         let measured =
             Measured { name: case.name.clone(), judged: !case.side, ..Measured::default() };
         session.cases.push(measured);
@@ -95,8 +100,13 @@ pub fn measure(
                         Ok(run) => {
                             session.cases[number].runs.entry(variant).or_default().push(run);
                         }
+                        // Its programs got the signal too.
+                        Err(_) if early_end::ended_by().is_some() => {}
                         Err(error) => session.give_up(variant, number, &error),
                     }
+                }
+                if early_end::ended_by().is_some() {
+                    break 'all;
                 }
                 progress.inc(1);
             }

@@ -8,6 +8,7 @@ use super::programs::Programs;
 use super::row::Row;
 use super::stage::Serving;
 use crate::alternate::{order, progress_bar};
+use crate::early_end;
 use crate::ground::end_with_parent;
 use crate::json::NotRun;
 use crate::programs::output_within;
@@ -53,21 +54,27 @@ pub struct Session {
     pub failed: Vec<NotRun>,
 }
 
-/// Measures all of it. A cell that fails once is left out and named with the reason.
+/// Measures all of it. A cell that fails once is left out and named with the reason. A signal ends
+/// it early.
 pub fn measure(plan: &Plan, programs: &Programs) -> anyhow::Result<Session> {
+    early_end::catch()?;
     let mut session = Session::default();
     let progress = progress_bar(plan.rounds * plan.rows.len() * plan.columns.len());
-    for round in 0..plan.rounds {
+    'all: for round in 0..plan.rounds {
         for row in order(&plan.rows, round) {
             // Cells of a row are compared, so they follow one another.
             for column in order(&plan.columns, round) {
                 progress.set_message(format!("round {}, {}", round + 1, cell::name((row, column))));
                 session.measure((row, column), plan, programs);
+                if early_end::ended_by().is_some() {
+                    break 'all;
+                }
                 progress.inc(1);
             }
         }
     }
     progress.finish_and_clear();
+    early_end::require_some(session.runs.len())?;
     match session.not_run.first() {
         Some(first) if session.runs.is_empty() => bail!("{}: {}", first.variant, first.reason),
         _ => Ok(session),
@@ -87,6 +94,8 @@ impl Session {
         }
         match run_once(cell, plan, programs) {
             Ok(measured) => self.runs.entry(cell).or_default().push(measured),
+            // Its programs got the signal too.
+            Err(_) if early_end::ended_by().is_some() => {}
             Err(error) => self.give_up(cell, &error),
         }
     }

@@ -37,7 +37,8 @@ Often enough, for --assert, are 9 rounds and 200 events of every selected varian
 EXIT STATUS:
   0 if it ran (even if TEK fell short), 1 if --assert was given and a variant of TEK was not
   measured, was measured too seldom or fell short, 2 if the command line was not understood,
-  125 if it failed.")]
+  125 if it failed, 130 or 143 if SIGINT or SIGTERM ended it early: what it measured until then is
+  reported.")]
 pub struct Args {
     /// Rounds; in each every variant runs once [default: 9, or 3 with --quick]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]

@@ -4,6 +4,7 @@
 use super::variant::{Programs, Variant};
 use crate::alternate::{order, progress_bar};
 use crate::appliance::{Appliance, Measured};
+use crate::early_end;
 use crate::json::NotRun;
 use anyhow::{bail, Context};
 use std::collections::BTreeMap;
@@ -26,11 +27,12 @@ pub struct Session {
 }
 
 /// Runs all of it. A variant that cannot be run, or fails once, is left out and named with the
-/// reason; only the variants that need no privilege must succeed.
+/// reason; only the variants that need no privilege must succeed. A signal ends it early.
 pub fn measure(plan: &Plan, programs: &Programs) -> anyhow::Result<Session> {
+    early_end::catch()?;
     let mut session = Session { runs: BTreeMap::new(), not_run: Vec::new(), failed: Vec::new() };
     let progress = progress_bar(plan.rounds * plan.variants.len());
-    for round in 0..plan.rounds {
+    'all: for round in 0..plan.rounds {
         for variant in order(&plan.variants, round) {
             if session.lacks(variant) {
                 progress.inc(1);
@@ -39,13 +41,19 @@ pub fn measure(plan: &Plan, programs: &Programs) -> anyhow::Result<Session> {
             progress.set_message(format!("round {}, {}", round + 1, variant.name()));
             match run_once(variant, plan, programs, round as u64 + 1) {
                 Ok(measured) => session.runs.entry(variant).or_default().push(measured),
+                // Its programs got the signal too.
+                Err(_) if early_end::ended_by().is_some() => {}
                 Err(error) if is_optional(variant) => session.give_up(variant, &error),
                 Err(error) => return Err(error.context(variant.name())),
+            }
+            if early_end::ended_by().is_some() {
+                break 'all;
             }
             progress.inc(1);
         }
     }
     progress.finish_and_clear();
+    early_end::require_some(session.runs.len())?;
     Ok(session)
 }
 
