@@ -54,6 +54,7 @@ struct chain {
 	} links[TEK_CHAIN_LENGTH];
 	unsigned int length;
 	bool is_deadlock; /* the last link closes a circle */
+	bool is_cut;      /* it has more links */
 };
 
 /* A thread of the chain, and the waiters before it, up to the member. */
@@ -93,10 +94,14 @@ static void follow(struct chain *chain, const struct path *path);
 
 static void follow_to(struct chain *chain, const struct path *path, struct tek_thread *holder)
 {
-	if (!holder || chain->is_deadlock || chain->length == TEK_CHAIN_LENGTH)
+	if (!holder || chain->is_deadlock)
 		return;
 	if (holder == path->thread && has_got_it(holder))
 		return;
+	if (chain->length == TEK_CHAIN_LENGTH) {
+		chain->is_cut = true;
+		return;
+	}
 	chain->is_deadlock = has(path, holder);
 	for (unsigned int i = 0; i < chain->length && !chain->is_deadlock; i++)
 		if (chain->links[i].holder == holder)
@@ -149,6 +154,49 @@ static void follow(struct chain *chain, const struct path *path)
 	}
 }
 
+/* The one thread that this one waits for; NULL: none, or readers of a lock. */
+static const struct tek_thread *next_of(const struct tek_thread *thread)
+{
+	const uintptr_t object = object_of(thread);
+	const void *lock = (const void *)(object & ~(uintptr_t)TEK_WAITS_FOR_KIND);
+	const bool is_mine = thread == tek__thread_mine;
+	pid_t tid = 0;
+
+	switch (object & TEK_WAITS_FOR_KIND) {
+	case TEK_WAITS_FOR_MUTEX:
+		tid = tek__mutex_owner(lock, is_mine);
+		break;
+	case TEK_WAITS_FOR_RWLOCK:
+		tid = tek__rwlock_writer(lock, is_mine);
+		break;
+	case TEK_WAITS_FOR_END:
+		tid = (pid_t)(object >> 2);
+		break;
+	}
+	const struct tek_thread *next = tid ? tek__thread_known_tid(tid) : NULL;
+	return next == thread && has_got_it(thread) ? NULL : next;
+}
+
+/* The longest circle that is surely found has a third of so many threads. */
+enum { MOST_STEPS = 4096 };
+
+/* Whether a chain that is longer than TEK_CHAIN_LENGTH ends in a circle: Brent's algorithm. */
+static bool ends_in_circle(const struct tek_thread *member)
+{
+	const struct tek_thread *mark = member, *thread = next_of(member);
+
+	for (unsigned int step = 1, reach = 1; thread && step < MOST_STEPS; step++) {
+		if (thread == mark)
+			return true;
+		if (step == reach) {
+			mark = thread;
+			reach *= 2;
+		}
+		thread = next_of(thread);
+	}
+	return false;
+}
+
 /* Objects whose chains have been followed, for waiters of that priority. */
 enum { MOST_OBJECTS = 16 };
 
@@ -189,26 +237,40 @@ static tek_u32 kind_of(uintptr_t object)
 	return kinds[object & TEK_WAITS_FOR_KIND] | TEK_HELD_UP_DEADLOCK;
 }
 
-/* The links from the member to the circle and around it, without side branches to readers. */
+static struct tek_held_up wait_of(const struct tek_thread *waiter, pid_t holder)
+{
+	const uintptr_t object = object_of(waiter);
+	const bool is_join = (object & TEK_WAITS_FOR_KIND) == TEK_WAITS_FOR_END;
+
+	return (struct tek_held_up){
+		.tid = (tek_u32)waiter->tid,
+		.holder = (tek_u32)holder,
+		.kind = kind_of(object),
+		.object = is_join ? 0 : object & ~(uintptr_t)TEK_WAITS_FOR_KIND,
+		.call = waiter->inversion.since_ns ? waiter->inversion.call : 0,
+		.since_ns = tek__now(CLOCK_BOOTTIME),
+	};
+}
+
+/*
+ * The links from the member to the circle and around it, without side branches to readers. Where
+ * there is no room for all, those next to the member.
+ */
 static void add_deadlock(struct deadlocks *deadlocks, const struct chain *chain)
 {
 	const struct tek_thread *wanted = chain->links[chain->length - 1].holder;
+	unsigned int way[TEK_CHAIN_LENGTH], count = 0;
 
-	for (unsigned int i = chain->length; i-- > 0 && deadlocks->count < TEK_MAX_HELD_UP;) {
-		const struct tek_thread *waiter = chain->links[i].waiter;
+	for (unsigned int i = chain->length; i-- > 0;) {
 		if (chain->links[i].holder != wanted)
 			continue;
-		wanted = waiter;
-		const uintptr_t object = object_of(waiter);
-		const bool is_join = (object & TEK_WAITS_FOR_KIND) == TEK_WAITS_FOR_END;
-		deadlocks->waits[deadlocks->count++] = (struct tek_held_up){
-			.tid = (tek_u32)waiter->tid,
-			.holder = (tek_u32)chain->links[i].holder->tid,
-			.kind = kind_of(object),
-			.object = is_join ? 0 : object & ~(uintptr_t)TEK_WAITS_FOR_KIND,
-			.call = waiter->inversion.since_ns ? waiter->inversion.call : 0,
-			.since_ns = tek__now(CLOCK_BOOTTIME),
-		};
+		wanted = chain->links[i].waiter;
+		way[count++] = i;
+	}
+	while (count > 0 && deadlocks->count < TEK_MAX_HELD_UP) {
+		const unsigned int i = way[--count];
+		deadlocks->waits[deadlocks->count++] = wait_of(chain->links[i].waiter,
+							       chain->links[i].holder->tid);
 	}
 }
 
@@ -226,7 +288,7 @@ static struct followed follow_object(struct found *found, uintptr_t object,
 	const int nice = tek__lift_nice(member);
 
 	follow(&chain, &(struct path){.thread = member});
-	if (chain.is_deadlock) {
+	if (chain.is_deadlock || (chain.is_cut && ends_in_circle(member))) {
 		add_deadlock(&found->deadlocks, &chain);
 		return (struct followed){object, nice, NULL};
 	}

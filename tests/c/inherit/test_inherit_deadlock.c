@@ -35,7 +35,7 @@ static void *lock_as_fast(void *argument)
 	return NULL;
 }
 
-enum { MOST_LINKS = 3 };
+enum { MOST_LINKS = 100 };
 
 struct circle {
 	pthread_mutex_t mutexes[MOST_LINKS];
@@ -116,6 +116,12 @@ static void a_circle_of_three_holders_is_not_lifted(void **state)
 	assert_circle_is_not_lifted(3);
 }
 
+static void a_circle_of_a_hundred_holders_is_not_lifted(void **state)
+{
+	(void)state;
+	assert_circle_is_not_lifted(100);
+}
+
 static void a_holder_that_waits_for_itself_is_not_lifted(void **state)
 {
 	(void)state;
@@ -167,6 +173,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_holders_that_wait_for_each_other_are_not_lifted),
 		cmocka_unit_test(a_circle_of_three_holders_is_not_lifted),
+		cmocka_unit_test(a_circle_of_a_hundred_holders_is_not_lifted),
 		cmocka_unit_test(a_holder_that_waits_for_itself_is_not_lifted),
 #ifdef __GLIBC__
 		cmocka_unit_test(a_holder_that_has_just_got_another_mutex_is_lifted),

@@ -105,6 +105,31 @@ def test_explain_names_the_threads_of_a_deadlock_and_none_of_them_is_lifted(tek,
         assert running.wait(60) == 0
 
 
+def test_of_a_deadlock_of_many_threads_the_first_ones_are_named_and_none_is_lifted(
+        tek, open_build, compile_c, real_time):
+    program = compile_c((PROGRAMS / "circle.c").read_text(), "cc", "-pthread", "-D_GNU_SOURCE")
+    command = [open_build / "bin" / "tek", "run", "--critical=touch", "--", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
+
+        def rows():
+            columns = "--columns=tid,name,critical"
+            printed = tek("ps", "--json", columns, "--program", program.name).stdout
+            return json.loads(printed)["threads"]
+
+        touch = eventually(lambda: [row["tid"] for row in rows() if row["name"] == "touch"])[0]
+
+        def explained():
+            text = tek("explain", touch).stdout
+            return text if "It waits in a long deadlock" in text else None
+
+        assert "and TEK lifts no thread for it: touch [" in eventually(explained)
+        deadlock = json.loads(tek("explain", "--json", touch).stdout)["tek"]["deadlock"]
+        assert len({other["tid"] for other in deadlock}) == len(deadlock) > 10
+        eventually(lambda: not [row for row in rows() if row["critical"] == "lift"])
+        running.stdin.close()
+        assert running.wait(60) == 0
+
+
 def test_a_deadlock_that_a_thread_gave_up_is_not_named(tek, open_build, compile_c, real_time):
     program = compile_c((PROGRAMS / "deadlock.c").read_text(), "cc", "-pthread", "-D_GNU_SOURCE")
     command = [open_build / "bin" / "tek", "run", "--critical=touch", "--", program, "300"]

@@ -124,7 +124,8 @@ pub struct Tek {
     /// not; or if it waits in a deadlock.
     pub wait: Option<HeldUp>,
     /// A deadlock in which it waits, or that it waits for: this thread, the thread for which it
-    /// waits, and so on, up to one that is listed before. Empty: none that TEK knows.
+    /// waits, and so on, up to one that is listed before, or of a long deadlock the first ones.
+    /// Empty: none that TEK knows.
     pub deadlock: Vec<Other>,
     /// Number of the rule behind the reason `rule`; 0: TEK_CRITICAL, or not that reason.
     pub rule: u8,

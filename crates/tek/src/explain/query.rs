@@ -229,7 +229,8 @@ fn name_of(program: &Program, tid: u32) -> Option<String> {
     Some(task.stat.name.clone())
 }
 
-/// The circle in which a thread waits, or that it waits for: the last thread is one of the others.
+/// The circle in which a thread waits, or that it waits for: the last thread is one of the others,
+/// unless the table has no room for all.
 fn deadlock(
     program: &Program,
     mut wait: impl FnMut(u32) -> Option<HeldUp>,
@@ -237,15 +238,18 @@ fn deadlock(
 ) -> Vec<Other> {
     let is_of = |one: &&tek_abi::HeldUp, tid| one.tid == tid && one.kind & HELD_UP_DEADLOCK != 0;
     let holder = |tid| program.held_up.iter().find(|one| is_of(one, tid)).map(|one| one.holder);
-    let (mut tids, mut next) = (Vec::new(), tid);
-    while !tids.contains(&next) {
+    let (mut tids, mut last) = (vec![tid], tid);
+    while let Some(next) = holder(last) {
+        let is_closed = tids.contains(&next);
         tids.push(next);
-        match holder(next) {
-            Some(holder) => next = holder,
-            None => return Vec::new(),
+        if is_closed {
+            break;
         }
+        last = next;
     }
-    tids.push(next);
+    if tids.len() == 1 {
+        return Vec::new();
+    }
     tids.into_iter().map(|tid| other(program, &mut wait, tid)).collect()
 }
 

@@ -167,10 +167,11 @@ fn deadlock(tek: &Tek) -> Option<String> {
         format!("{} waits for {}{what}", named(&pair[0]), named(&pair[1]))
     });
     let listed = waits.collect::<Vec<_>>().join("; ");
-    let (first, last) = (tek.deadlock.first()?, tek.deadlock.last()?);
-    let what = match first.tid == last.tid {
-        true => "in a deadlock",
-        false => "for threads in a deadlock",
+    let (last, before) = tek.deadlock.split_last()?;
+    let what = match before.iter().position(|it| it.tid == last.tid) {
+        Some(0) => "in a deadlock",
+        Some(_) => "for threads in a deadlock",
+        None => "in a long deadlock, or for threads in one, of which the first are listed",
     };
     Some(format!(
         "It waits {what}, and TEK lifts no thread for it: {listed}. They go on when a thread of \
