@@ -109,13 +109,28 @@ static struct tek_held_up *held_up(void)
 	return base ? (struct tek_held_up *)(base + TEK_HELD_UP_OFFSET) : NULL;
 }
 
+static void free_slot(struct tek_held_up *slot)
+{
+	const struct tek_held_up none = {0};
+
+	write_slot(&slot->seq, &none.seq, sizeof(none));
+}
+
+/* A thread in a deadlock has two entries, because its wait can outlast the deadlock. */
+static bool is_same(const struct tek_held_up *one, const struct tek_held_up *other)
+{
+	return one->tid == other->tid && !((one->kind ^ other->kind) & TEK_HELD_UP_DEADLOCK);
+}
+
 void tek__inversions_wait_begins(const struct tek_held_up *wait)
 {
 	struct tek_held_up *slots = held_up(), *slot = slots;
 
 	if (!slots)
 		return;
-	tek__inversions_wait_ends(wait->tid);
+	for (unsigned int i = 0; i < TEK_MAX_HELD_UP; i++)
+		if (is_same(&slots[i], wait))
+			free_slot(&slots[i]);
 	for (unsigned int i = 0; i < TEK_MAX_HELD_UP && slot->tid; i++)
 		if (!slots[i].tid || slots[i].since_ns < slot->since_ns)
 			slot = &slots[i];
@@ -124,12 +139,11 @@ void tek__inversions_wait_begins(const struct tek_held_up *wait)
 
 void tek__inversions_wait_ends(tek_u32 tid)
 {
-	const struct tek_held_up none = {0};
 	struct tek_held_up *slots = held_up();
 
 	for (unsigned int i = 0; slots && i < TEK_MAX_HELD_UP; i++)
 		if (slots[i].tid == tid)
-			write_slot(&slots[i].seq, &none.seq, sizeof(none));
+			free_slot(&slots[i]);
 }
 
 static const struct tek_held_up *find(const struct tek_held_up *waits, unsigned int count,
@@ -151,13 +165,13 @@ bool tek__inversions_have_deadlocks(void)
 
 void tek__inversions_deadlocks(const struct tek_held_up *waits, unsigned int count)
 {
-	const struct tek_held_up *slots = held_up();
+	struct tek_held_up *slots = held_up();
 
 	if (!slots || (!count && !has_deadlocks))
 		return;
 	for (unsigned int i = 0; i < TEK_MAX_HELD_UP; i++)
 		if (slots[i].kind & TEK_HELD_UP_DEADLOCK && !find(waits, count, &slots[i]))
-			tek__inversions_wait_ends(slots[i].tid);
+			free_slot(&slots[i]);
 	for (unsigned int i = 0; i < count; i++)
 		if (!find(slots, TEK_MAX_HELD_UP, &waits[i]))
 			tek__inversions_wait_begins(&waits[i]);

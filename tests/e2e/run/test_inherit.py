@@ -142,3 +142,22 @@ def test_a_deadlock_that_a_thread_gave_up_is_not_named(tek, open_build, compile_
             assert "deadlock" not in tek("explain", tids[name]).stdout
         running.stdin.close()
         assert running.wait(60) == 0
+
+
+def test_a_wait_that_outlasts_a_deadlock_is_named(tek, open_build, compile_c, real_time):
+    source = (PROGRAMS / "deadlock_ends.c").read_text()
+    program = compile_c(source, "cc", "-pthread", "-D_GNU_SOURCE")
+    command = [open_build / "bin" / "tek", "run", "--critical=touch", "--", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as running:
+        assert running.stdout.readline() == "writer gave up\n"
+        printed = tek("ps", "--json", "--columns=tid,name", "--program", program.name).stdout
+        tids = {row["name"]: row["tid"] for row in json.loads(printed)["threads"]}
+
+        def explained():
+            text = tek("explain", tids["touch"]).stdout
+            return text if f"It waits for writer [{tids['writer']}]" in text else None
+
+        assert "It waits for the mutex first in " in eventually(explained)
+        running.stdin.close()
+        assert running.wait(60) == 0
