@@ -47,7 +47,8 @@ Often enough, for --assert, are 9 rounds and 200 events of every cell.
 EXIT STATUS:
   0 if it ran (even if TEK fell short), 1 if --assert was given and a row was not measured under
   TEK, was measured too seldom or fell short, 2 if the command line was not understood, 125 if it
-  failed, 130 or 143 if SIGINT or SIGTERM ended it early: what it measured until then is reported.")]
+  failed, 130 or 143 if SIGINT or SIGTERM ended it early: what it measured until then is
+  reported.")]
 pub struct Args {
     /// What the thread waits for, separated by commas [default: all]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
