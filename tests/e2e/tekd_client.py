@@ -28,7 +28,7 @@ class Answer:
         self.text = text.split(b"\0")[0].decode()
 
 
-class Closed(Exception):
+class Closed(ConnectionError):
     """tekd has closed the connection."""
 
 
@@ -55,8 +55,11 @@ class Client:
 
     def send(self, kind, tid=0, *, start=0, until=0, priority=0, flags=0, group=0, then=0):
         self.number += 1
-        self.socket.send(request(kind, self.number, tid, start, until, priority, flags, group,
-                                 then))
+        try:
+            self.socket.send(request(kind, self.number, tid, start, until, priority, flags, group,
+                                     then))
+        except ConnectionError:
+            raise Closed from None
 
     def ask(self, *arguments, **options):
         self.send(*arguments, **options)
@@ -72,6 +75,8 @@ class Client:
         """STATUS or EXPLAIN: the content of the file that comes with the reply."""
         self.send(kind, tid)
         packet, fds, _, _ = socket.recv_fds(self.socket, 4096, 4)
+        if not packet:
+            raise Closed
         assert Answer(packet).error == 0, Answer(packet).text
         with os.fdopen(fds[0], "rb") as file:
             file.seek(0)

@@ -12,7 +12,7 @@ import threading
 import pytest
 from conftest import BUILD, eventually, read
 from paths import E2E, TOP
-from tekd_client import ENTER, LEAVE, STATUS, Client, is_fast, request
+from tekd_client import ENTER, HELLO, LEAVE, STATUS, Client, Closed, is_fast, request
 
 TEKD = BUILD / "bin" / "tekd"
 UNIT = TOP / "data" / "tekd.service"
@@ -54,16 +54,23 @@ class Daemon:
         assert self.process.poll() is None, self.log.read_text()
         try:
             client = Client(self.socket)
+            # It accepts connections before it serves.
+            client.send(STATUS)
+            client.receive()
         except OSError:
             return False
-        # It accepts connections before it serves.
-        client.send(STATUS)
-        client.receive()
         client.close()
         return True
 
     def client(self):
         return Client(self.socket)
+
+    def answers(self):
+        """Whether it answers a new client; without a free descriptor it closes the connection."""
+        try:
+            return self.client().ask(HELLO).error == 0
+        except Closed:
+            return False
 
     def has_loaded(self):
         """Whether the programs that watch waits are loaded, or cannot be: that begins with the

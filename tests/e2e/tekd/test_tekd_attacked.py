@@ -282,4 +282,4 @@ def test_a_user_cannot_keep_tekd_busy(daemon, open_directory, thread, what):
     finally:
         for flood in floods:
             end(flood)
-    eventually(lambda: daemon.serves() and daemon.client().ask(HELLO).error == 0)
+    eventually(lambda: daemon.serves() and daemon.answers())

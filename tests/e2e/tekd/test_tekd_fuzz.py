@@ -122,7 +122,7 @@ while asked < count:
             raise Closed
         except BlockingIOError:
             client.socket.settimeout(5)
-    except (OSError, Closed):
+    except OSError:
         client.close()
         client = connect()
 print("done", flush=True)

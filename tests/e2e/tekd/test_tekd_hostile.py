@@ -76,7 +76,7 @@ def test_of_600_connections_some_are_sent_away_and_the_rest_is_served(tekd, thre
         try:
             client.send(HELLO)
             served = client.receive().kind == HELLO
-        except (Closed, BrokenPipeError):
+        except Closed:
             served = False
         clients.append(client)
         away += not served
@@ -84,7 +84,7 @@ def test_of_600_connections_some_are_sent_away_and_the_rest_is_served(tekd, thre
     assert first.ask(ENTER, thread).error == 0
     for client in clients:
         client.close()
-    eventually(lambda: tekd.client().ask(HELLO).error == 0)
+    eventually(tekd.answers)
 
 
 def test_a_client_that_does_not_read_is_dropped(tekd, thread):
