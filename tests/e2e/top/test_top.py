@@ -402,16 +402,22 @@ def test_without_a_terminal_it_is_as_with_once(tek, program):
 
 
 @pytest.fixture
-def tekd(tmp_path, real_time):
-    """tekd, which may touch only processes that this test starts; its socket."""
+def daemon(tmp_path, real_time):
+    """tekd, which may touch only processes that this test starts: its socket and its process."""
     (tmp_path / "tekd.toml").write_text('[[grant]]\nusers = ["root"]\n')
     socket = tmp_path / "run" / "tekd"
     command = [BUILD / "bin" / "tekd", "--socket", socket, "--state", tmp_path / "state",
                "--config", tmp_path / "tekd.toml", "--domain", f"pid:{os.getpid()}"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL) as daemon:
         eventually(socket.exists)
-        yield socket
+        yield socket, daemon
         daemon.terminate()
+
+
+@pytest.fixture
+def tekd(daemon):
+    """The socket of tekd."""
+    return daemon[0]
 
 
 def test_what_the_daemon_made_fast_is_shown_as_fast(screen, tek, tekd, program):
@@ -430,6 +436,17 @@ def test_what_the_daemon_made_fast_is_shown_as_fast(screen, tek, tekd, program):
     top.wait_for(lambda lines: "only Fast" in lines[2] and len(top.rows()) == 1)
     assert " fast " in top.row("topped-gas")
     top.end()
+
+
+def test_once_waits_for_a_daemon_that_is_slow(daemon):
+    socket, process = daemon
+    process.send_signal(signal.SIGSTOP)
+    command = [BUILD / "bin" / "tek", "top", "--once", "--json", "--interval", "0.1"]
+    with subprocess.Popen(command, env={**os.environ, "TEK_SOCKET": str(socket)},
+                          stdout=subprocess.PIPE) as running:
+        time.sleep(0.7)
+        process.send_signal(signal.SIGCONT)
+        assert json.load(running.stdout)["tekd"]["mode"] == "normal"
 
 
 @pytest.mark.parametrize("arguments, wanted", [

@@ -12,8 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tek_policy::Group;
 
-/// The longest wait for an answer; a later answer is shown at the next sample.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// The longest wait for an answer where a later one is shown at the next sample.
+pub const BETWEEN_SAMPLES: Duration = Duration::from_millis(50);
+
+/// The longest wait where no sample follows: a busy machine delays this process, too.
+pub const AT_LAST: Duration = Duration::from_secs(2);
 
 /// tekd sleeps between requests, so it is not polled more often than people read.
 const LEAST_BETWEEN: Duration = Duration::from_millis(900);
@@ -97,22 +100,25 @@ fn members(group: &InGroup) -> Vec<(u32, &'static str)> {
 }
 
 /// Asks tekd.
-pub struct Tekd(Asker<Daemon>);
+pub struct Tekd {
+    asker: Asker<Daemon>,
+    patience: Duration,
+}
 
 impl Tekd {
-    /// Starts the thread that queries it.
-    pub fn new() -> std::io::Result<Self> {
-        Ok(Self(Asker::new(|| answer(status::now()))?))
+    /// Starts the thread that queries it. `patience`: the longest wait for an answer.
+    pub fn new(patience: Duration) -> std::io::Result<Self> {
+        Ok(Self { asker: Asker::new(|| answer(status::now()))?, patience })
     }
 
     /// Queries it, unless that was done just now or the answer is still to come.
     pub fn ask(&mut self) {
-        self.0.ask(LEAST_BETWEEN);
+        self.asker.ask(LEAST_BETWEEN);
     }
 
-    /// Its answer, waiting until 50 ms after the question.
+    /// Its answer, waiting as long after the question as its patience lasts.
     pub fn answer(&mut self) -> Daemon {
-        self.0.answer(PATIENCE).cloned().unwrap_or(Daemon::Silent)
+        self.asker.answer(self.patience).cloned().unwrap_or(Daemon::Silent)
     }
 }
 

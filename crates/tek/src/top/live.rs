@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek top` on a terminal.
 use super::columns;
+use super::daemon;
 use super::details;
 use super::events::{Event, Events};
 use super::keys::Request;
@@ -23,7 +24,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(300);
 pub fn run(choice: Choice, interval: Duration) -> anyhow::Result<()> {
     // Before any thread is made, so that all threads have the same signals blocked.
     let mut events = Events::new()?;
-    let mut sampler = Sampler::new(columns::with(choice.sort.column))?;
+    let mut sampler = Sampler::new(columns::with(choice.sort.column), daemon::BETWEEN_SAMPLES)?;
     let mut state = State::new(sampler.examine(HashSet::new())?, choice, interval);
     let (mut last, mut rested) = (Instant::now(), Instant::now());
     let mut began = Some(cpu_time());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek top --once`: the activity between two samples, for scripts.
 use super::columns;
-use super::daemon::Daemon;
+use super::daemon::{self, Daemon};
 use super::header;
 use super::order::{self, Choice, Row};
 use super::sample::{Sample, Sampler};
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub fn run(choice: &Choice, interval: Duration, as_json: bool) -> anyhow::Result<()> {
     let mut pace = Pace::new(interval)?;
     let columns = columns::with(choice.sort.column);
-    let mut sampler = Sampler::new(columns.clone())?;
+    let mut sampler = Sampler::new(columns.clone(), daemon::AT_LAST)?;
     let first = sampler.examine(HashSet::new())?;
     announce(&first.problems);
     if !pace.wait()? {

@@ -115,11 +115,11 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Reads what these columns need.
-    pub fn new(columns: Vec<Column>) -> anyhow::Result<Self> {
+    /// Reads what these columns need. `patience`: the longest wait for an answer of tekd.
+    pub fn new(columns: Vec<Column>, patience: Duration) -> anyhow::Result<Self> {
         let mut view = View::new(columns, None, false, Filter::default());
         view.take_exact_times();
-        Ok(Self { view, tekd: Tekd::new()?, before: None })
+        Ok(Self { view, tekd: Tekd::new(patience)?, before: None })
     }
 
     /// Samples. Changes that another process made to sleeping threads are reported at once for
@@ -244,7 +244,8 @@ pub mod tests {
 
     #[test]
     fn this_very_thread_is_seen_with_what_it_did_since_the_sample_before() {
-        let mut sampler = Sampler::new(vec![Column::Tid, Column::Voluntary]).unwrap();
+        let columns = vec![Column::Tid, Column::Voluntary];
+        let mut sampler = Sampler::new(columns, Duration::ZERO).unwrap();
         assert!(!sampler.examine(HashSet::new()).unwrap().is_compared);
         let until = Instant::now() + Duration::from_millis(50);
         while Instant::now() < until {}
