@@ -403,8 +403,13 @@ fn many_waiters_of_one_holder_cause_one_begin_and_one_end_each() {
     let events = events_until(&mut kthreads, ended);
     assert!(ended(&events));
     for tid in tids {
-        assert_eq!(holders(&events, tid).len(), 1, "{:?}", of_task(&events, tid));
-        assert!(all_ended(&events, tid), "{:?}", of_task(&events, tid));
+        let its = of_task(&events, tid);
+        // A waiter for a lock of the C library, which names no owner, may take this one for its
+        // holder in the moment in which this one falls asleep: that is another relation.
+        let is_own = |it: &&What| matches!(it, What::LockAwaited { member, .. } if !member.via);
+        assert!(its.iter().filter(is_own).count() <= 1, "{its:?}");
+        assert!((1..=2).contains(&holders(&events, tid).len()), "{its:?}");
+        assert!(all_ended(&events, tid), "{its:?}");
     }
     assert!(kthreads.lost().unwrap().iter().all(|(_, lost)| *lost == 0));
 }

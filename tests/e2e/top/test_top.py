@@ -439,13 +439,12 @@ def test_what_the_daemon_made_fast_is_shown_as_fast(screen, tek, tekd, program):
 
 
 def test_once_waits_for_a_daemon_that_is_slow(daemon):
-    socket, process = daemon
-    process.send_signal(signal.SIGSTOP)
+    daemon[1].send_signal(signal.SIGSTOP)
     command = [BUILD / "bin" / "tek", "top", "--once", "--json", "--interval", "0.1"]
-    with subprocess.Popen(command, env={**os.environ, "TEK_SOCKET": str(socket)},
+    with subprocess.Popen(command, env={**os.environ, "TEK_SOCKET": str(daemon[0])},
                           stdout=subprocess.PIPE) as running:
         time.sleep(0.7)
-        process.send_signal(signal.SIGCONT)
+        daemon[1].send_signal(signal.SIGCONT)
         assert json.load(running.stdout)["tekd"]["mode"] == "normal"
 
 
