@@ -176,6 +176,12 @@ static __always_inline bool is_awaited(struct member *member)
 	return true;
 }
 
+/* Of a real-time task, by the number of the kernel, which is below 0 for SCHED_DEADLINE. */
+static __always_inline __u32 rt_priority(int prio)
+{
+	return prio < 0 ? MAX_RT_PRIO - 1 : prio > 98 ? 1 : MAX_RT_PRIO - 1 - prio;
+}
+
 /* Whether the current task is critical, with its description. Programs call this first: an ordinary
  * task costs one comparison. A task that exits and closes its files is no member, because the event
  * for its end is sent already or follows. */
@@ -191,7 +197,7 @@ static __always_inline bool find_member(struct member *member)
 	int tid = task->pid;
 	member->tid = tid;
 	member->process = task->tgid;
-	member->priority = prio < 0 ? MAX_RT_PRIO - 1 : prio > 98 ? 1 : MAX_RT_PRIO - 1 - prio;
+	member->priority = rt_priority(prio);
 	member->via = false;
 	member->is_new = false;
 	/* A kernel thread, or a thread that is boosted for its dependants (storage.h). */

@@ -59,6 +59,7 @@ struct {
 struct holder {
 	int tid; /* 0: there is no such thread */
 	int process;
+	int prio;
 	__u64 cleared; /* the address of the word that pthread_join() waits for */
 	bool waits;    /* it sleeps in futex(2) itself: */
 	struct call call;
@@ -69,6 +70,7 @@ static __always_inline void describe(struct task_struct *task, struct holder *ho
 {
 	holder->tid = BPF_CORE_READ(task, pid);
 	holder->process = BPF_CORE_READ(task, tgid);
+	holder->prio = BPF_CORE_READ(task, prio);
 	holder->cleared = (__u64)BPF_CORE_READ(task, clear_child_tid);
 	BPF_CORE_READ_STR_INTO(&holder->name, task, comm);
 }
@@ -342,6 +344,30 @@ static __always_inline void settle_lock(struct task_struct *task, int tid)
 		end_lock(tid);
 }
 
+/* Goes on to the holder, which waits too. A holder that is critical by itself needs its own relation:
+ * its wait can last longer than that of the member. */
+static __always_inline void go_on(struct member *member, const struct holder *holder)
+{
+	int tid = holder->tid;
+	__u32 *as_if = NULL;
+	member->tid = tid;
+	member->is_new = false;
+	member->via = true;
+	if (holder->prio < MAX_RT_PRIO) {
+		if (is_boosted(tid))
+			return;
+		member->priority = rt_priority(holder->prio);
+		member->via = false;
+		return;
+	}
+	if (settings.fast)
+		as_if = bpf_map_lookup_elem(&fast, &tid);
+	if (as_if) {
+		member->priority = *as_if;
+		member->via = false;
+	}
+}
+
 static __always_inline void begin_locks(struct task_struct *task)
 {
 	struct member member = {};
@@ -362,9 +388,7 @@ static __always_inline void begin_locks(struct task_struct *task)
 		if (flags & TEK_KTHREAD_FOREIGN || !holder.waits)
 			return;
 		call = holder.call;
-		member.tid = holder.tid;
-		member.via = true;
-		member.is_new = false;
+		go_on(&member, &holder);
 	}
 }
 

@@ -6,15 +6,15 @@ mod common;
 use common::locks::{Mutex, RwLock};
 use common::waits::{all_ended, finds_processes, has_ended, holders, start_waiter, Holder};
 use common::{
-    at_priority, events_for_a_while, events_until, gettid, of_task, wait_until_asleep, watch,
-    watching, PATIENCE,
+    at_priority, events_for_a_while, events_until, gettid, of_task, set_priority_of,
+    wait_until_asleep, watch, watching, PATIENCE,
 };
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc};
 use std::thread;
 use std::time::{Duration, Instant};
-use tek_bpf::{Event, Evidence, Kthreads, Watch, What};
+use tek_bpf::{Event, Evidence, Kthreads, Member, Watch, What};
 
 /// Within this time the test's own thread sleeps.
 const A_MOMENT: Duration = Duration::from_millis(100);
@@ -226,8 +226,8 @@ fn of_two_threads_that_do_not_sleep_none_is_guessed() {
     assert_eq!(holders_at_first_wait(1).0, []);
 }
 
-/// A waits for B, and B waits for C.
-fn check_chain(b_sleeps_first: bool) {
+/// A waits for B, and B waits for C. B may become critical by itself in its sleep.
+fn check_chain(b_sleeps_first: bool, b_priority: Option<i32>) {
     let mut kthreads = Kthreads::open().unwrap();
     if b_sleeps_first && !finds_processes(&kthreads) {
         println!("skipped: {:?}", kthreads.dependencies());
@@ -261,6 +261,9 @@ fn check_chain(b_sleeps_first: bool) {
             thread::sleep(Duration::from_millis(1));
         }
     }
+    if let Some(priority) = b_priority {
+        set_priority_of(b_tid, priority);
+    }
     let (a_tid, a) = start_waiter(30, move || {
         first.lock();
         first.unlock();
@@ -276,8 +279,12 @@ fn check_chain(b_sleeps_first: bool) {
     assert_eq!(holders(&events, a_tid), [(b_tid, own, Evidence::Found)], "{events:?}");
     let of_b = holders(&events, b_tid);
     assert_eq!(of_b.last(), Some(&(c.tid, own, Evidence::Found)), "{events:?}");
-    let via = of_task(&events, b_tid).iter().all(|w| w.member().is_some_and(|m| m.via));
-    assert!(via, "{events:?}");
+    let is_right = |b: Member| match b_priority {
+        Some(priority) => !b.via && i32::from(b.priority) == priority,
+        None => b.via,
+    };
+    let of_b = of_task(&events, b_tid);
+    assert!(of_b.iter().all(|what| what.member().is_some_and(is_right)), "{events:?}");
     c.release();
     a.join().unwrap();
     b.join().unwrap();
@@ -288,13 +295,19 @@ fn check_chain(b_sleeps_first: bool) {
 #[test]
 #[ignore = "needs root"]
 fn a_holder_that_begins_to_wait_for_a_further_lock_is_a_member() {
-    check_chain(false);
+    check_chain(false, None);
 }
 
 #[test]
 #[ignore = "needs root"]
 fn a_holder_that_already_sleeps_for_a_further_lock_is_followed() {
-    check_chain(true);
+    check_chain(true, None);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_holder_that_is_critical_by_itself_is_a_member_by_itself() {
+    check_chain(true, Some(20));
 }
 
 #[test]
@@ -404,11 +417,10 @@ fn many_waiters_of_one_holder_cause_one_begin_and_one_end_each() {
     assert!(ended(&events));
     for tid in tids {
         let its = of_task(&events, tid);
-        // A waiter for a lock of the C library, which names no owner, may take this one for its
-        // holder in the moment in which this one falls asleep: that is another relation.
-        let is_own = |it: &&What| matches!(it, What::LockAwaited { member, .. } if !member.via);
-        assert!(its.iter().filter(is_own).count() <= 1, "{its:?}");
+        // One that waits for a lock of the C library, which names no owner, may take this one for
+        // its holder. At the moment in which this one wakes, that begins and ends its wait again.
         assert!((1..=2).contains(&holders(&events, tid).len()), "{its:?}");
+        assert!(its.iter().all(|what| what.member().is_some_and(|it| !it.via)), "{its:?}");
         assert!(all_ended(&events, tid), "{its:?}");
     }
     assert!(kthreads.lost().unwrap().iter().all(|(_, lost)| *lost == 0));

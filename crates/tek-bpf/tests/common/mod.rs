@@ -19,9 +19,14 @@ pub fn gettid() -> i32 {
 
 /// Makes the calling thread SCHED_FIFO of this priority; 0: ordinary again.
 pub fn set_priority(priority: i32) {
+    set_priority_of(0, priority);
+}
+
+/// The same for any thread of this process.
+pub fn set_priority_of(tid: i32, priority: i32) {
     let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
     // SAFETY: the kernel reads one int, the whole of struct sched_param.
-    let done = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &priority) };
+    let done = unsafe { libc::syscall(libc::SYS_sched_setscheduler, tid, policy, &priority) };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
 
