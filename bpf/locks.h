@@ -344,8 +344,8 @@ static __always_inline void settle_lock(struct task_struct *task, int tid)
 		end_lock(tid);
 }
 
-/* Goes on to the holder, which waits too. A holder that is critical by itself needs its own relation:
- * its wait can last longer than that of the member. */
+/* Goes on to the holder, which waits too. One that is critical by itself needs its own relation,
+ * because its wait can last longer than that of the member. */
 static __always_inline void go_on(struct member *member, const struct holder *holder)
 {
 	int tid = holder->tid;

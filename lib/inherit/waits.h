@@ -4,8 +4,8 @@
  *
  * Each thread has one word (waits_for in threads/thread.h) that names the object it waits for. A
  * holder of the object may itself wait: the chain is followed to its end, at most
- * TEK_CHAIN_LENGTH threads far. A chain with a circle, of any length, is a deadlock, and lifts no
- * thread.
+ * TEK_CHAIN_LENGTH threads far. A chain with a circle is a deadlock, and lifts no thread. Beyond
+ * that length a circle is found if each thread of it waits for one other, not for readers.
  */
 #ifndef TEK_INHERIT_WAITS_H
 #define TEK_INHERIT_WAITS_H

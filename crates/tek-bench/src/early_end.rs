@@ -5,15 +5,15 @@ use anyhow::{bail, Context};
 use nix::sys::signal::{sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The number of the first signal; 0 before it.
+/// The number of the last signal; 0 before it.
 static ENDED_BY: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn note(signal: libc::c_int) {
     ENDED_BY.store(signal, Ordering::Relaxed);
 }
 
-/// From now on the first SIGINT or SIGTERM sets what [`ended_by`] returns, and a second one of
-/// either ends the process as usual. A signal that is ignored stays so.
+/// From now on SIGINT and SIGTERM set what [`ended_by`] returns, and the second of the same kind
+/// ends the process as usual. A signal that is ignored stays so.
 pub fn catch() -> anyhow::Result<()> {
     let flags = SaFlags::SA_RESTART | SaFlags::SA_RESETHAND;
     let action = SigAction::new(SigHandler::Handler(note), flags, SigSet::empty());

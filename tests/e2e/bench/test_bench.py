@@ -3,11 +3,12 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import xml.etree.ElementTree
 
 import pytest
-from conftest import BUILD
+from conftest import BUILD, children_of, eventually
 
 pytestmark = pytest.mark.spread
 many_threads = pytest.mark.alone("thread ids")  # of which there are 32768
@@ -54,6 +55,21 @@ def test_the_file_is_written_even_if_the_output_is_not_read_on(tmp_path):
         running.stdout.close()
         assert running.wait(timeout=60) == 0
     assert json.loads(path.read_text())["bench"] == "response"
+
+
+def test_a_signal_ends_the_rounds_early_and_the_runs_until_then_are_reported(tmp_path):
+    path, runs = tmp_path / "result.json", set()
+    command = [BUILD / "bin" / "tek", "bench", "response", "--rounds", "1000", "--events", "1",
+               "--variants", "alone", "--json", path]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          text=True) as running:
+        # The first child finds out how fast the machine is; the next ones are runs.
+        eventually(lambda: runs.update(children_of(running.pid)) or len(runs) > 3)
+        running.terminate()
+        assert "SIGTERM ended it early" in running.communicate(timeout=120)[0]
+    assert running.returncode == 128 + signal.SIGTERM
+    document = json.loads(path.read_text())
+    assert document["ended_by"] == "SIGTERM" and document["raw"]["alone"]
 
 
 @pytest.fixture(scope="module")

@@ -73,6 +73,13 @@ def test_ps_and_explain_show_that_a_thread_is_lifted(tek, open_build, holders, r
     assert program.returncode == 0
 
 
+def rows_of(tek, program):
+    """The threads of a program, as tek ps prints them."""
+    columns = "--columns=tid,name,critical"
+    printed = tek("ps", "--json", columns, "--program", program.name).stdout
+    return json.loads(printed)["threads"]
+
+
 def test_explain_names_the_threads_of_a_deadlock_and_none_of_them_is_lifted(tek, open_build,
                                                                           compile_c, real_time):
     program = compile_c((PROGRAMS / "deadlock.c").read_text(), "cc", "-pthread", "-D_GNU_SOURCE")
@@ -80,9 +87,7 @@ def test_explain_names_the_threads_of_a_deadlock_and_none_of_them_is_lifted(tek,
     with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
 
         def rows():
-            columns = "--columns=tid,name,critical"
-            printed = tek("ps", "--json", columns, "--program", program.name).stdout
-            found = {row["name"]: row for row in json.loads(printed)["threads"]}
+            found = {row["name"]: row for row in rows_of(tek, program)}
             return found if {"touch", "logger"} <= set(found) else None
 
         tids = {name: row["tid"] for name, row in eventually(rows).items()}
@@ -112,9 +117,7 @@ def test_of_a_deadlock_of_many_threads_the_first_ones_are_named_and_none_is_lift
     with subprocess.Popen(command, stdin=subprocess.PIPE) as running:
 
         def rows():
-            columns = "--columns=tid,name,critical"
-            printed = tek("ps", "--json", columns, "--program", program.name).stdout
-            return json.loads(printed)["threads"]
+            return rows_of(tek, program)
 
         touch = eventually(lambda: [row["tid"] for row in rows() if row["name"] == "touch"])[0]
 
@@ -136,8 +139,7 @@ def test_a_deadlock_that_a_thread_gave_up_is_not_named(tek, open_build, compile_
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True) as running:
         assert running.stdout.readline() == "touch gave up\n"
-        printed = tek("ps", "--json", "--columns=tid,name", "--program", program.name).stdout
-        tids = {row["name"]: row["tid"] for row in json.loads(printed)["threads"]}
+        tids = {row["name"]: row["tid"] for row in rows_of(tek, program)}
         for name in ("touch", "logger"):
             assert "deadlock" not in tek("explain", tids[name]).stdout
         running.stdin.close()
@@ -151,8 +153,7 @@ def test_a_wait_that_outlasts_a_deadlock_is_named(tek, open_build, compile_c, re
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True) as running:
         assert running.stdout.readline() == "writer gave up\n"
-        printed = tek("ps", "--json", "--columns=tid,name", "--program", program.name).stdout
-        tids = {row["name"]: row["tid"] for row in json.loads(printed)["threads"]}
+        tids = {row["name"]: row["tid"] for row in rows_of(tek, program)}
 
         def explained():
             text = tek("explain", tids["touch"]).stdout
